@@ -17,7 +17,6 @@ WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", 
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
 QUICK = ("metrics.resamples=50", "metrics.levels=[dataset]")
 PLAIN = (*QUICK, "logger=none", "report=false", "run_dir=run", "data.limit_groups=2", "data.dev_share=0.5")
-COSTS = ("seconds", "seconds_now", "steps_resumed")
 
 
 def learning(folder, *more):
@@ -135,20 +134,9 @@ def test_what_was_learned_on_is_told_apart_from_what_was_not(learned):
     assert phrase["learned"]["texts"] == found["dev", "seen", "seen"]
 
 
-def test_the_same_command_learns_the_same_and_resumes_what_is_there(learned, judgebench, monkeypatch):
+def test_the_same_command_resumes_what_is_there(learned, judgebench, monkeypatch):
     folder, command = learned
     was, trace = phrase_of(folder / "run"), trace_of(folder / "run")
-    # anew
-    judgebench(*command, "logger=none", "report=false", "run_dir=again")
-    again = phrase_of("again")
-    assert again["learned"]["steps_resumed"] == 0
-    for one in (was, again):
-        for cost in COSTS:
-            one["learned"].pop(cost)
-    assert again == was
-    assert trace_of("again").drop(columns="seconds").equals(trace.drop(columns="seconds"))
-    assert RunFolder.open("again").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
-    # with what the first has left in its store
     scored = []
     values = PhraseScorer.values
     monkeypatch.setattr(PhraseScorer, "values", lambda self, *given: scored.append(given) or values(self, *given))
@@ -188,30 +176,7 @@ def artifacts(path):
             yield record.artifact
 
 
-def test_a_phrase_is_tried_on_another_judge(learned, judgebench, tiny_pair):
-    file = learned[0] / "run" / "attack" / "phrase.json"
-    given = ("judge=local", f"judge.path={tiny_pair[1]}", *PLAIN, *DATA, "report=true")
-    _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
-    folder, phrase = RunFolder.open("run"), phrase_of("run")
-    assert phrase == json.loads(file.read_text())
-    assert not Path("run/attack/trace.parquet").exists()
-    assert not Path("outputs/attacks").exists()
-    scores = folder.read("scores")
-    assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
-    by_expectation = scores[scores.decoding == "expectation"]
-    for record in folder.read("suffix"):
-        if (record["decoding"], record["length"]) != ("expectation", 2):
-            continue
-        held = by_expectation[(by_expectation.split == record["split"]) & (by_expectation.attack == "adv_suffix_2")]
-        held = held[held.group_id.isin(phrase["contexts"]) == (record["contexts"] == "seen")]
-        if record["systems"] != "all":
-            held = held[held.system_id.isin(phrase["systems"]) == (record["systems"] == "seen")]
-        assert (record["n"], record["mean_score"]) == (len(held), pytest.approx(held.score.mean()))
-    assert "another tokenizer" not in " ".join(out.split())
-    assert "another tokenizer" not in (folder.path / "report.html").read_text()
-
-
-def test_a_phrase_of_another_tokenizer_is_allowed_and_noted(
+def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(
     learned, judgebench, tiny_pair, tmp_path, smollm2_tokenizer
 ):
     from tests.conftest import tiny_llama
@@ -225,11 +190,26 @@ def test_a_phrase_of_another_tokenizer_is_allowed_and_noted(
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (other / "tokenizer.json").write_text(json.dumps(content))
     file = learned[0] / "run" / "attack" / "phrase.json"
-    given = ("judge=local", f"judge.path={other}", *PLAIN, "report=true", "decoding=[expectation]")
-    _, out, _ = judgebench("attack=phrase", f"attack.phrase_file={file}", *given)
+    given = ("judge=local", f"judge.path={other}", *PLAIN, *DATA, "report=true")
+    _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
     note = "The phrase was learned on tiny-main with another tokenizer"
-    assert note in " ".join(out.split())
-    assert note in " ".join(Path("run/report.html").read_text().split())
+    pages = [Path(run, "report.html").read_text() for run in ("run", learned[0] / "run")]
+    assert [note in " ".join(text.split()) for text in (out, *pages)] == [True, True, False]
+    folder, phrase = RunFolder.open("run"), phrase_of("run")
+    assert phrase == json.loads(file.read_text())
+    assert not Path("run/attack/trace.parquet").exists()
+    assert not Path("outputs/attacks").exists()
+    scores = folder.read("scores")
+    assert set(scores.attack) == {"none", "adv_suffix_1", "adv_suffix_2"}
+    by_expectation = scores[(scores.decoding == "expectation") & (scores.attack == "adv_suffix_2")]
+    for record in folder.read("suffix"):
+        if (record["decoding"], record["length"]) != ("expectation", 2):
+            continue
+        held = by_expectation[by_expectation.split == record["split"]]
+        held = held[held.group_id.isin(phrase["contexts"]) == (record["contexts"] == "seen")]
+        if record["systems"] != "all":
+            held = held[held.system_id.isin(phrase["systems"]) == (record["systems"] == "seen")]
+        assert (record["n"], record["mean_score"]) == (len(held), pytest.approx(held.score.mean()))
 
 
 def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
@@ -277,14 +257,7 @@ def test_a_phrase_that_makes_a_text_win(judgebench, tiny_pair, tmp_path):
     agrees("run", phrase)
 
 
-def test_a_dry_run_learns_nothing(judgebench, tiny_pair, tmp_path):
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
-    _, out, _ = judgebench(*given, "dry_run=true")
-    assert "nothing was computed" in out
-    assert not Path("run").exists()
-    assert not Path("outputs").exists()
-
-
+@pytest.mark.exhaustive
 def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_path):
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
     judgebench("-m", *given, "search=exhaustive", "attack.length=1,2")
@@ -298,25 +271,12 @@ def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_pat
 
 CONTRASTS = ["assistant=early_exit", "assistant.layer=2", "decoding=[expectation,contrastive_expectation]"]
 MISTAKES = {
-    "settings": (["attack.length=21", "attack.beam=0"], "attack.length: 21 is not a whole number from 1 to 20"),
-    "a decoding that picks": (["attack.against=[greedy]"], "attack.against: greedy picks one candidate"),
     "a decoding that is tuned afterwards": (
         [*CONTRASTS, "attack.against=[contrastive_expectation]", "tune=dev"],
         "attack.against: a phrase against contrastive_expectation would be learned before tune=dev has chosen",
     ),
-    "no probabilities": (
-        ["judge.mode=generate", "decoding=[greedy]", "attack.against=[greedy]"],
-        "attack=adv_suffix: it needs the judge's probabilities, which judge.mode=generate does not give",
-    ),
     "no file of words": (["attack.vocabulary=missing.txt"], "attack.vocabulary=missing.txt: it cannot be read"),
-    "no file of words, in a dry run": (["attack.vocabulary=missing.txt", "dry_run=true"], "it cannot be read"),
-    "no word": (["attack.vocabulary={blank}"], "it holds no word; a phrase needs one at least"),
     "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
-    "overlap": (
-        ["attack.contexts=[mini-01,mini-02]"],
-        "on which the phrase is to be tried; contexts to learn on and to try on must not overlap",
-    ),
-    "too many systems": (["attack.systems=7"], "attack.systems: 7 are wanted, and the data has 6; null takes all"),
     "no gradient": (["judge.engine=plain"], "search: the gradient needs judge.engine=prefix"),
     "several processes": (
         ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
@@ -344,26 +304,3 @@ def test_a_mistake_gets_one_sentence_before_anything_is_written(judgebench, tiny
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
     told(judgebench(*given, *arguments, mistaken=True), expected)
     assert not list(Path("outputs").rglob("phrase.json"))
-
-
-PHRASES = {
-    "missing": (None, "cannot be read (No such file or directory); give an existing text file"),
-    "no JSON": ("{", "not valid JSON"),
-    "no phrase": ('{"words": "superb"}', "holds no phrase"),
-    "blank": ('{"phrase": " "}', "holds no phrase"),
-    "not UTF-8": (b'{"phrase": "\xe9"}', "it is not UTF-8"),
-    "an empty length": ('{"phrase": "a b", "by_length": ["", "a b"]}', "by_length must hold the best phrases"),
-    "no length": ('{"phrase": "a b", "by_length": []}', "by_length must hold the best phrases"),
-    "another phrase": ('{"phrase": "a b", "by_length": ["a", "a c"]}', "end with phrase, 'a b'; or leave it out"),
-    "no list": ('{"phrase": "a b", "contexts": "mini-01"}', "contexts must be a list"),
-}
-
-
-@pytest.mark.parametrize("mistake", PHRASES)
-def test_a_broken_phrase_file_gets_one_sentence(judgebench, tiny_pair, tmp_path, mistake):
-    content, expected = PHRASES[mistake]
-    if content is not None:
-        (tmp_path / "phrase.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, "attack=phrase", "decoding=[expectation]")
-    told(judgebench(*given, f"attack.phrase_file={tmp_path / 'phrase.json'}", mistaken=True), expected)
-    told(judgebench(*given, mistaken=True), "attack.phrase_file is not given, and attack=phrase needs it")

@@ -98,12 +98,8 @@ def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatc
 
 MISTAKES = {
     "ranges": (["ranges=[[1,5]]"], "ranges: 1-5 cannot be asked for where two texts are compared"),
-    "two ranges": (["ranges=[[1,2],[0,4]]"], "give 'ranges=[[1,2]]'"),
-    "no rival": (["prompt.rivals=0"], "prompt.rivals: 0 is neither a whole number"),
-    "no seed": (["prompt.rivals_seed=x"], "prompt.rivals_seed: 'x'"),
     "rubrics of one text": (["prompt.rubrics=summary"], "prompt.rivals: these rubrics judge one text alone"),
     "no rivals": (["~prompt.rivals", "~prompt.rivals_seed"], "prompt.rivals is not given"),
-    "unknown dimension of the rubrics": (["dimensions=[joint]", "data.rubrics=dialogue"], "no rubric 'joint'"),
     "tuned": (
         ["tune=dev", "assistant=null_context", "decoding=[greedy,contrastive]"],
         "tune=dev: lambda and t are chosen by the scores of single texts",

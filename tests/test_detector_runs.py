@@ -16,7 +16,7 @@ SPLIT = ("data.dev_share=0.5", "decoding=[expectation]")
 
 @pytest.fixture
 def asked(tiny_pair, judgebench):
-    """The judge and its attacks; only then is the working folder the test's own."""
+    """The judge and its attacks, in the test's own working folder."""
     Path("salad.txt").write_text(SALAD)
     return ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "attacks=[none,dsi,salad.txt]")
 
@@ -49,34 +49,26 @@ def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgeb
         assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
     costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
     assert all(costs[name]["text_seconds"] > 0 and costs[name]["once_seconds"] > 0 for name in DETECTORS)
-
-
-def _f1(curve):
-    return [2 * p * r / (p + r) if p + r else 0.0 for p, r in zip(curve["precision"], curve["recall"], strict=True)]
-
-
-def test_saved_detectors_are_used_again_as_they_are(judgebench, asked, tiny_pair):
-    judgebench(*asked, "defenses=[perplexity,classifier,windowed_perplexity]", "run_dir=first")
-    first = RunFolder.open("first").read("readings")
-    file = "defense.detectors=first/defense/detectors.json"
-    # without an attack there is nothing to fit on, and nothing needs to be
+    # saved detectors are used again: without an attack there is nothing to fit on, and nothing needs to be
+    file = "defense.detectors=run/defense/detectors.json"
     judgebench(*asked, "defenses=[classifier,perplexity]", file, "attacks=[none]", "run_dir=again")
     again = RunFolder.open("again").read("readings")
-    held = first.set_index(["example_id", "defense", "attack"]).prompt
+    held = readings.set_index(["example_id", "defense", "attack"]).prompt
     assert all(held[row.example_id, row.defense, "none"] == row.prompt for row in again.itertuples())
-    fitted = {record["defense"]: record for record in detectors("first")}
+    fitted = {record["defense"]: record for record in detectors("run")}
     for record in detectors("again"):
         before = fitted[record["defense"]]
         assert {**record, "test": None} == {**before, "test": None}
         assert record["test"]["false_positive_rate"] == before["test"]["false_positive_rate"]
         assert (record["test"]["n_attacked"], record["test"]["recall"]) == (0, None)
-    told(judgebench(*asked, file, "defenses=[llm_detector]", mistaken=True), "holds no detector llm_detector")
-    other = (*asked, file, f"defense.helper.path={tiny_pair[1]}", "defenses=[perplexity]")
-    told(judgebench(*other, mistaken=True), "perplexity was fitted with tiny-main")
-    wide = (*asked, file, "defense.window=3", "defenses=[windowed_perplexity]")
-    told(judgebench(*wide, mistaken=True), "set defense.window=10")
     other_split = (*asked, file, "data.seed=3", "defenses=[perplexity]")
-    told(judgebench(*other_split, mistaken=True), "of the groups that this run tests on")
+    _, _, err = judgebench(*other_split, "run_dir=leaking", mistaken=True)
+    assert "of the groups that this run tests on" in err
+    assert not Path("leaking").exists()
+
+
+def _f1(curve):
+    return [2 * p * r / (p + r) if p + r else 0.0 for p, r in zip(curve["precision"], curve["recall"], strict=True)]
 
 
 def test_paraphrased_texts_are_read_in_the_place_of_the_attacked(judgebench, asked):
@@ -103,15 +95,10 @@ def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_p
 
 
 def test_mistakes_are_told(judgebench, asked):
-    nothing = (*asked, "attacks=[none]", "defenses=[perplexity]")
-    told(judgebench(*nothing, mistaken=True), "add one, as in 'attacks=[none,dsi]'")
-    undeveloped = (*asked, "data.dev_share=0", "defenses=[classifier]")
-    told(judgebench(*undeveloped, mistaken=True), "classifier needs a development split to find a threshold on")
     learned = (*asked, "attacks=[none]", "attack=adv_suffix", "attack.length=1", "attack.words=6", "search=exhaustive")
     told(judgebench(*learned, "defenses=[perplexity]", mistaken=True), "put none first")
     long = (*asked, "defenses=[paraphrase]", "defense.paraphrase_tokens=4096")
     told(judgebench(*long, mistaken=True), "defense.paraphrase_tokens: 4096 leave no room")
-    told(judgebench(*asked, "defense.window=0", mistaken=True), "defense.window: 0")
     _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
     assert "Not shown: the prompts under perplexity" in out
     told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.attacks import NONE, PhraseAttack, TemplateAttack, attacked_text, select_attacks, shipped_attacks
+from judgebench.attacks import (
+    NONE,
+    PhraseAttack,
+    PhraseFile,
+    TemplateAttack,
+    attacked_text,
+    select_attacks,
+    shipped_attacks,
+)
 from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example, ScoreRange
 
@@ -139,6 +147,25 @@ def test_a_broken_file_is_told(tmp_path, file, content, sentence):
     kind = "template" if file.endswith(".txt") else "phrase_file"
     with pytest.raises(UserError, match=f"^attacks: .*{sentence}"):
         select_attacks([{kind: str(tmp_path / file)}])
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read .No such file or directory.; give an existing text file"),
+        ('{"phrase": "a b", "by_length": ["", "a b"]}', "by_length must hold the best phrases"),
+        ('{"phrase": "a b", "by_length": []}', "by_length must hold the best phrases"),
+        ('{"phrase": "a b", "by_length": ["a", "a c"]}', "end with phrase, 'a b'; or leave it out"),
+        ('{"phrase": "a b", "contexts": "mini-01"}', "contexts must be a list"),
+    ],
+)
+def test_a_broken_phrase_file_is_told(tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "phrase.json").write_text(content)
+    with pytest.raises(UserError, match=f"attack.phrase_file.*{sentence}"):
+        PhraseFile(str(tmp_path / "phrase.json")).load()
+    with pytest.raises(UserError, match="name the phrase"):
+        PhraseFile(" ")
 
 
 def test_two_of_one_name_are_told(tmp_path):

@@ -83,25 +83,12 @@ def opened(chromium, pages):
 
 def column(tab, field):
     return tab.eval_on_selector_all(
-        f'{TABLE} [tabulator-field="{field}"]', "cells => cells.map(one => one.textContent)"
+        f'{TABLE} [tabulator-field="{field}"]', "cells => cells.map(cell => cell.textContent)"
     )
 
 
 def head(tab, field):
     return tab.locator(f'.tabulator-col[tabulator-field="{field}"] .tabulator-col-title')
-
-
-def test_the_worst_disagreement_stands_first_and_any_column_sorts(opened):
-    with opened() as tab:
-        gaps = [float(one) for one in column(tab, "gap")]
-        assert gaps == sorted(gaps, reverse=True)
-        assert gaps[0] > gaps[-1]
-        head(tab, "s0").click()
-        scores = [float(one) for one in column(tab, "s0")]
-        assert scores == sorted(scores, reverse=True)
-        head(tab, "s0").click()
-        assert column(tab, "s0") == sorted(column(tab, "s0"), key=float)
-        assert float(column(tab, "s0")[0]) < scores[0]
 
 
 def waited(tab, selector, text):
@@ -113,29 +100,8 @@ def count(tab):
     return tab.inner_text("#examples-count").split(" rows")[0]
 
 
-def test_filters_and_search_leave_what_they_say(opened):
-    with opened() as tab:
-        assert count(tab) == "240 of 320"  # the test split is shown first
-        tab.select_option("[data-filter=split]", "")
-        assert count(tab) == "320 of 320"
-        tab.select_option("[data-filter=attack]", "dsi")
-        tab.select_option("[data-filter=range]", "2-6")
-        assert count(tab) == "40 of 320"
-        assert set(column(tab, "range")) == {"2-6"}
-        tab.fill("#search", "ARTICLE-3: THE COUNCIL")  # of the source alone
-        waited(tab, "#examples-count", "5 of 320 rows")
-        assert {one.split("/")[0] for one in column(tab, "id")} == {"article-3"}
-        tab.get_by_role("button", name="Show all").click()
-        assert count(tab) == "320 of 320"
-        tab.select_option("[data-filter=flags]", "failed")
-        assert all("failed" in one for one in column(tab, "flags"))
-        tab.fill("#search", "no text says this")
-        waited(tab, "#examples-count", "0 of 320 rows")
-        assert "No example passes" in tab.inner_text("#examples-table")
-
-
 def open_first(tab):
-    """Opens the first row's example; several clicks are tried, for one is lost where the table is drawn anew."""
+    """Opens the first row's example; several clicks are tried, for one is lost where the table is drawn again."""
     from playwright.sync_api import TimeoutError
 
     for _ in range(6):
@@ -146,8 +112,54 @@ def open_first(tab):
     raise AssertionError("no example opened")
 
 
-def test_an_example_opens_with_all_that_is_known_of_it(opened):
+def test_rows_sort_filter_and_are_searched_and_nothing_is_wider_than_a_phone(opened):
+    with opened(color_scheme="light") as tab:
+        # the worst disagreement stands first, and any column sorts
+        gaps = [float(gap) for gap in column(tab, "gap")]
+        assert gaps == sorted(gaps, reverse=True)
+        assert gaps[0] > gaps[-1]
+        head(tab, "s0").click()
+        scores = [float(score) for score in column(tab, "s0")]
+        assert scores == sorted(scores, reverse=True)
+        head(tab, "s0").click()
+        assert column(tab, "s0") == sorted(column(tab, "s0"), key=float)
+        assert float(column(tab, "s0")[0]) < scores[0]
+        # filters and search leave what they say
+        assert count(tab) == "240 of 320"  # the test split is shown first
+        tab.select_option("[data-filter=split]", "")
+        assert count(tab) == "320 of 320"
+        tab.select_option("[data-filter=attack]", "dsi")
+        tab.select_option("[data-filter=range]", "2-6")
+        assert count(tab) == "40 of 320"
+        assert set(column(tab, "range")) == {"2-6"}
+        tab.fill("#search", "ARTICLE-3: THE COUNCIL")  # of the source alone
+        waited(tab, "#examples-count", "5 of 320 rows")
+        assert {name.split("/")[0] for name in column(tab, "id")} == {"article-3"}
+        tab.get_by_role("button", name="Show all").click()
+        assert count(tab) == "320 of 320"
+        tab.select_option("[data-filter=flags]", "failed")
+        assert all("failed" in flags for flags in column(tab, "flags"))
+        tab.fill("#search", "no text says this")
+        waited(tab, "#examples-count", "0 of 320 rows")
+        assert "No example passes" in tab.inner_text("#examples-table")
+        # light and dark are the reader's choice
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = tab.evaluate(paper)
+        tab.click("#theme")
+        dark = tab.evaluate(paper)
+        tab.reload()
+        assert tab.evaluate(paper) == dark != light
+    with opened(viewport=PHONE, color_scheme="dark") as tab:
+        assert tab.evaluate(paper) == dark
+        assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open]")
+        assert tab.evaluate("document.getElementById('example').scrollWidth") <= PHONE["width"]
+
+
+def test_an_example_opens_with_all_that_is_known_of_it_and_its_text_is_text(opened):
     with opened() as tab:
+        assert tab.locator("script", has_text="got you").count() == 0
         tab.select_option("[data-filter=attack]", "dsi")
         name = column(tab, "id")[0]
         open_first(tab)
@@ -159,36 +171,28 @@ def test_an_example_opens_with_all_that_is_known_of_it(opened):
         assert tab.locator("#example .likely thead th").all_inner_texts()[0] == "score"
         shares = tab.locator("#example .share .value").all_inner_texts()
         assert len(shares) == 5 * 3  # candidates of main, assistant and the pair
-        assert sum(float(one.removesuffix(" %").replace("<", "")) for one in shares[::3]) == pytest.approx(100, abs=0.5)
+        sums = sum(float(share.removesuffix(" %").replace("<", "")) for share in shares[::3])
+        assert sums == pytest.approx(100, abs=0.5)
         tab.get_by_text("Prompt as read").click()
         prompt = tab.wait_for_selector("#example .prompt:not(:empty)").inner_text()  # it is filled once it is open
         assert prompt.startswith("Rate coherence from ")
         assert f"{escape_control(output_of(name))} {ATTACK}" in prompt
+        marked = tab.eval_on_selector_all("#example .text .unseen", "all => all.map(sign => sign.textContent)")
+        assert marked[:3] == [r"\u202e", r"\u200b", r"\x1b"]
+        assert tab.locator("#example img, #example script").count() == 0
 
 
-def test_a_link_opens_an_example_and_the_browser_s_back_closes_it(opened):
-    with opened() as tab:
-        tab.locator(f"{TABLE} a").nth(2).click()
-        tab.wait_for_selector("#example[open] h2")
-        name, link = tab.inner_text("#example h2"), tab.url
-        assert "#example=" in link
-        tab.go_back()
-        tab.wait_for_selector("#example:not([open])", state="attached")
-        tab.go_forward()
-        tab.wait_for_selector("#example[open]")
-        assert tab.inner_text("#example h2") == name
-        tab.keyboard.press("Escape")
-        tab.wait_for_selector("#example:not([open])", state="attached")
-        assert "#example=" not in tab.url
-    with opened(hash_=f"#{link.split('#')[1]}") as tab:
-        tab.wait_for_selector("#example[open]")
-        assert tab.inner_text("#example h2") == name
-
-
-def test_steps_go_through_the_table_s_order_and_conditions_can_be_changed(opened):
+def test_links_the_browser_s_back_and_steps_go_through_examples(opened):
     with opened() as tab:
         names = column(tab, "id")
         tab.locator(f"{TABLE} a").first.click()
+        tab.wait_for_selector("#example[open] h2")
+        link = tab.url
+        assert "#example=" in link
+        assert tab.inner_text("#example h2") == names[0]
+        tab.go_back()
+        tab.wait_for_selector("#example:not([open])", state="attached")
+        tab.go_forward()
         tab.wait_for_selector("#example[open]")
         assert tab.get_by_role("button", name="previous").is_disabled()
         tab.get_by_role("button", name="next").click()
@@ -200,40 +204,12 @@ def test_steps_go_through_the_table_s_order_and_conditions_can_be_changed(opened
         assert "range=3-7" in tab.url
         assert tab.inner_text("#example h2") == names[0]
         assert tab.locator("#example .likely tbody th").first.inner_text().startswith("3")
-
-
-def test_what_a_text_says_is_text(opened):
-    with opened() as tab:
-        assert tab.locator("script", has_text="got you").count() == 0
-        tab.locator(f"{TABLE} a").first.click()
+        tab.keyboard.press("Escape")
+        tab.wait_for_selector("#example:not([open])", state="attached")
+        assert "#example=" not in tab.url
+    with opened(hash_=f"#{link.split('#')[1]}") as tab:
         tab.wait_for_selector("#example[open]")
-        assert escape_control(HOSTILE) in tab.inner_text("#example")
-        marked = tab.eval_on_selector_all("#example .text .unseen", "found => found.map(one => one.textContent)")
-        assert marked[:3] == [r"\u202e", r"\u200b", r"\x1b"]
-        assert tab.locator("#example img, #example script").count() == 0
-
-
-@pytest.mark.parametrize("name", ["report", "comparison"])
-def test_nothing_is_wider_than_a_phone(opened, name):
-    with opened(name, viewport=PHONE) as tab:
-        assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-        tab.locator(f"{TABLE} a").first.click()
-        tab.wait_for_selector("#example[open]")
-        assert tab.evaluate("document.getElementById('example').scrollWidth") <= PHONE["width"]
-
-
-def test_light_and_dark_are_the_reader_s_choice(opened):
-    def paper(tab):
-        return tab.evaluate("getComputedStyle(document.body).backgroundColor")
-
-    with opened(color_scheme="light") as tab:
-        light = paper(tab)
-        tab.click("#theme")
-        dark = paper(tab)
-        tab.reload()
-        assert paper(tab) == dark != light
-    with opened(color_scheme="dark") as tab:
-        assert paper(tab) == dark
+        assert tab.inner_text("#example h2") == names[0]
 
 
 def test_without_scripts_all_but_the_examples_can_be_read(opened):
@@ -257,6 +233,11 @@ def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
 
 def test_runs_stand_side_by_side(opened):
     with opened("comparison") as tab:
+        tab.set_viewport_size(PHONE)
+        tab.evaluate(SETTLED)
+        assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        tab.set_viewport_size({"width": 1280, "height": 720})
+        tab.evaluate(SETTLED)
         assert {"s0", "s5"} <= set(
             tab.eval_on_selector_all(".tabulator-col", "all => all.map(one => one.getAttribute('tabulator-field'))")
         )

@@ -60,18 +60,6 @@ def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
     assert "Table 2." in capfd.readouterr().out
 
 
-def test_tables_can_be_asked_of_any_run_and_wrongly(judgebench, tiny_pair):
-    pair = [f"judge.path={tiny_pair[0]}", "judge=local", "assistant=model", f"assistant.path={tiny_pair[1]}"]
-    settings = ["decoding=[greedy,contrastive]", "tables=[cd]", "ranges=[[1,5],[1,10]]", *SMALL]
-    judgebench(*pair, *settings, "run_dir=other")
-    text = (RunFolder.open("other").path / "tables" / "own_correlations_coherence.tex").read_text(encoding="utf-8")
-    assert "1-10" in text
-    assert "Table 1" in text
-    code, _, err = judgebench(*pair, *settings, "tables=[capp]", "run_dir=third", mistaken=True)
-    assert code == 2
-    assert "tables: 'capp' is not one of cd, cap" in err
-
-
 def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path, capfd):
     for phrase, name in (("truly", "adv_suffix_3"), ("truly great wow indeed", "adv_suffix_4")):
         (tmp_path / f"{name}.json").write_text(json.dumps({"phrase": phrase}))
@@ -99,14 +87,7 @@ def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path
     assert (tmp_path / "out" / "cap_table_2.csv").is_file()
 
 
-def test_the_experiment_names_defenses_attacks_strengths_and_a_tutor(judgebench, tiny_pair):
-    given = ["+exp=tables/cap", f"judge.path={tiny_pair[0]}", *SMALL, "~data.path"]
-    _, out, _ = judgebench(*given, "dry_run=true", "run_dir=run")
-    assert "Not shown: the prompts under perplexity, random_reference, w_cap, cap" in " ".join(out.split())
-    for name in ("dsi", "bed", "adaptive", "cot"):
-        assert name in out
-
-
+@pytest.mark.exhaustive
 def test_a_run_with_references_fills_tables_and_figures_from_its_defense_folder(judgebench, tiny_pair, tmp_path, capfd):
     small = [one for one in SMALL if not one.startswith(("report", "data.dev"))]
     cheap = ["tutor.candidates=8", "tutor.max_new_tokens=6", "tutor.strengths=[0,0.2]", "defense.cot_tokens=4"]
