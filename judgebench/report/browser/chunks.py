@@ -31,40 +31,46 @@ def bounds(index: Index, runs: Sequence[Results]) -> list[int]:
     sizes = np.zeros(len(index.examples))
     at = {key: i for i, key in enumerate(index.examples)}
     for run, examples in ((run, run.examples) for run in runs if run.examples is not None):
-        for one, source, output in examples[["example_id", "source", "output"]].itertuples(index=False):
-            if (place := at.get((run.dataset, one))) is not None:
+        for example, source, output in examples[["example_id", "source", "output"]].itertuples(index=False):
+            if (place := at.get((run.dataset, example))) is not None:
                 sizes[place] = max(sizes[place], len(output) + len(source) / 8)
     sizes += np.bincount(index.example, minlength=len(sizes)) * CHARACTERS / _ROWS
-    cuts, held = [0], 0.0
+    cuts, characters = [0], 0.0
     for i, size in enumerate(sizes):
         begins = i == 0 or (index.examples[i][0], index.group[i]) != (index.examples[i - 1][0], index.group[i - 1])
-        if begins and held > CHARACTERS:
+        if begins and characters > CHARACTERS:
             cuts.append(i)
-            held = 0.0
-        held += size
+            characters = 0.0
+        characters += size
     return [*cuts, len(sizes)]
 
 
 def text_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
     `rival` and `human` scores. An article stands once, however many texts answer to it."""
-    known: dict[tuple[str, str], Any] = {}
-    for run in runs:
-        if run.examples is not None:
-            for one in run.examples.to_dict("records"):
-                known.setdefault((run.dataset, one["example_id"]), one)
-    written = _references(runs)
+    # 1. (data set, example_id) -> its row; (data set, group) -> the references of each run, with their scores
+    examples: dict[tuple[str, str], Any] = {}
+    references: dict[tuple[str, str], list[list[Any]]] = {}
+    for which, run in enumerate(runs):
+        if run.examples is None:
+            continue
+        for record in run.examples.to_dict("records"):
+            examples.setdefault((run.dataset, record["example_id"]), record)
+        for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
+            pair = [which, *texts, _number(high, 3), _number(low, 3)]
+            references.setdefault((run.dataset, group), []).append(pair)
+    # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):
         groups: dict[tuple[str, str], int] = {}
         chunk: dict[str, Any] = {"groups": [], "group": [], "output": [], "rival": [], "human": []}
         for i in range(first, last):
-            dataset, row = index.examples[i][0], known.get(index.examples[i])
+            dataset, row = index.examples[i][0], examples.get(index.examples[i])
             key = dataset, index.group[i]
             if key not in groups:
                 groups[key] = len(groups)
                 about = {"source": row["source"], "context": row["context"]} if row else {}
-                chunk["groups"].append(about | {"references": written.get(key, [])})
+                chunk["groups"].append(about | {"references": references.get(key, [])})
             chunk["group"].append(groups[key])
             chunk["output"].append(row["output"] if row else None)
             chunk["rival"].append([row["rival_id"], row["rival"]] if row and row["rival_id"] else None)
@@ -82,8 +88,18 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
     for which, run in enumerate(runs):
         rows = rows_of(index, run, run.readings)
         decided = _contrasted(index, which, run, rows)
-        texts = _own_texts(run)
-        changed, names = _changed(run), with_labels(_KEY, run.texts)
+        # 1. what examples say, and their changed texts
+        texts: dict[str, dict[str, str]] = {}
+        changed: dict[tuple[Any, ...], str] = {}
+        names = with_labels(_KEY, run.texts)
+        if run.examples is not None:
+            said = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
+            texts = {
+                example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in said
+            }
+            made = run.texts[[*names, "order", "text"]].itertuples(index=False)
+            changed = {(*key, order or ""): text for *key, order, text in made}
+        # 2. reading by reading
         columns = {name: run.readings[name].tolist() for name in run.readings}
         orders = columns.get("order") or [""] * len(rows)
         for at, row in enumerate(rows):
@@ -99,7 +115,7 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
                     reading[short] = [_number(value, 3) for value in columns[name][at]]
             if at in decided:
                 reading["p"] = decided[at]
-            if texts is not None:
+            if run.examples is not None:
                 own = texts.get(columns["example_id"][at], {})
                 text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
                 if text is not None:
@@ -114,13 +130,14 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
     return chunks
 
 
+_REFERENCES = ("group_id", "dimension", "defense", "high", "low", "score_high", "score_low")
 _KEY = ("example_id", "dimension", *RANGE, "attack", "defense")
 
 
 def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
     """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
     series' own lambda and t."""
-    found: dict[int, dict[str, list[Any]]] = {}
+    shares: dict[int, dict[str, list[Any]]] = {}
     both = run.readings["main_logprobs"].notna() & run.readings["assistant_logprobs"].notna()
     by_place: dict[int, list[int]] = {}
     for at in np.flatnonzero(both.to_numpy()).tolist():
@@ -128,8 +145,8 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
             by_place.setdefault(int(index.place[row]), []).append(at)
     if by_place:
         import torch  # it takes seconds, and most runs have no series of the pair
-    for place, held in by_place.items():
-        part = run.readings.iloc[held]
+    for place, numbers in by_place.items():
+        part = run.readings.iloc[numbers]
         main, assistant = (
             torch.tensor(np.array(part[name].tolist(), dtype=np.float64))
             for name in ("main_logprobs", "assistant_logprobs")
@@ -140,9 +157,9 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
             _, decoding, lambda_, temperature = index.knobs[number, place]
             adjusted = contrast(main, assistant, lambda_ / temperature, plausibility(run.config, decoding))
             likely = torch.nan_to_num(torch.softmax(adjusted, dim=1)).numpy().round(4).tolist()
-            for at, values in zip(held, likely, strict=True):
-                found.setdefault(at, {})[str(number)] = values
-    return found
+            for at, values in zip(numbers, likely, strict=True):
+                shares.setdefault(at, {})[str(number)] = values
+    return shares
 
 
 def plausibility(config: Mapping[str, Any], decoding: str) -> float:
@@ -156,23 +173,6 @@ def plausibility(config: Mapping[str, Any], decoding: str) -> float:
     return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)
 
 
-def _own_texts(run: Results) -> dict[str, dict[str, str]] | None:
-    if run.examples is None:
-        return None
-    names = {"s": "source", "c": "context", "o": "output", "r": "rival"}
-    columns = {short: run.examples[name].tolist() for short, name in names.items()}
-    return {
-        one: {short: columns[short][i] or "" for short in names} for i, one in enumerate(run.examples["example_id"])
-    }
-
-
-def _changed(run: Results) -> dict[tuple[Any, ...], str]:
-    if run.examples is None:
-        return {}
-    rows = run.texts[[*with_labels(_KEY, run.texts), "order", "text"]].itertuples(index=False)
-    return {(*key, order or ""): text for *key, order, text in rows}
-
-
 def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], interned: dict[str, int]) -> list[int | str]:
     """The prompt, taken apart at what its example says; longest first, each in its first place."""
     pieces: list[tuple[str, str]] = [("", prompt)]
@@ -183,29 +183,16 @@ def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], intern
             if not kind and (at := piece.find(text)) >= 0:
                 pieces[i : i + 1] = [("", piece[:at]), (letter, text), ("", piece[at + len(text) :])]
                 break
-    found: list[int | str] = []
+    parts_of: list[int | str] = []
     for kind, piece in pieces:
         if kind:
-            found.append(kind)
+            parts_of.append(kind)
         elif piece:
             if piece not in interned:
                 interned[piece] = len(interned)
                 chunk["literals"].append(piece)
-            found.append(interned[piece])
-    return found
-
-
-def _references(runs: Sequence[Results]) -> dict[tuple[str, str], list[list[Any]]]:
-    """(data set, group) -> [run, dimension, defense, good text, poor text, score of each]."""
-    found: dict[tuple[str, str], list[list[Any]]] = {}
-    names = ["group_id", "dimension", "defense", "high", "low", "score_high", "score_low"]
-    for which, run in enumerate(runs):
-        if run.examples is None:
-            continue
-        for group, dimension, defense, high, low, *scores in run.references[names].itertuples(index=False):
-            known = [which, dimension, defense, high, low, *(_number(score, 3) for score in scores)]
-            found.setdefault((run.dataset, group), []).append(known)
-    return found
+            parts_of.append(interned[piece])
+    return parts_of
 
 
 def _number(value: Any, places: int) -> float | int | None:

@@ -59,6 +59,14 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
     group, groups = _coded(index.group)
     system, systems = _coded(index.system)
     split, splits = _coded(index.split)
+    # flag -> place -> split -> who raises it; a judge under several settings once
+    raised: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for (flag, place, part), judges in index.raised.items():
+        raised.setdefault(flag, {}).setdefault(str(place), {})[part] = list(dict.fromkeys(judges))
+    # answers of a judge that compares texts: the candidates of its readings
+    comparing: Sequence[Any] = next(
+        (run.readings["candidates"].iloc[0] for run in runs if run.compares and len(run.readings)), []
+    )
     statuses = [[int(s), int(row), int(index.status[s, row])] for s, row in np.argwhere(index.status > 0).tolist()]
     return {
         "runs": list(index.runs),
@@ -66,32 +74,32 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
         "statuses": list(STATUSES),
         "series": [
             {
-                "label": one.label,
-                "run": one.run,
-                "judge": one.judge,
+                "label": series.label,
+                "run": series.run,
+                "judge": series.judge,
                 "settings": {str(place): text for (s, place), text in index.settings.items() if s == number and text},
             }
-            for number, one in enumerate(index.series)
+            for number, series in enumerate(index.series)
         ],
         "places": [
             {
-                "dataset": one.dataset,
-                "dimension": one.dimension,
-                "range": str(one.range),
-                "minimum": one.range.minimum,
-                "maximum": one.range.maximum,
-                "candidates": list(one.range.candidates),
-                **({"labelled": True} if one.range.labels else {}),
-                "attack": one.attack,
-                "defense": one.defense,
-                "scale": _scale(one.dataset, one.dimension, runs),
+                "dataset": at.dataset,
+                "dimension": at.dimension,
+                "range": str(at.range),
+                "minimum": at.range.minimum,
+                "maximum": at.range.maximum,
+                "candidates": list(at.range.candidates),
+                **({"labelled": True} if at.range.labels else {}),
+                "attack": at.attack,
+                "defense": at.defense,
+                "scale": _scale(at.dataset, at.dimension, runs),
             }
-            for one in index.places
+            for at in index.places
         ],
-        "datasets": list(dict.fromkeys(one.dataset for one in index.places)),
+        "datasets": list(dict.fromkeys(at.dataset for at in index.places)),
         "scales": {name: _scale(run.dataset, name, [run]) for run in runs for name in run.scale},
         "compares": any(run.compares for run in runs),
-        "places_compared": _compared(runs),
+        "places_compared": list(map(str, comparing)),
         "ids": [name for _, name in index.examples],
         "group": group,
         "groups": groups,
@@ -102,44 +110,30 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
         "example": index.example.tolist(),
         "place": index.place.tolist(),
         "human": _numbers(index.human),
-        "scores": [_numbers(one) for one in index.scores],
+        "scores": [_numbers(scores) for scores in index.scores],
         "status": statuses,
         "flags": {name: rows.tolist() for name, rows in index.flags.items()},
-        "raised": _raised(index),
+        "raised": raised,
         "explained": {name: {**FLAGS, **EXPLAINED}.get(name, "") for name in index.flags},
         "cuts": list(cuts),
     }
 
 
-def _raised(index: Index) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Flag -> place -> split -> who raises it; a judge under several settings once."""
-    found: dict[str, dict[str, dict[str, list[str]]]] = {}
-    for (flag, place, split), who in index.raised.items():
-        found.setdefault(flag, {}).setdefault(str(place), {})[split] = list(dict.fromkeys(who))
-    return found
-
-
 def _coded(values: Sequence[str]) -> tuple[list[int], list[str]]:
     """Each value as a number, and the values."""
     names = {name: i for i, name in enumerate(dict.fromkeys(values))}
-    return [names[one] for one in values], list(names)
+    return [names[value] for value in values], list(names)
 
 
 def _numbers(values: np.ndarray) -> list[float | int | None]:
-    shown = [None if one != one else round(one, 4) for one in values.tolist()]
-    return [int(one) if one is not None and one == int(one) else one for one in shown]
+    shown = [None if value != value else round(value, 4) for value in values.tolist()]
+    return [int(value) if value is not None and value == int(value) else value for value in shown]
 
 
 def _scale(dataset: str, dimension: str, runs: Sequence[Results]) -> list[float] | None:
     """The human scale; None where human and judge cannot be laid beside each other."""
-    found = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
-    return [float(end) for end in found] if found is not None and spans(found) else None
-
-
-def _compared(runs: Sequence[Results]) -> list[str]:
-    """Answers of a judge that compares texts: the candidates of its readings."""
-    run = next((run for run in runs if run.compares and len(run.readings)), None)
-    return [] if run is None else [str(one) for one in run.readings["candidates"].iloc[0]]
+    scale = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
+    return [float(end) for end in scale] if scale is not None and spans(scale) else None
 
 
 def pack(content: Any) -> str:

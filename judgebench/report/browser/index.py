@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ EXPLAINED: Mapping[str, str] = {
 }
 
 _HOW = ("judge", "decoding", "lambda", "temperature")
+_AXES = ("dataset", "dimension", "attack", "defense")
 
 
 @dataclass(frozen=True)
@@ -96,130 +97,108 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     Args:
         names: tell the runs apart on the page; empty for one that stands alone.
     """
-    about = _examples(runs)
+    # 1. (data set, example_id) -> group, system and split, those of a group together
+    known: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for run in runs:
+        distinct_rows = run.scores[["example_id", "group_id", "system_id", "split"]].drop_duplicates("example_id")
+        for example, *where in distinct_rows.itertuples(index=False):
+            known.setdefault((run.dataset, str(example)), tuple(map(str, where)))  # type: ignore[arg-type]
+    groups: dict[Hashable, int] = {}
+    for (dataset, _), (group, *_) in known.items():
+        groups.setdefault((dataset, group), len(groups))
+    about = dict(sorted(known.items(), key=lambda item: groups[item[0][0], item[1][0]]))
     numbers = {key: i for i, key in enumerate(about)}
+    # 2. scores by the numbers of example, place and series
     places: dict[Place, int] = {}
     series: list[ShownSeries] = []
-    settings: dict[tuple[int, int], str] = {}
-    knobs: dict[tuple[int, int], tuple[str, str, float, float]] = {}
+    at: list[list[tuple[int, int, Mapping[str, Any]]]] = []
     parts = []
     for which, (run, name) in enumerate(zip(runs, names, strict=True)):
-        found = SeriesIndex.from_frame(run.scores)
-        own = {one: len(series) + i for i, one in enumerate(found.all)}
-        series += [ShownSeries(which, one.judge, _named(name, str(one))) for one in found.all]
-        kinds = distinct(run.scores, [*with_labels(CELL, run.scores), *_HOW])
-        at = []
-        for kind in kinds:
-            at.append((places.setdefault(_place(run.dataset, kind), len(places)), own[found.of(kind)]))
-            settings[at[-1][1], at[-1][0]] = setting(kind)
-            knobs[at[-1][1], at[-1][0]] = (str(kind["judge"]), str(kind["decoding"]), *_knobs(kind))
-        parts.append(_scored(run, at, numbers))
+        judged = SeriesIndex.from_frame(run.scores)
+        columns = {kind: len(series) + i for i, kind in enumerate(judged.all)}
+        series += [ShownSeries(which, kind.judge, _named(name, str(kind))) for kind in judged.all]
+        by = [*with_labels(CELL, run.scores), *_HOW]
+        kinds = distinct(run.scores, by)
+        at.append(
+            [
+                (places.setdefault(_place(run.dataset, kind), len(places)), columns[judged.of(kind)], kind)
+                for kind in kinds
+            ]
+        )
+        codes = run.scores.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
+        part = {
+            "example": [numbers[run.dataset, example] for example in run.scores["example_id"]],
+            "place": np.array([place for place, *_ in at[-1]], dtype=np.int64)[codes],
+            "series": np.array([column for _, column, _ in at[-1]], dtype=np.int64)[codes],
+            "score": run.scores["score"].to_numpy(dtype=np.float64),
+            "status": [STATUSES.index(status) for status in run.scores["status"]],
+            "human": run.scores["human"].to_numpy(dtype=np.float64),
+        }
+        parts.append(pd.DataFrame(part))
+    # 3. places by dimension, attack and defense as they appear, by range ascending
+    axes = {name: list(dict.fromkeys(getattr(place, name) for place in places)) for name in _AXES}
+
+    def rank(place: Place) -> tuple[Any, ...]:
+        dataset, dimension, *rest = (axes[name].index(getattr(place, name)) for name in _AXES)
+        return dataset, dimension, place.range.order, *rest
+
+    shown = sorted(places, key=rank)
+    order = np.argsort([places[place] for place in shown])
+    settings, knobs = {}, {}
+    for place, column, kind in (entry for entries in at for entry in entries):
+        lambda_, temperature = number(kind["lambda"]), number(kind["temperature"])
+        entry_at = column, int(order[place])
+        settings[entry_at] = setting(kind)
+        mixed = 0.0 if lambda_ is None else lambda_, 1.0 if temperature is None else temperature
+        knobs[entry_at] = str(kind["judge"]), str(kind["decoding"]), *mixed
+    # 4. a row for each example at each place
     table = pd.concat(parts, ignore_index=True)
-    order = _ordered(list(places))
-    table["place"] = order[table["place"].to_numpy()]
-    keys, rows = np.unique(table["place"] * len(about) + table["example"], return_inverse=True)
+    keys, rows = np.unique(order[table["place"].to_numpy()] * len(about) + table["example"], return_inverse=True)
     scores, status = np.full((len(series), len(keys)), np.nan), np.zeros((len(series), len(keys)), dtype=np.int64)
     scores[table["series"], rows], status[table["series"], rows] = table["score"], table["status"]
     human = np.full(len(keys), np.nan)
     human[rows] = table["human"]
-    group, system, split = ([one[i] for one in about.values()] for i in range(3))
-    index = Index(
-        runs=names,
-        examples=list(about),
-        group=group,
-        system=system,
-        split=split,
-        places=sorted(places, key=lambda one: int(order[places[one]])),
-        series=series,
-        settings={(one, int(order[place])): text for (one, place), text in settings.items()},
-        knobs={(one, int(order[place])): known for (one, place), known in knobs.items()},
-        example=keys % len(about),
-        place=keys // len(about),
-        human=human,
-        scores=scores,
-        status=status,
-        flags={},
-        raised={},
-    )
+    group_of, system_of, split_of = ([values[i] for values in about.values()] for i in range(3))
+    every = names, list(about), group_of, system_of, split_of, shown, series, settings, knobs
+    of_rows = keys % len(about), keys // len(about), human, scores, status
+    index = Index(*every, *of_rows, {}, {})
     return _with_flags(index, runs, numbers)
-
-
-def _scored(run: Results, at: Sequence[tuple[int, int]], numbers: Mapping[tuple[str, str], int]) -> pd.DataFrame:
-    """A run's scores by the numbers of example, place and series.
-
-    Args:
-        at: place and series of each distinct condition and series of the scores, in order of appearance.
-    """
-    codes = run.scores.groupby([*with_labels(CELL, run.scores), *_HOW], dropna=False, sort=False).ngroup().to_numpy()
-    places, series = np.array(at, dtype=np.int64).reshape(-1, 2).T
-    return pd.DataFrame(
-        {
-            "example": [numbers[run.dataset, one] for one in run.scores["example_id"]],
-            "place": places[codes],
-            "series": series[codes],
-            "score": run.scores["score"].to_numpy(dtype=np.float64),
-            "status": [STATUSES.index(one) for one in run.scores["status"]],
-            "human": run.scores["human"].to_numpy(dtype=np.float64),
-        }
-    )
-
-
-def _examples(runs: Sequence[Results]) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """(data set, example_id) -> group, system and split, those of a group together."""
-    names = ["example_id", "group_id", "system_id", "split"]
-    found: dict[tuple[str, str], tuple[str, str, str]] = {}
-    for run in runs:
-        for one, group, system, split in run.scores[names].drop_duplicates("example_id").itertuples(index=False):
-            found.setdefault((run.dataset, str(one)), (str(group), str(system), str(split)))
-    groups: dict[Hashable, int] = {}
-    for key, about in found.items():
-        groups.setdefault((key[0], about[0]), len(groups))
-    return dict(sorted(found.items(), key=lambda item: groups[item[0][0], item[1][0]]))
 
 
 def _place(dataset: str, row: Mapping[str, Any]) -> Place:
     return Place(dataset, str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
 
 
-def _knobs(row: Mapping[str, Any]) -> tuple[float, float]:
-    lambda_, temperature = number(row["lambda"]), number(row["temperature"])
-    return (0.0 if lambda_ is None else lambda_), (1.0 if temperature is None else temperature)
-
-
-def _ordered(places: Sequence[Place]) -> np.ndarray:
-    """[places] where each stands: by dimension, attack and defense as they appear, by range ascending."""
-    axes = [list(dict.fromkeys(getattr(one, axis) for one in places)) for axis in ("dataset", "dimension", "attack")]
-    defenses = list(dict.fromkeys(one.defense for one in places))
-
-    def key(i: int) -> tuple[Any, ...]:
-        one = places[i]
-        named = [axes[n].index(getattr(one, axis)) for n, axis in enumerate(("dataset", "dimension"))]
-        return (*named, one.range.order, axes[2].index(one.attack), defenses.index(one.defense))
-
-    order = np.empty(len(places), dtype=np.int64)
-    order[sorted(range(len(places)), key=key)] = np.arange(len(places))
-    return order
-
-
 def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[str, str], int]) -> Index:
-    found: dict[str, set[int]] = {}
+    flags: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
+    # 1. of answers that failed or lie beyond the range
     for code, name in enumerate(STATUSES):
         if code and (index.status == code).any():
-            found[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
+            flags[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
     splits = np.array(index.split, dtype=object)[index.example]
     for which, run in enumerate(runs):
+        # 2. of single prompts
         for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
             marked = run.readings[run.readings[column] > 0]
-            at = [row for row in rows_of(index, run, marked, numbers) if row is not None]
-            if at:
-                found.setdefault(name, set()).update(at)
-        for flag, place, split, who in _of_conditions(index, run):
-            rows = np.flatnonzero((index.place == place) & (splits == split))
-            found.setdefault(flag, set()).update(rows.tolist())
-            raised.setdefault((flag, place, split), []).append(_named(index.runs[which], who))
-    flags = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in found.items()}
-    return replace(index, flags=flags, raised=raised)
+            if rows := [row for row in rows_of(index, run, marked, numbers) if row is not None]:
+                flags.setdefault(name, set()).update(rows)
+        # 3. of whole conditions, as metrics.json has them at the level that is shown
+        level = shown_level(str(record["level"]) for record in run.metrics)
+        for record in run.metrics:
+            condition = _place(run.dataset, record)
+            if record["level"] != level or not record.get("flags") or condition not in index.places:
+                continue
+            place, split = index.places.index(condition), record["split"]
+            judge = _named(index.runs[which], f"{record['judge']}, {record['decoding']}")
+            for flag in map(str, record["flags"]):
+                flags.setdefault(flag, set()).update(
+                    np.flatnonzero((index.place == place) & (splits == split)).tolist()
+                )
+                raised.setdefault((flag, place, split), []).append(judge)
+    return replace(
+        index, flags={name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}, raised=raised
+    )
 
 
 def rows_of(
@@ -229,33 +208,18 @@ def rows_of(
     of winning, whatever the places are called."""
     numbers = numbers or {key: i for i, key in enumerate(index.examples)}
     keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
-    known: dict[Hashable, int] = {}
-    for at, one in enumerate(index.places):
-        if one.dataset == run.dataset and (LABELS in keep or not one.range.labels):
-            row = {LABELS: "", **one.range.columns, **{name: getattr(one, name) for name in (keep[0], *keep[-2:])}}
-            known[tuple(row[name] for name in keep)] = at
-    keys = index.keys
-    found: list[int | None] = []
+    places: dict[Hashable, int] = {}
+    for at, place in enumerate(index.places):
+        if place.dataset == run.dataset and (LABELS in keep or not place.range.labels):
+            row = {LABELS: "", **place.range.columns, **{name: getattr(place, name) for name in (keep[0], *keep[-2:])}}
+            places[tuple(row[name] for name in keep)] = at
+    by_key = dict(zip(index.keys.tolist(), range(len(index.keys)), strict=True))
+    rows: list[int | None] = []
     for example, *key in readings[["example_id", *keep]].itertuples(index=False):
-        place, number_ = known.get(tuple(key)), numbers.get((run.dataset, example))
-        if place is None or number_ is None:
-            found.append(None)
-            continue
-        wanted = place * len(index.examples) + number_
-        at = int(np.searchsorted(keys, wanted))
-        found.append(at if at < len(keys) and keys[at] == wanted else None)
-    return found
-
-
-def _of_conditions(index: Index, run: Results) -> Iterator[tuple[str, int, str, str]]:
-    """Flags that metrics.json has of a whole condition, at the level that is shown: flag, place, split, and whose."""
-    level = shown_level(str(record["level"]) for record in run.metrics)
-    for record in run.metrics:
-        place = _place(run.dataset, record)
-        if record["level"] != level or not record.get("flags") or place not in index.places:
-            continue
-        for flag in record["flags"]:
-            yield str(flag), index.places.index(place), record["split"], f"{record['judge']}, {record['decoding']}"
+        place_at, example_at = places.get(tuple(key)), numbers.get((run.dataset, example))
+        known = place_at is not None and example_at is not None
+        rows.append(by_key.get(place_at * len(index.examples) + example_at) if known else None)  # type: ignore[operator]
+    return rows
 
 
 def _named(run: str, text: str) -> str:
