@@ -177,7 +177,16 @@ class PlannedDetection(Planned):
                     "of another run with defense.detectors=RUN/defense/detectors.json."
                 )
         else:
-            self._check_record(self.record, resources)
+            where, record = f"defense.detectors: {self.file}", self.record
+            view = resources.view(self.detector.helper.source, self.detector.helper.engine)
+            if record["helper_sha256"] != view.fingerprint:
+                raise UserError(
+                    f"{where}: {self.name} was fitted with {record['helper']} ({record['helper_sha256'][:12]}), and "
+                    f"defense.helper is {view.source.title} ({view.fingerprint[:12]}); a threshold holds for its own "
+                    "helper alone, so give that one with defense.helper.path=DIR, or fit the detector again."
+                )
+            if record["dataset"] == resources.dataset:
+                resources.refuse_test(record["training"]["groups"], where)
         measured = self.detector.measure(texts.examples, resources)
         # the last bits of a value may be others on another machine, and a threshold is a sharp edge
         return here().agree(lambda: self._warning(resources, texts, training, measured))
@@ -193,7 +202,13 @@ class PlannedDetection(Planned):
         else:
             record = dict(self.record)
         test = [role for role in texts.roles if resources.split[role.group_id] == TEST]
-        record["test"] = {"dataset": resources.dataset, **self._tested(record, test, measured)}
+        values = self.detector.values(measured.of([role.text for role in test]), record)
+        claims: dict[str, list[bool]] = {}
+        for role, value in zip(test, values, strict=True):
+            claims.setdefault(role.attack, []).append(bool(value > record["threshold"]))
+        recalls = {attack: sum(hits) / len(hits) for attack, hits in claims.items() if attack}
+        metrics = asdict(metrics_at(record["threshold"], values, _attacked(test)))
+        record["test"] = {"dataset": resources.dataset, **metrics, "recall_by_attack": recalls}
         warned = self.detector.values(measured.features, record) > record["threshold"]
         flagged = frozenset(text for text, warn in zip(measured.texts, warned, strict=True) if warn)
         each = measured.seconds_of(set(measured.texts)) / max(1, len(measured.texts))
@@ -229,26 +244,6 @@ class PlannedDetection(Planned):
             },
             "curve": {name: column.tolist() for name, column in vars(thin).items()},
         }
-
-    def _tested(self, record: Mapping[str, Any], test: Sequence[JudgedText], measured: TextFeatures) -> dict[str, Any]:
-        values = self.detector.values(measured.of([role.text for role in test]), record)
-        warned: dict[str, list[bool]] = {}
-        for role, value in zip(test, values, strict=True):
-            warned.setdefault(role.attack, []).append(bool(value > record["threshold"]))
-        recalls = {attack: sum(hits) / len(hits) for attack, hits in warned.items() if attack}
-        return {**asdict(metrics_at(record["threshold"], values, _attacked(test))), "recall_by_attack": recalls}
-
-    def _check_record(self, record: Mapping[str, Any], resources: Resources) -> None:
-        where = f"defense.detectors: {self.file}"
-        view = resources.view(self.detector.helper.source, self.detector.helper.engine)
-        if record["helper_sha256"] != view.fingerprint:
-            raise UserError(
-                f"{where}: {self.name} was fitted with {record['helper']} ({record['helper_sha256'][:12]}), and "
-                f"defense.helper is {view.source.title} ({view.fingerprint[:12]}); a threshold holds for its own "
-                "helper alone, so give that one with defense.helper.path=DIR, or fit the detector again."
-            )
-        if record["dataset"] == resources.dataset:
-            resources.refuse_test(record["training"]["groups"], where)
 
 
 def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:

@@ -101,31 +101,26 @@ class TemplateDefense(Defense):
         values = {"dimension": rubric.dimension, **{name: f"{{{name}}}" for name in _RANGE}}
         parts = "\n".join((self.prompt, self.texts, self.each))
         if f"{{{_TASK}}}" in parts:
-            values[_TASK] = self._task(rubric)
+            # the paragraphs before the first text of the example, without a heading of what comes next
+            match = EXAMPLE_FIELD.search(asked)
+            paragraphs = re.split(r"\n\s*\n", asked[: match.start() if match else None].strip())
+            while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
+                paragraphs.pop()
+            if not paragraphs:
+                raise UserError(
+                    f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says before the texts, and "
+                    "it says nothing there; put the task before them, or leave this defense out."
+                )
+            values[_TASK] = "\n\n".join(paragraphs)
         if f"{{{_MARKER}}}" in parts:
-            values[_MARKER] = self._marker([asked, *said])
+            digests = (hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12] for i in itertools.count())
+            values[_MARKER] = next(x for x in digests if not any(x in text.lower() for text in (asked, *said)))
         fields = list(JUDGED_FIELD.finditer(asked))
         first, last = fields[0].start(), fields[-1].end()
         wrapped = JUDGED_FIELD.sub(lambda match: fill_fields(self.each, {**values, _TEXT: match[0]}), asked[first:last])
         texts = fill_fields(self.texts, {**values, _TEXTS: wrapped})
         whole = fill_fields(self.prompt, {**values, _PROMPT: asked[:first] + texts + asked[last:]})
         return replace(rubric, template=whole)
-
-    def _task(self, rubric: Rubric) -> str:
-        match = EXAMPLE_FIELD.search(rubric.template)
-        paragraphs = re.split(r"\n\s*\n", rubric.template[: match.start() if match else None].strip())
-        while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
-            paragraphs.pop()  # a heading of what comes next
-        if not paragraphs:
-            raise UserError(
-                f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says before the texts, and it "
-                "says nothing there; put the task before them, or leave this defense out."
-            )
-        return "\n\n".join(paragraphs)
-
-    def _marker(self, said: Sequence[str]) -> str:
-        drawn = (hashlib.sha256(f"marker {self.seed} {draw}".encode()).hexdigest()[:12] for draw in itertools.count())
-        return next(marker for marker in drawn if not any(marker in text.lower() for text in said))
 
 
 NONE = TemplateDefense("none")

@@ -87,9 +87,9 @@ class PlannedReferences(Planned):
     def prepared(self, resources: Resources) -> ReferenceDefense:
         """See `Planned.prepared`. Each dimension has standards of its own; they are found on the development split's
         contexts, by the judge's scores in the run's first range."""
-        from judgebench.defenses.written import Written  # it needs torch
+        from judgebench.defenses.written import written_references  # it needs torch
 
-        return Written(self, resources).defense()
+        return written_references(self, resources)
 
 
 def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from judgebench.judges.engine.hardware import out_of_memory
 from judgebench.judges.engine.packing import Groups
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.passes import batch_tokens, engine_for
-from judgebench.judges.planning import Batch, halves, plan
+from judgebench.judges.planning import halves, plan
 from judgebench.judges.reader import Reader, ReadingTask
 from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSpec
@@ -127,11 +127,23 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarra
     with torch.inference_mode():
         model: Any = runner.models.get(tutor.spec.source).to(runner.device)  # type: ignore[arg-type]
         engine = engine_for(model, [tutor.view])
-        found: list[np.ndarray] = [np.zeros(0)] * len(prompts)
-        for batch in plan(prompts, tutor.spec.token_budget):
-            for prompt, states in zip(batch.prompts, _of_batch(engine, model, batch), strict=True):
-                found[position[id(prompt)]] = states
-    return np.stack(found)
+        states: list[np.ndarray] = [np.zeros(0)] * len(prompts)
+        pending = list(plan(prompts, tutor.spec.token_budget))
+        while pending:
+            batch = pending.pop(0)
+            try:
+                rows = list(final_states(engine, model, batch_tokens(batch)).numpy())
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                if not out_of_memory(error) or len(batch.prompts) == 1:
+                    raise
+                rows = []
+            if not rows:  # outside of the handler, which would keep the failed pass's tensors alive
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                pending[:0] = halves(batch)
+            for prompt, row in zip(batch.prompts, rows, strict=False):
+                states[position[id(prompt)]] = row
+    return np.stack(states)
 
 
 def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torch.Tensor:
@@ -140,46 +152,21 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
     Args:
         groups: [tokens] token ids of each text, those that begin alike together.
     """
-    # the plain engine reads texts one by one, so each pass over the layers is one text's
-    parts = []
-    with _capturing(model) as kept:
-        engine.start(groups)
-        layers = len(decoder_layers(model))
-        for start in range(0, len(kept), layers):
-            parts.append(torch.stack(kept[start : start + layers], dim=1))
-    return torch.cat(parts)
-
-
-def _of_batch(engine: Engine, model: PreTrainedModel, batch: Batch) -> list[np.ndarray]:
-    try:
-        return list(final_states(engine, model, batch_tokens(batch)).numpy())
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not out_of_memory(error) or len(batch.prompts) == 1:
-            raise
-    # outside of the handler, which would keep the failed pass's tensors alive
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return [states for half in halves(batch) for states in _of_batch(engine, model, half)]
-
-
-@contextmanager
-def _capturing(model: PreTrainedModel) -> Iterator[list[torch.Tensor]]:
-    """Within it, the current positions' states [texts, hidden] of every layer that runs are put on a list."""
     kept: list[torch.Tensor] = []
 
-    def hook(module: torch.nn.Module, given: object, output: Any) -> None:
+    def hook(module: torch.nn.Module, inputs: object, output: Any) -> None:
         states = current(output)
         if len(states):
             kept.append(states.float().cpu())
 
-    handles = []
-    try:
-        for layer in decoder_layers(model):
-            handles.append(layer.register_forward_hook(hook))
-        yield kept
-    finally:
-        for handle in handles:
-            handle.remove()
+    layers = decoder_layers(model)
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.callback(layer.register_forward_hook(hook).remove)
+        engine.start(groups)
+    # the plain engine reads texts one by one, so each pass over the layers is one text's
+    passes = [kept[start : start + len(layers)] for start in range(0, len(kept), len(layers))]
+    return torch.cat([torch.stack(states, dim=1) for states in passes])
 
 
 @dataclass(frozen=True)
@@ -318,10 +305,19 @@ def measure_strengths(
     scores = dict(zip(in_groups, scorer([examples[key] for key in in_groups]), strict=True))
     strengths = []
     for side, sign in signed.items():
-        tried = [
-            _strength(side, alpha, [scores.get((sign * alpha, i)) for i in range(len(contexts))], goals[side])
-            for alpha in dict.fromkeys(map(float, alphas))
-        ]
+        tried = []
+        for alpha in dict.fromkeys(map(float, alphas)):
+            judged = [scores.get((sign * alpha, i)) for i in range(len(contexts))]
+            known = np.array([score for score in judged if score is not None and not math.isnan(score)])
+            n, mean, variance, half = known.size, None, None, None
+            if n:
+                mean = float(known.mean())
+            if n > 1 and mean is not None:
+                variance = float(known.var(ddof=1))
+                half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+            low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
+            empty = sum(score is None for score in judged)
+            tried.append(Strength(side, alpha, n, empty, mean, variance, low, high, goals[side]))
         scored = [strength for strength in tried if strength.mean is not None]
         if not scored:
             raise UserError(f"tutor.strengths: the judge gave no {side} text a score; choose others, or another judge.")
@@ -333,16 +329,3 @@ def measure_strengths(
 def selected_strength(strengths: Sequence[Strength], side: str) -> float:
     """The chosen alpha of a side."""
     return next(strength.alpha for strength in strengths if strength.side == side and strength.chosen)
-
-
-def _strength(side: str, alpha: float, scores: Sequence[float | None], target: float) -> Strength:
-    known = np.array([score for score in scores if score is not None and not math.isnan(score)])
-    empty = sum(score is None for score in scores)
-    if not known.size:
-        return Strength(side, alpha, 0, empty, None, None, None, None, target)
-    mean = float(known.mean())
-    if known.size == 1:
-        return Strength(side, alpha, 1, empty, mean, None, None, None, target)
-    variance = float(known.var(ddof=1))
-    half = float(stats.t.ppf(0.975, known.size - 1)) * math.sqrt(variance / known.size)
-    return Strength(side, alpha, int(known.size), empty, mean, variance, mean - half, mean + half, target)

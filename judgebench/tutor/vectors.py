@@ -83,15 +83,15 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
             equation) has it; None measures them as they are.
     """
     layers = high.shape[1]
-    found = np.zeros(layers)
+    ratios = np.zeros(layers)
     for layer in range(layers):
         ours, theirs = high[:, layer].astype(np.float64), low[:, layer].astype(np.float64)
         if components is not None:
             ours, theirs = project(ours, theirs, components)[:2]
         between = np.linalg.norm(ours.mean(axis=0) - theirs.mean(axis=0))
         within = sum(np.linalg.norm(x - x.mean(axis=0), axis=1).mean() for x in (ours, theirs))
-        found[layer] = between / within if within > 0 else np.inf if between > 0 else 0.0
-    return found
+        ratios[layer] = between / within if within > 0 else np.inf if between > 0 else 0.0
+    return ratios
 
 
 def chance_separability(
@@ -324,15 +324,17 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
             "tutor has saved."
         )
     try:
-        given = _read(metadata, _ORIGIN, where)
-        origin = Origin(**given | {"groups": tuple(given["groups"])})
+        source = _read(metadata, _ORIGIN, where)
+        origin = Origin(**source | {"groups": tuple(source["groups"])})
         numbers = _read(metadata, _NUMBERS, where)
         vectors = StandardVectors(**{name: arrays[name] for name in _ARRAYS}, **numbers, origin=origin)
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); find the vectors again.") from error
-    if {vectors.high.shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
+    shape = vectors.high.shape
+    if {shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
+        size = f"{shape[0]} layers of size {shape[1]}" if len(shape) == 2 else f"shape {list(shape)}"
         raise UserError(
-            f"{where}: its vectors are of {origin.tutor}, with {_shape(vectors.high)}, and the tutor has "
+            f"{where}: its vectors are of {origin.tutor}, with {size}, and the tutor has "
             f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or choose {origin.tutor}."
         )
     if origin.tutor_fingerprint != tutor_fingerprint:
@@ -350,7 +352,3 @@ def _read(metadata: dict[str, str], shapes: dict[str, Any], where: str) -> dict[
         name: parse_json(metadata[name], f"{where}: {name}", shape=shape, remedy=remedy)
         for name, shape in shapes.items()
     }
-
-
-def _shape(array: np.ndarray) -> str:
-    return f"{array.shape[0]} layers of size {array.shape[1]}" if array.ndim == 2 else f"shape {list(array.shape)}"
