@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import Refusal, UserError
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
     from judgebench.experiment import Experiment
     from judgebench.results.folder import RunFolder
@@ -28,52 +27,48 @@ _EXAMPLE = "python -m judgebench.record outputs/first out=readings.parquet"
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; give a run folder and a file, as {_EXAMPLE}.")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
     from judgebench.cli import as_sentence
 
+    parser = argparse.ArgumentParser(
+        prog="python -m judgebench.record",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of a finished run; start this where the run was started")
+    parser.add_argument("out", metavar="out=FILE.parquet", help="the file to write")
+    parser.error = _refuse  # type: ignore[method-assign]
     try:
         with as_sentence():
-            run, out = _asked(arguments)
-            for line in record(run, out):
-                print(line)
+            given = parser.parse_args(arguments)
+            run, (key, _, name) = given.run, given.out.partition("=")
+            if run.startswith("out="):
+                run, (key, _, name) = given.out, given.run.partition("=")
+            if key != "out" or not name.strip() or run.startswith("out="):
+                raise UserError(f"out is not given; name the file that is written, as {_EXAMPLE}.")
+            out = Path(name).expanduser()
+            if out.suffix != ".parquet":
+                raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
+            if out.is_dir():
+                raise UserError(f"out={out}: this is a folder; name a file.")
+            if not out.absolute().parent.is_dir():
+                raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
+            if not Path(run).expanduser().is_dir():
+                raise UserError(
+                    f"{run}: there is no such folder; give one that a run wrote (its path is printed last)."
+                )
+            print(*record(Path(run).expanduser(), out), sep="\n")
     except Refusal as refusal:
         print(f"judgebench: {refusal.sentence}", file=sys.stderr)
         return 2
     return 0
 
 
-def _asked(arguments: Sequence[str] | None) -> tuple[Path, Path]:
-    """The run folder and the file that are asked for."""
-    parser = _Parser(
-        prog="python -m judgebench.record",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", metavar="RUN", help="the folder of a finished run; start this where the run was started")
-    parser.add_argument("out", metavar="out=FILE.parquet", help="the file to write")
-    given = parser.parse_args(arguments)
-    words = sorted((given.run, given.out), key=lambda word: word.startswith("out="))
-    key, _, name = words[1].partition("=")
-    if key != "out" or not name.strip() or words[0].startswith("out="):
-        raise UserError(f"out is not given; name the file that is written, as {_EXAMPLE}.")
-    out = Path(name).expanduser()
-    if out.suffix != ".parquet":
-        raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
-    if out.is_dir():
-        raise UserError(f"out={out}: this is a folder; name a file.")
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
-    run = Path(words[0]).expanduser()
-    if not run.is_dir():
-        raise UserError(f"{run}: there is no such folder; give one that a run wrote (its path is printed last).")
-    return run, out
+def _refuse(message: str) -> NoReturn:
+    raise UserError(f"{message}; give a run folder and a file, as {_EXAMPLE}.")
 
 
 def record(run: Path, out: Path) -> list[str]:
@@ -97,13 +92,13 @@ def record(run: Path, out: Path) -> list[str]:
     rows = _rows(folder, experiment, left_out)
     if not rows:
         raise UserError(
-            f"{run}: nothing is left to record, for all prompts need something computed: {_named(left_out)}."
+            f"{run}: nothing is left to record, for all prompts need something computed: {', '.join(left_out)}."
         )
     about = _about(folder, config, experiment, rows, left_out)
     write_recording(out, rows, about)
     lines = []
     if left_out:
-        lines.append(f"Left out, for their prompts need something computed: {_named(left_out)}.")
+        lines.append(f"Left out, for their prompts need something computed: {', '.join(left_out)}.")
     models = " with ".join(model["title"] for model in about["models"].values())
     count = len(about["conditions"])
     kind = "free answers" if about["mode"] == "generate" else "readings"
@@ -121,7 +116,9 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 
     from judgebench.cards.parts import NO_ASSISTANT
     from judgebench.cards.reading import literal
-    from judgebench.config.keys import FOLDER
+    from judgebench.components import build_component
+    from judgebench.config.keys import FOLDER, list_at
+    from judgebench.defenses import Planned, select_defenses
     from judgebench.experiment import Experiment
 
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
@@ -133,11 +130,16 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         content["attack"], left_out = None, ["attack adv_suffix"]
     given = OmegaConf.create(content)
     try:
-        planned = _planned(given)
+        # defenses that must compute something before prompts can be built
+        tutor = None if given.get("tutor") is None else build_component(given.tutor)
+        defenses = select_defenses(list_at(given, "defenses"), build_component(given.defense), tutor)
+        planned = {i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)}
         given.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
         left_out += [f"defense {name}" for name in planned.values()]
         if not given.defenses:
-            raise UserError(f"there is nothing to record, for all prompts need something computed: {_named(left_out)}.")
+            raise UserError(
+                f"there is nothing to record, for all prompts need something computed: {', '.join(left_out)}."
+            )
         given.tutor = None
         return Experiment.parse(given), left_out
     except UserError as error:
@@ -145,17 +147,6 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
             f"{folder.path}: its prompts cannot be built again ({'; '.join(error.sentences).rstrip('.')}); start this "
             "command in the folder where the run was started, with its data and rubrics in their places."
         ) from error
-
-
-def _planned(config: DictConfig) -> dict[int, str]:
-    """Position -> name of the defenses that must compute something before prompts can be built."""
-    from judgebench.components import build_component
-    from judgebench.config.keys import list_at
-    from judgebench.defenses import Planned, select_defenses
-
-    tutor = None if config.get("tutor") is None else build_component(config.tutor)
-    defenses = select_defenses(list_at(config, "defenses"), build_component(config.defense), tutor)
-    return {i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)}
 
 
 def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
@@ -185,14 +176,11 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
                 f"{reading['attack']}, defense {reading['defense']}) is another than the run has read: its data or its "
                 "rubric have changed since. Bring them back, or start the run again, and then record it."
             )
-        row = {name: _value(reading.get(name)) for name in SCHEMA.names}
+        values = {name: reading.get(name) for name in SCHEMA.names}
+        row = {name: None if isinstance(value, float) and value != value else value for name, value in values.items()}
         row |= {"example_id": prompt.example.example_id, **axes_of(prompt.condition)}
         rows.append(row | {"candidates": list(reading["candidates"]), "prompt_sha256": prompt_digest(prompt)})
     return rows
-
-
-def _value(value: Any) -> Any:
-    return None if isinstance(value, float) and value != value else value
 
 
 _MODEL = ("title", "sha256", "dtype", "kernels", "model")
@@ -222,7 +210,7 @@ def _about(
             for role, model in models.items()
         },
         "assistant": {"kind": config["assistant"].get("kind") or "api", "title": titles["assistant"]},
-        "command": None if command is None else " ".join(map(public_argument, shlex.split(command))),
+        "command": None if command is None else " ".join(shlex.quote(public(word)) for word in shlex.split(command)),
         "made_with": {
             "judgebench": environment["packages"]["judgebench"],
             "git_commit": environment["git_commit"],
@@ -240,56 +228,35 @@ def _about(
 
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
-_PATH = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^\s,\[\]{}\"'=/\\]+[/\\])*")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,\]}\"']*", re.IGNORECASE)
+_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^,\[\]{}\"'=/\\]+[/\\])*")
 _LONGEST = 200
 
 
 def public(node: Any) -> Any:
-    """A part of a configuration as it may be passed on: without addresses, long texts and the folders of paths.
+    """A part of a configuration, or an argument of a command, as it may be passed on: without addresses, long texts and
+    the folders of paths.
 
     Example:
-        >>> public({"path": "/home/me/models/small", "dtype": "auto", "url": "http://10.0.0.1:8000/v1"})
+        >>> public({"path": "/home/me/my models/small", "dtype": "auto", "url": "http://10.0.0.1:8000/v1"})
         {'path': 'small', 'dtype': 'auto'}
+        >>> public("judge.url=http://10.0.0.1:8000/v1"), public("attacks=[none,./mine/lead.txt]")
+        ('judge.url=...', 'attacks=[none,lead.txt]')
     """
     if isinstance(node, Mapping):
-        kept = {str(key): value for key, value in node.items() if key not in _PRIVATE}
-        rubrics = kept.get("rubrics")
-        if isinstance(rubrics, Mapping):  # which hold their texts
-            kept["rubrics"] = sorted(map(str, rubrics))
-        return {key: public(value) for key, value in kept.items()}
+        kept = {str(key): public(value) for key, value in node.items() if key not in _PRIVATE}
+        if isinstance(node.get("rubrics"), Mapping):  # which hold their texts
+            kept["rubrics"] = sorted(map(str, node["rubrics"]))
+        return kept
     if isinstance(node, list | tuple):
         return [public(value) for value in node]
     if not isinstance(node, str):
         return node
-    return None if len(node) > _LONGEST or not node.isprintable() else _without_folders(node)
-
-
-def public_argument(argument: str) -> str:
-    """An argument of a command as it may be passed on.
-
-    Example:
-        >>> public_argument("judge.path=/home/me/my models/small"), public_argument("attacks=[none,./mine/lead.txt]")
-        ('judge.path=small', "'attacks=[none,lead.txt]'")
-    """
-    key, equals, value = argument.partition("=")
-    if key.rpartition(".")[2] in _PRIVATE:
-        return f"{key}=..."
-    if value[:1] not in ("[", "{", "'", '"'):
-        value = _without_folders(value)
-    value = _PATH.sub("", value) if len(value) <= _LONGEST else "..."
-    return shlex.quote(f"{key}{equals}{value}")
-
-
-def _without_folders(text: str) -> str:
-    """A path's last part; any other text, and the name of a model on the hub, as they are."""
-    path = text.replace("\\", "/").rstrip("/")
-    if "/" not in path or (re.fullmatch(r"[\w.-]+/[\w.-]+", path) and path[0] != "." and not Path(text).exists()):
-        return text
-    return path.rpartition("/")[2]
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names)
+    if len(node) > _LONGEST or not node.isprintable():
+        return None
+    # a relative path looks as the name of a model on the hub does, but is there
+    name = Path(node).name if node.count("/") and Path(node).exists() else node
+    return _FOLDERS.sub("", _URL.sub("...", name))
 
 
 if __name__ == "__main__":

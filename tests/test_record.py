@@ -18,7 +18,7 @@ from judgebench.cards import Judge, JudgeCard
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import recording
 from judgebench.record import main as record
-from judgebench.record import public, public_argument
+from judgebench.record import public
 from judgebench.results.folder import RunFolder
 from tests.served import answer
 
@@ -302,11 +302,11 @@ def test_nothing_private_is_passed_on():
     assert public(["owner/name", "package:llm", "../a b/c", "C:\\me\\model", "line\nbreak", "x" * 999, 1, None]) == [
         *("owner/name", "package:llm", "c", "model", None, None, 1, None)
     ]
-    for one, kept in (
-        ("judge.path=/home/me/models/small", "judge.path=small"),
+    for argument, kept in (
+        ("judge.path=/home/me/my models/small", "judge.path=small"),
         ("judge.url=http://10.0.0.1:8000/v1", "judge.url=..."),
-        ("attacks=[none,./mine/lead.txt]", "'attacks=[none,lead.txt]'"),
-        ("ranges=[[1,5]]", "'ranges=[[1,5]]'"),
+        ("attacks=[none,./mine/lead.txt]", "attacks=[none,lead.txt]"),
+        ("ranges=[[1,5]]", "ranges=[[1,5]]"),
         ("judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct", "judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct"),
     ):
-        assert public_argument(one) == kept
+        assert public(argument) == kept

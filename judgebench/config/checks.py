@@ -267,6 +267,8 @@ def _check_data(data: DictConfig) -> None:
 
 def _check_recorded(config: DictConfig, recording: Recording) -> None:
     """Refuses a dimension or range under which a file of recorded readings has none."""
+    if recording.about["compares"] != (config.prompt.get("rivals") is not None):
+        return  # which is said where prompts meet readings
     cells = [(one["dimension"], one["range"]) for one in recording.about["conditions"]]
     for dimension, score_range in cells_of(config):
         if (dimension, str(score_range)) not in cells:
