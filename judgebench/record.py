@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import Refusal, UserError
 
 if TYPE_CHECKING:
-
     from judgebench.experiment import Experiment
     from judgebench.results.folder import RunFolder
 
