@@ -39,13 +39,13 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings
-from judgebench.metrics.robustness import Suffix
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.stats.correlation import krippendorff_alpha, mean_pairwise_spearman
 from judgebench.stats.humans import Panel
 from judgebench.stats.rankings import Ranking
+from judgebench.stats.robustness import Suffix
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from judgebench.metrics.correlation import spearman
+from judgebench.stats.correlation import spearman
 from judgebench.stats.system_pairs import system_record
 from judgebench.stats.variance import CrossedScores, component_records, facet_share
 from judgebench.worth.few_labels import FewLabels

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.report.views.phrases import phrase_frame
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.stats.robustness import Suffix, suffix_records
 
 PHRASES = ("superb", "superb flawless")
 

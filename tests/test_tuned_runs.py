@@ -10,8 +10,8 @@ import pytest
 from judgebench import reuse
 from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
-from judgebench.metrics.correlation import spearman
 from judgebench.results.folder import RunFolder
+from judgebench.stats.correlation import spearman
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),

@@ -22,13 +22,13 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
-from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.recording import Recording
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, sha256_of
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
 

@@ -10,9 +10,9 @@ import pandas as pd
 
 from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.data.dataset import DEV, TEST
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.resampling import CONFIDENCE, expanded, means, weights_of, with_interval
 from judgebench.report.views.answers import FLAGS
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.correlation import CORRELATIONS
 
 _AGREEMENT = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
 _FEW_GROUPS = 20
@@ -41,17 +41,11 @@ def estimate_errors(
         less the former; each with `_low` and `_high`.
     """
     human = test["human"].to_numpy(dtype=float)
-    labels, group = np.unique(test["group_id"].to_numpy(dtype=str), return_inverse=True)
-    weights = weights_of(len(labels), resamples, seed)
+    clusters = Clusters.of(test["group_id"].to_numpy(dtype=str), resamples, seed)
     own = np.abs(estimate(test["score"].to_numpy(dtype=float)) - human)
     guess = np.abs(float(dev["human"].mean()) - human)
-    every = np.ones(len(human), dtype=bool)
-    # a test split has few groups more often than not, and the plain interval would hold the truth too seldom
-    ends = expanded(len(labels)) if len(labels) >= 2 else CONFIDENCE
-    found: dict[str, float | None] = {}
-    for name, values in (("mean_absolute_error", own), ("guess_error", guess), ("gain", guess - own)):
-        found |= with_interval(name, means(values, group, weights, every), ends)
-    return found
+    figures = {"mean_absolute_error": own, "guess_error": guess, "gain": guess - own}
+    return clusters.record({name: clusters.mean(values) for name, values in figures.items()})
 
 
 def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ def lettered(runs: Sequence[Results]) -> dict[str, Results]:
 
 
 def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
-    """Records of `judgebench.metrics.paired.compare` between each two runs, of every decoding of the main model and of
+    """Records of `judgebench.stats.paired.compare` between each two runs, of every decoding of the main model and of
     the pair that both have, on the examples that both have judged; of test examples where there are such. Nobody asks
     which run's assistant is the better judge, and each comparison more makes Holm's correction stricter: it is over
     all."""

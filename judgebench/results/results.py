@@ -13,9 +13,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from judgebench.metrics.bias import family_records
-from judgebench.metrics.levels import shown_level
-from judgebench.metrics.robustness import CLEAN
 from judgebench.results.folder import ARTIFACT, RunFolder, plain_frame
 from judgebench.results.schema import (
     ARTIFACTS,
@@ -29,6 +26,9 @@ from judgebench.results.schema import (
 )
 from judgebench.results.series import shown_split
 from judgebench.runtime.errors import UserError
+from judgebench.stats.bias import family_records
+from judgebench.stats.levels import shown_level
+from judgebench.stats.scores import CLEAN
 from judgebench.types import LABELS, Example, Prompt
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Results:
         about: about.json: `titles`, `scale` and `agreement`.
         readings: one row an example and condition, `READINGS_SCHEMA`.
         scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
-        metrics: see `judgebench.metrics.evaluation.evaluate`.
+        metrics: see `judgebench.stats.evaluate.evaluate`.
         comparisons: paired differences between judges; attack_differences: between what attacks change of each.
         pairwise: systems ranked by comparisons.
         suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.results.series import range_of
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import pareto_front
 
 _MOST_VALUES, _MOST_NAMED = 12, 8

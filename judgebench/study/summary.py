@@ -24,7 +24,6 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.config.fields import plain
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
-from judgebench.metrics.correlation import spearman
 from judgebench.report.figures.style import save_figures
 from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
@@ -34,6 +33,7 @@ from judgebench.results.series import range_of, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.stats.correlation import spearman
 from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text
 from judgebench.study.storage import STUDY
 from judgebench.tracking.wandb import log_sweep

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics.levels import shown_level
 from judgebench.results.results import Results
 from judgebench.results.series import shown_split
+from judgebench.stats.levels import shown_level
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _SCALARS = (

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from judgebench.metrics.resampling import CONFIDENCE
+from judgebench.stats.clusters import CONFIDENCE
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""

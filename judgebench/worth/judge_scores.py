@@ -9,11 +9,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics.cells import Cell, cells, checked
-from judgebench.metrics.resampling import RESAMPLES
-from judgebench.metrics.robustness import CLEAN
 from judgebench.stats.agreement import categories_of
+from judgebench.stats.clusters import RESAMPLES
 from judgebench.stats.points import on_scale
+from judgebench.stats.scores import CLEAN, Cell, cells, checked
 from judgebench.types import LABELS, RANGE
 
 _CONDITION = ("dimension", *RANGE, LABELS, "attack", "defense")

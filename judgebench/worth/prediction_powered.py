@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.correlation import CORRELATIONS, is_constant, spearman
-from judgebench.metrics.resampling import left_out
-from judgebench.metrics.weighted import resampled_correlations
+from judgebench.stats.clusters import left_out
+from judgebench.stats.correlation import CORRELATIONS, is_constant, resampled_correlations, spearman
 from judgebench.worth.few_labels import FEWEST_LABELLED, Estimates, FewLabels, estimates, from_labels, student
 
 _POOLED = 4.0  # articles' worth of all pairs' correlation in that of each pair of systems

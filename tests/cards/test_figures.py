@@ -30,7 +30,7 @@ def test_errors_equal_a_plain_loop_over_the_same_resamples():
     test = frame(rng.uniform(1, 3, 30), rng.uniform(1, 5, 30), np.repeat([f"g{i}" for i in range(6)], 5))
     estimate = Estimate("linear", (1.0, 3.0), (1.0, 5.0))
     found = estimate_errors(estimate, test, test, 500, 3)
-    from judgebench.metrics.resampling import group_weights
+    from judgebench.stats.clusters import group_weights
 
     own = np.abs(estimate(test["score"].to_numpy()) - test["human"].to_numpy()).reshape(6, 5)
     drawn = [np.repeat(own, weights, axis=0).mean() for weights in group_weights(6, 500, 3)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.levels import MOST_SYSTEMS
-from judgebench.metrics.paired import compare
-from judgebench.metrics.robustness import Paired, robustness
 from judgebench.report.views.correlations import LEVELS
 from judgebench.report.views.pairwise import ranking_records, ranking_sentences
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import evaluate
+from judgebench.stats.levels import MOST_SYSTEMS
+from judgebench.stats.paired import compare
 from judgebench.stats.rankings import MOST_RANKED, pairwise_records
+from judgebench.stats.robustness import Paired, robustness
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics.evaluation import evaluate
-from judgebench.metrics.paired import attack_differences, default_pairs
-from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import evaluate
+from judgebench.stats.paired import attack_differences, default_pairs
+from judgebench.stats.robustness import Suffix, suffix_records
 from judgebench.types import ScoreRange
 from tests.report import conftest
 from tests.report.conftest import RULES, Run, columns

@@ -15,11 +15,11 @@ from rich.console import Console
 from scipy import stats
 
 from judgebench.decoding import Contrastive
-from judgebench.metrics.paired import compare, default_pairs
 from judgebench.report.html import render_report
 from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
+from judgebench.stats.paired import compare, default_pairs
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import Dev, Tuner
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.report.views.answers import answers, best_sentences, spread_sentences
 from judgebench.report.views.bias import favorite_sentences, favorite_tables, favorites
 from judgebench.report.views.correlations import correlation_frame
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.types import ScoreRange
 from tests.report.conftest import comparisons_of, results_of
 from tests.report.test_correlations import of, record

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
+from judgebench.stats.evaluate import evaluate
 from tests.stats.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}

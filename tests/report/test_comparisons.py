@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT
 from judgebench.report.formats import p_value, rounded_up
 from judgebench.report.views.comparisons import (
     COMPARISONS,
@@ -17,6 +16,7 @@ from judgebench.report.views.comparisons import (
     other_statistics,
 )
 from judgebench.results.results import Results
+from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT
 from tests.report.conftest import comparisons_of, results_of, texts_of
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.render import to_markdown
 from judgebench.report.views.answers import FLAGS, flags
 from judgebench.report.views.correlations import CORRELATION, LEVELS, correlation_frame, other_levels
 from judgebench.results.results import Results
 from judgebench.results.series import SeriesIndex
+from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns, in_terminal, on_page, results_of, texts_of, words_of
 

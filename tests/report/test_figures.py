@@ -14,7 +14,6 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.figures import style
 from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
 from judgebench.report.figures.style import (
@@ -37,6 +36,7 @@ from judgebench.report.layout import draw_all
 from judgebench.report.views.bias import favorites, human_scores, shares, to_range
 from judgebench.results.folder import RunFolder
 from judgebench.results.series import Series, ranges_of
+from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns, results_of
 

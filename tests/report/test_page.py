@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset, render_report
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.render import Terminal, to_terminal
 from judgebench.report.views.comparisons import change_sentences
+from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
 from tests.report.conftest import (
     MIXED,

@@ -13,7 +13,6 @@ from rich.console import Console
 from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode, win_probabilities
-from judgebench.metrics.evaluation import evaluate
 from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
@@ -24,6 +23,7 @@ from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
+from judgebench.stats.evaluate import evaluate
 from judgebench.tracking.records import example_rows, scalars
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 from tests.report.conftest import ENVIRONMENT, in_terminal, on_page, texts_of, words_of

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from judgebench.metrics.robustness import Suffix, suffix_records
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
 from judgebench.report.formats import change as change_text
 from judgebench.report.formats import two
@@ -14,6 +13,7 @@ from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, SIDES, WORDS, drawn_rows, phrase_blocks, phrase_frame, silent_note
 from judgebench.results.schema import FIGURE
+from judgebench.stats.robustness import Suffix, suffix_records
 from judgebench.types import ScoreRange
 from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of
 from tests.report.conftest import columns, in_terminal, on_page, texts_of, words_of

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from judgebench.decoding.scores import decode, win_probabilities
-from judgebench.metrics.evaluation import evaluate
 from judgebench.report.figures.rankings import pairwise_figures, shares_of
 from judgebench.report.layout import draw_all
 from judgebench.report.table import Paragraph, Table
@@ -20,6 +19,7 @@ from judgebench.report.views.pairwise import (
 )
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import evaluate
 from judgebench.stats.rankings import Ranking, pairwise_records
 from judgebench.tracking.records import rankings, tables_of
 from tests.report.conftest import in_terminal, on_page, texts_of, words_of

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
 from judgebench.report.views.uses import use_sentences
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from tests.report.test_correlations import of, record
 
 OTHERS = {"spearman_others": 0.5, "spearman_others_low": 0.4, "spearman_others_high": 0.6}

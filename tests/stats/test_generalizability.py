@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.resampling import expanded, group_weights
+from judgebench.stats.clusters import expanded, group_weights
 from judgebench.stats.variance import (
     CrossedScores,
     component_records,

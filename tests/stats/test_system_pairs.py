@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.levels import correlate
-from judgebench.metrics.resampling import flips, group_weights, holm
-from judgebench.stats.clusters import Clusters
+from judgebench.stats.clusters import Clusters, group_weights
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.levels import correlate
+from judgebench.stats.significance import flips, holm
 from judgebench.stats.system_pairs import (
     PairedSystems,
     TiedPairs,

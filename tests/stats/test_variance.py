@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from judgebench.metrics.cells import Cell
 from judgebench.results.results import Results
+from judgebench.stats.scores import Cell
 from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
 from judgebench.types import ScoreRange
 from judgebench.worth.judge_scores import JudgeScores

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.metrics.paired import compare, default_pairs
 from judgebench.results.folder import RunFolder
+from judgebench.stats.paired import compare, default_pairs
 from judgebench.tracking.records import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns

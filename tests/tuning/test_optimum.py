@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as npst
 
 from judgebench.decoding import Contrastive
 from judgebench.decoding.scores import decode
-from judgebench.metrics.correlation import is_constant, spearman
 from judgebench.readings.reading import reading_columns
+from judgebench.stats.correlation import is_constant, spearman
 from judgebench.tuning import Dev
 from judgebench.tuning.optimum import constant_along, curves, kappa_path, optimum, spearman_along
 from judgebench.tuning.tune import tune

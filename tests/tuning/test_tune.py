@@ -7,9 +7,9 @@ import pytest
 
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode
-from judgebench.metrics.correlation import spearman
-from judgebench.metrics.evaluation import evaluate
 from judgebench.runtime.errors import UserError
+from judgebench.stats.correlation import spearman
+from judgebench.stats.evaluate import evaluate
 from judgebench.tuning import Dev, Exact, Published, Shared
 from judgebench.tuning.tune import check_tuning, tune
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.decoding.rules import Expectation
-from judgebench.metrics.cells import Cell
+from judgebench.stats.scores import Cell
 from judgebench.worth.judge_scores import JudgeScores
 
 

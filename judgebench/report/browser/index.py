@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics.levels import shown_level
 from judgebench.results.results import Results
 from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting, with_labels
+from judgebench.stats.levels import shown_level
 from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, span, three, two
@@ -20,6 +19,7 @@ from judgebench.report.table import records
 from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled, number
+from judgebench.stats.scores import CLEAN
 
 _MARKERS = {"high": "o", "low": "s"}
 

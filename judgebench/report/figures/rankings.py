@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MUTED, Mark
 from judgebench.report.formats import points
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results.results import Results
 from judgebench.stats.bradley_terry import ELO_MEAN
+from judgebench.stats.scores import CLEAN
 
 _COLORS = "PuOr_r"  # color-blind readers tell its ends apart
 _MOST_WRITTEN = 16

@@ -13,9 +13,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
-from judgebench.metrics.levels import shown_level
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MOST_SERIES, MUTED
 from judgebench.report.table import records as table_records
@@ -23,6 +20,9 @@ from judgebench.report.views import bias
 from judgebench.report.views.correlations import at_level, few_groups, level_note, size_of, sized
 from judgebench.results import series as cells
 from judgebench.results.series import Series, SeriesIndex
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
+from judgebench.stats.levels import shown_level
 from judgebench.types import ScoreRange
 
 _BAND = "#e9e9e9"

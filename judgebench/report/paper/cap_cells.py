@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from judgebench.judges.loading import ModelSource
-from judgebench.metrics.robustness import CLEAN
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import span
 from judgebench.report.paper.tables import decoding_of, grouped, judges_of, model_key, published
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, number, range_of
+from judgebench.stats.scores import CLEAN
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them."""

@@ -13,8 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import UNKNOWN, general, is_known, short, span
 from judgebench.report.paper import tables as paper
@@ -23,6 +21,8 @@ from judgebench.report.render import escape
 from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.results.series import setting
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.tuning.tune import EDGE
 from judgebench.tuning.tuners import FILE
 from judgebench.types import ScoreRange

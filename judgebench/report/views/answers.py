@@ -7,8 +7,6 @@ from urllib.parse import quote, urlencode
 
 import pandas as pd
 
-from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known
 from judgebench.report.table import Block, Facts, Paragraph, records
 from judgebench.report.views.attacks import attack_sentences, gap_sentences
@@ -27,6 +25,8 @@ from judgebench.report.views.uses import use_sentences
 from judgebench.report.views.variance import variance_sentences
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.paired import LESS, MORE, NOT_SIGNIFICANT
-from judgebench.metrics.robustness import CLEAN
 from judgebench.report.formats import change, interval, is_known, percent, points, rounded_up, signed_two, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, labelled, range_of, setting, shown_split
+from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
+from judgebench.stats.scores import CLEAN
 from judgebench.types import LABELS, RANGE
 
 EXCLUDES_ZERO = "an interval that leaves out 0"

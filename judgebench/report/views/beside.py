@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import (
     bounded,
     is_known,
@@ -27,6 +26,7 @@ from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Records, Results
 from judgebench.results.series import CELL, NO_DEFENSE, labelled
 from judgebench.stats.alternative import EXPERTS, FEWEST_RATERS, PASSED
+from judgebench.stats.clusters import FEWEST
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.types import LABELS
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.metrics.bias import candidate_index, histogram, mapped
 from judgebench.report.formats import is_known, percent, signed_two, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.results.results import Results, unattacked
@@ -24,6 +23,7 @@ from judgebench.results.series import (
     ranges_of,
     shown_split,
 )
+from judgebench.stats.bias import candidate_index, histogram, mapped
 from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."

@@ -7,15 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.levels import shown_level
-from judgebench.metrics.paired import BETTER, NOT_SIGNIFICANT, WORSE
-from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
 from judgebench.report.formats import p_value, rounded_up, signed_three, spaced, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
 from judgebench.results.series import condition_text, range_of, setting, shown_split
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.levels import shown_level
+from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
 
 SHOWN = "spearman"
 _WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.correlation import CORRELATIONS
-from judgebench.metrics.evaluation import CONSTANT
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known, no_text, percent_one, short, singular, span, three
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
 from judgebench.results.results import Records, Results
 from judgebench.results.series import labelled
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.evaluate import CONSTANT
 
 _CONDITION = ["dimension", "attack", "defense"]
 

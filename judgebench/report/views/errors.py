@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.metrics.resampling import FEWEST, SIGNIFICANCE
 from judgebench.report.formats import is_known, p_value, signed_two, spaced, two
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.report.views.correlations import few_groups
 from judgebench.report.views.forecasts import leading
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 
 FACTORS: Mapping[str, str] = {
     "length": "length, per doubling",

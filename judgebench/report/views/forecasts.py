@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, span, three, two
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import few_groups, missing_reasons
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
+from judgebench.stats.clusters import FEWEST
 
 PERSON = 0.8
 """The share of texts that the judge keeps in the sentence on sending the rest to a person."""

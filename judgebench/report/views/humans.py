@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.resampling import FEWEST
-from judgebench.metrics.robustness import CLEAN
 from judgebench.report.formats import bounded, is_known, short, span, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.scores import CLEAN
 
 RATERS = "humans"
 """What stands in the place of a range where a row is of the humans."""

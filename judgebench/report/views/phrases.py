@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.robustness import ALL, SEEN, UNSEEN
 from judgebench.report.formats import percent, signed_two, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, excludes_zero, rates
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled, shown_split
+from judgebench.stats.robustness import ALL, SEEN, UNSEEN
 
 PHRASE = ["suffix", "dimension", "range"]
 """Keys of one phrase in one dimension and range."""

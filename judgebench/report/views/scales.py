@@ -13,15 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from judgebench.metrics.bias import favorite
-from judgebench.metrics.correlation import CORRELATIONS, spearman
-from judgebench.metrics.resampling import RESAMPLES, weights_of, with_interval
-from judgebench.metrics.weighted import resampled_correlations
 from judgebench.report.formats import percent, short, three
 from judgebench.report.table import Col, View
 from judgebench.report.views.bias import HUMANS, favorite_text, spans
 from judgebench.results.results import Results
 from judgebench.results.series import SeriesIndex, first_condition, ranges_of
+from judgebench.stats.bias import favorite
+from judgebench.stats.clusters import RESAMPLES, weights_of, with_interval
+from judgebench.stats.correlation import CORRELATIONS, resampled_correlations, spearman
 from judgebench.types import ScoreRange
 
 LONG = "_100"

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 from scipy import stats
 
-from judgebench.metrics.resampling import CONFIDENCE, FEWEST
 from judgebench.report.formats import (
     bounded,
     is_known,
@@ -24,6 +23,7 @@ from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import best_of, few_groups, without_assistants
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, Series, labelled
+from judgebench.stats.clusters import CONFIDENCE, FEWEST
 
 _BY_CHANCE = 0.05  # where so few of 95 % intervals hold 0 by chance, the judge's means are not the humans'
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import is_known, one, short, three, whole
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.bias import favorite_text
@@ -15,6 +14,7 @@ from judgebench.report.views.correlations import few_groups
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS
 from judgebench.results.results import Results
 from judgebench.results.series import labelled, range_of, ranges_of
+from judgebench.stats.clusters import FEWEST
 
 Runs = Mapping[str, Results]
 """Runs by the letters that a page calls them by."""

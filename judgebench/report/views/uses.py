@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.metrics.evaluation import CONSTANT, CONSTANT_HUMANS
-from judgebench.metrics.resampling import FEWEST
 from judgebench.report.formats import bounded, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import records
 from judgebench.report.views.beside import best_pairs, correlated, judge_name, rival, rivalled, series_key
@@ -18,6 +16,8 @@ from judgebench.report.views.systems import means_are_off, misleads, systems_fra
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 from judgebench.stats.alternative import FEWEST_RATERS
+from judgebench.stats.clusters import FEWEST
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import RAW
 
 _CHANCE = 0.5  # of pairs of systems

@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.paper.cd import printed_correlations, printed_settings
 from judgebench.report.paper.tables import judge_key
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
 
 

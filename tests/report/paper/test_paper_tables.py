@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.metrics.correlation import CORRELATIONS
 from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cd import build, printed_correlations
@@ -18,6 +17,7 @@ from judgebench.report.render import escape
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import TABLE
 from judgebench.runtime.errors import UserError
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
 from tests.report.paper.conftest import HOSTILE, check_forms, csv_of, files_of, record, run_folder, run_of
 
