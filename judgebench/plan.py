@@ -139,13 +139,13 @@ def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
     Raises:
         UserError: the run did not finish, or compares texts; no text is left to label; the file cannot be written.
     """
-    from judgebench.worth.few_labels_study import few_labels
-    from judgebench.worth.label_plan import MEAN, label_plan
+    from judgebench.stats.few_labels import FewLabels
+    from judgebench.stats.label_plan import MEAN, label_plan
 
     rows: list[dict[str, Any]] = []
     chosen = _pilots(asked.run)
     for dimension, side in chosen.items():
-        pilot = few_labels(side)
+        pilot = FewLabels.of(side)
         low, high = side.scale or (side.cell.range.minimum, side.cell.range.maximum)
         widths = asked.within or [share * float(high - low) for share in _SHARES]
         records = label_plan(pilot, widths, asked.articles, asked.target == "these")
@@ -159,9 +159,8 @@ def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
 def _pilots(run: Path) -> dict[str, JudgeScores]:
     """Dimension -> the judge, decoding and range that follows the humans best; of equal ones the first."""
     from judgebench.results.results import Results
-    from judgebench.worth.few_labels_study import few_labels
+    from judgebench.stats.few_labels import FewLabels, common_correlation
     from judgebench.worth.judge_scores import Humans, judged
-    from judgebench.worth.prediction_powered import common_correlation
 
     results = Results.load(run)
     if results.compares:
@@ -170,7 +169,7 @@ def _pilots(run: Path) -> dict[str, JudgeScores]:
     columns = {str(name): shown[name].to_numpy() for name in shown}
     best: dict[str, tuple[float, JudgeScores]] = {}
     for side in judged(columns, results.readings, Humans(results.ratings, results.scale), results.dataset, {}):
-        follows = common_correlation(few_labels(side))
+        follows = common_correlation(FewLabels.of(side))
         if side.cell.dimension not in best or follows > best[side.cell.dimension][0]:
             best[side.cell.dimension] = follows, side
     return {dimension: side for dimension, (_, side) in best.items()}
@@ -221,7 +220,7 @@ def _write(asked: PlanAsked, chosen: dict[str, JudgeScores], needed: Sequence[in
     import numpy as np
 
     from judgebench.runtime.files import atomic
-    from judgebench.worth.label_plan import articles_to_label
+    from judgebench.stats.label_plan import articles_to_label
 
     # the texts of all dimensions, where these have the same; else of the first
     sides = list(chosen.values())

@@ -27,10 +27,9 @@ import numpy as np
 from scipy import stats
 
 from judgebench.stats.correlation import spearman
+from judgebench.stats.few_labels import FewLabels, predicted_differences, predicted_means, predicted_spearman
 from judgebench.stats.system_pairs import system_record
 from judgebench.stats.variance import CrossedScores, component_records, facet_share
-from judgebench.worth.few_labels import FewLabels
-from judgebench.worth.prediction_powered import predicted_differences, predicted_means, predicted_spearman
 
 SYSTEMS, OTHERS = 8, 60
 LABELLED = (10, 20, 40)

@@ -10,9 +10,9 @@ import pytest
 from judgebench.plan import main
 from judgebench.report.formats import general
 from judgebench.results.results import Results
-from judgebench.worth.few_labels_study import few_labels
+from judgebench.stats.few_labels import FewLabels
+from judgebench.stats.label_plan import label_plan
 from judgebench.worth.judge_scores import Humans, judged
-from judgebench.worth.label_plan import label_plan
 
 ARTICLES, SYSTEMS = 60, 4
 
@@ -51,7 +51,7 @@ def test_a_plan_says_how_many_articles_and_which(pilot, capfd):
     results = Results.load("few")
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
     (side,) = judged(columns, results.readings, Humans(results.ratings, results.scale), "few", {})
-    expected = label_plan(few_labels(side), [0.3, 0.4], 500, these=True)
+    expected = label_plan(FewLabels.of(side), [0.3, 0.4], 500, these=True)
     lines = [line.split() for line in out.splitlines()]
     for record in expected:
         numbers = [general(record["within"]), *(f"{record[name]:,}" for name in ("labels", "predicted", "saved"))]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from judgebench.stats.errors import error_records
+from judgebench.stats.few_labels import few_labels_records
 from judgebench.stats.forecasts import forecast_records
 from judgebench.stats.humans import beside_humans_records
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
-from judgebench.worth.few_labels_study import few_labels_records
 from judgebench.worth.judge_scores import JudgeScores
 
 Study = Callable[[Sequence[JudgeScores]], list[dict[str, Any]]]

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import pytest
 
 from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS, few_labels_sentences
-from judgebench.worth.few_labels_study import few_labels_records
+from judgebench.stats.few_labels import few_labels_records
+from tests.stats.test_few_labels_study import partly
 from tests.worth.sides import cell
-from tests.worth.test_few_labels_study import partly
 
 
 def results(*sides):

@@ -1,5 +1,5 @@
-"""Prediction-powered means, differences and Spearman: ppi-python at the same lambda, hand computation, and what must
-hold whatever the judge says."""
+"""Means, differences and Spearman of labels and judge: ppi-python at the same lambda, hand computation, what must hold
+whatever the judge says; and the record of a run."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.worth.few_labels import FewLabels, from_labels
-from judgebench.worth.prediction_powered import (
+from judgebench.stats.few_labels import (
+    FewLabels,
     common_correlation,
+    from_labels,
     pair_correlations,
     pair_ends,
     predicted_differences,

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.worth.few_labels import (
+from judgebench.stats.few_labels import (
     FEWEST_LABELLED,
     FewLabels,
     dispersions,
     from_labels,
     means_not_refuted,
     student,
-    unlabelled,
 )
 from tests.worth.recorded import needs_recorded, recorded
 
@@ -67,7 +66,7 @@ def test_of_these_very_articles_it_is_cochrans_interval() -> None:
 def test_articles_rated_in_part_count_by_their_share_of_texts() -> None:
     human = np.array([3.0, NAN, 4.0, 5.0, NAN, NAN])
     data = few(human, groups=np.array([0, 0, 1, 1, 2, 2]))
-    assert unlabelled(data) == pytest.approx([1 - 2 / 3 * 3 / 4])
+    assert data.unlabelled() == pytest.approx([1 - 2 / 3 * 3 / 4])
 
 
 def test_dispersion_by_hand() -> None:
@@ -96,7 +95,7 @@ def test_a_system_rated_best_throughout_is_not_certain() -> None:
 def test_means_of_articles_of_many_texts_are_ratio_means_with_the_cluster_variance() -> None:
     groups = np.repeat(np.arange(6), [1, 2, 3, 1, 2, 3])
     human = np.random.default_rng(3).integers(1, 6, 12).astype(float)
-    human_table = few(human, groups=groups).tables.human
+    human_table = few(human, groups=groups).ratings
     sums, sizes = np.bincount(groups, human), np.bincount(groups)
     mean = sums.sum() / sizes.sum()
     assert human_table.mean[0] == pytest.approx(mean)
@@ -110,7 +109,7 @@ def test_statsmodels_gives_the_same_clustered_error() -> None:
     groups = np.sort(rng.integers(0, 15, 60))
     human = rng.integers(1, 6, 60) + 0.0
     fit = sm.OLS(human, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
-    table = few(human, groups=groups).tables.human
+    table = few(human, groups=groups).ratings
     count = len(np.unique(groups))
     assert table.squares[0] / count**2 == pytest.approx(float(fit.bse[0] ** 2))
 
@@ -134,19 +133,6 @@ def test_a_reversed_scale_reverses_the_interval(ratings: list[float]) -> None:
     ours, theirs = from_labels(few(ratings)), from_labels(few(6 - np.array(ratings)))
     assert ours.low == pytest.approx(6 - theirs.high)
     assert ours.high == pytest.approx(6 - theirs.low)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"human": [3.0], "judge": [1.0, 2.0]}, "one length"),
-        ({"human": [3.0], "judge": [NAN]}, "finite"),
-        ({"human": [7.0]}, "outside the scale"),
-    ],
-)
-def test_what_does_not_fit_is_named(values, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        few(**values)
 
 
 def test_students_quantile() -> None:

@@ -13,8 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.worth.few_labels import FEWEST_LABELLED, FewLabels, dispersions, means_not_refuted, student
-from judgebench.worth.prediction_powered import pair_correlations, pair_ends, shares_of_judge
+from judgebench.stats.few_labels import (
+    FEWEST_LABELLED,
+    FewLabels,
+    dispersions,
+    means_not_refuted,
+    pair_correlations,
+    pair_ends,
+    shares_of_judge,
+    student,
+)
 
 MOST_LABELLED = 100_000
 """Articles beyond which nobody is asked to label."""
@@ -89,9 +97,9 @@ def label_plan(
         with labels alone and with the judge; saved: how many fewer with it; labelled: those that the pilot has;
         reason: why a number is None, else None.
     """
-    total = int(pilot.tables.every.articles.max(initial=0)) if articles is None else articles
-    labelled = int(pilot.tables.human.articles.max(initial=0))
-    usable = pilot.tables.human.articles >= FEWEST_LABELLED
+    total = int(pilot.every.articles.max(initial=0)) if articles is None else articles
+    labelled = int(pilot.ratings.articles.max(initial=0))
+    usable = pilot.ratings.articles >= FEWEST_LABELLED
     records = []
     for of, enough in ((MEAN, usable.any()), (DIFFERENCE, usable.sum() >= 2)):
         planned = _Planned(pilot, usable, total, these) if enough else None
@@ -126,7 +134,7 @@ class _Planned:
     """Half the mean width of the intervals with other numbers of labelled articles."""
 
     def __init__(self, pilot: FewLabels, usable: np.ndarray, total: int, these: bool) -> None:
-        human, labelled, every, _ = pilot.tables
+        human, labelled, every = pilot.ratings, pilot.labelled, pilot.every
         self.scale, self.total, self.mean, self.these = pilot.scale, total, human.mean[usable], these
         beta = shares_of_judge(pilot)
         self.sides = {}

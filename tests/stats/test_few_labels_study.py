@@ -1,9 +1,9 @@
+"""Records of few labels: what prediction-powered inference says, and reasons."""
+
 import numpy as np
 import pytest
 
-from judgebench.worth.few_labels import FewLabels
-from judgebench.worth.few_labels_study import few_labels, few_labels_records
-from judgebench.worth.prediction_powered import predicted_means, predicted_spearman
+from judgebench.stats.few_labels import FewLabels, few_labels_records, predicted_means, predicted_spearman
 from judgebench.worth.study import studied
 from tests.worth.recorded import needs_recorded, recorded
 from tests.worth.sides import cell, side
@@ -60,8 +60,8 @@ def test_the_judges_own_interval_misses_where_the_judge_is_biased():
 
 def test_scores_are_mapped_to_the_humans_scale():
     wide = partly(scores=(partly().scores - 1) * 2 + 1, cell=cell(ends=(1.0, 9.0)))
-    np.testing.assert_allclose(few_labels(wide).judge, partly().scores)
-    assert few_labels(partly(scale=None)).scale is None
+    np.testing.assert_allclose(FewLabels.of(wide).judge, partly().scores)
+    assert FewLabels.of(partly(scale=None)).scale is None
 
 
 def test_few_articles_have_no_interval_but_a_reason():

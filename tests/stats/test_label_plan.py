@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.worth.few_labels import FewLabels
-from judgebench.worth.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan, labels_needed
-from judgebench.worth.prediction_powered import predicted_differences, predicted_means
+from judgebench.stats.few_labels import FewLabels, predicted_differences, predicted_means
+from judgebench.stats.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan, labels_needed
 from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 
