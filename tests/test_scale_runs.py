@@ -95,6 +95,7 @@ def test_two_processes_write_what_one_writes(judgebench, tiny_pair):
     assert stored("one.sqlite") == stored("two.sqlite")
 
 
+@pytest.mark.exhaustive
 def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair):
     asked = (*judge(tiny_pair), *LEAN, "assistant=early_exit", "assistant.layer=2", "decoding=[greedy,contrastive]")
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
@@ -119,6 +120,7 @@ def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair):
     assert not list(Path(second).iterdir())
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair):
     # seconds of reading: prompts one by one
     asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=5", "judge.engine=plain", "ranges=[[1,5],[0,4]]")
@@ -222,7 +224,7 @@ def test_an_encoder_decoder_judge_is_not_split(judgebench, tiny_t5_pair):
     told(judgebench(*given, mistaken=True), "is an encoder-decoder model, and only decoder-only ones are split")
 
 
-@pytest.mark.parametrize("strategy", ["ddp_spawn", "ddp_fork"])
+@pytest.mark.parametrize("strategy", ["ddp_spawn", pytest.param("ddp_fork", marks=pytest.mark.exhaustive)])
 def test_processes_that_are_forked_from_this_one_are_refused(judgebench, tiny_pair, strategy):
     given = (*judge(tiny_pair), "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
     told(judgebench(*given, f"trainer.strategy={strategy}", mistaken=True), "that are forked from this one cannot read")

@@ -7,7 +7,7 @@ import importlib.metadata
 import io
 import re
 from collections.abc import Callable
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -74,6 +74,14 @@ class ModelSource:
             return False
         return not Path(self.path).expanduser().exists()
 
+    @property
+    def _code(self) -> tuple[str, ...]:
+        return ("*.py",) if self.trust_remote_code else ()
+
+    @property
+    def _gguf(self) -> str | None:
+        return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
+
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
@@ -82,40 +90,30 @@ class ModelSource:
         Raises:
             UserError: it is not there, or a file of it is a device.
         """
-        folder = self._found(weights)
+        local = Path(self.path).expanduser()
+        if self.path.startswith(PACKAGE):
+            folder = self._in_package()
+        elif self.on_hub:
+            folder = self._from_hub(weights)
+        elif local.is_file() and local.suffix == ".gguf":
+            folder = local.parent
+        elif not local.is_dir():
+            raise UserError(
+                f"{self.role}.path={self.path}: there is no such folder, and it is not a hub id (owner/name)."
+            )
+        elif self._gguf and not (local / self._gguf).is_file():
+            raise UserError(f"{self.role}.gguf_file: there is no file {self._gguf!r} in {local}.")
+        elif not self._gguf and not (local / "config.json").is_file():
+            raise UserError(
+                f"{self.role}.path={self.path}: the folder has no config.json; give the folder of a transformers "
+                f"model, or name its .gguf file with {self.role}.gguf_file=."
+            )
+        else:
+            folder = local
         patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else ()))
         files = (path for pattern in patterns for path in folder.glob(pattern))
         check_regular(files, f"{self.role}.path={self.path}")
         return folder
-
-    def _found(self, weights: bool) -> Path:
-        if self.path.startswith(PACKAGE):
-            return self._in_package()
-        local = Path(self.path).expanduser()
-        if local.is_file() and local.suffix == ".gguf":
-            return local.parent
-        if local.is_dir():
-            if self._gguf and not (local / self._gguf).is_file():
-                raise UserError(f"{self.role}.gguf_file: there is no file {self._gguf!r} in {local}.")
-            if not self._gguf and not (local / "config.json").is_file():
-                raise UserError(
-                    f"{self.role}.path={self.path}: the folder has no config.json; give the folder of a transformers "
-                    f"model, or name its .gguf file with {self.role}.gguf_file=."
-                )
-            return local
-        if local.exists() or not _HUB_ID.fullmatch(self.path):
-            raise UserError(
-                f"{self.role}.path={self.path}: there is no such folder, and it is not a hub id (owner/name)."
-            )
-        return self._from_hub(weights)
-
-    @property
-    def _code(self) -> tuple[str, ...]:
-        return ("*.py",) if self.trust_remote_code else ()
-
-    @property
-    def _gguf(self) -> str | None:
-        return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
 
     def _in_package(self) -> Path:
         package = self.path.removeprefix(PACKAGE)
@@ -137,15 +135,18 @@ class ModelSource:
         import huggingface_hub as hub
 
         patterns = [*_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ())]
-        ask: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
+        wanted: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
         try:
             # one short question first: a download retries for minutes where there is no network at all
             hub.HfApi().model_info(self.path, revision=self.revision, timeout=10)
-            return Path(hub.snapshot_download(**ask))
+            return Path(hub.snapshot_download(**wanted))
         except Exception as error:
-            cached = self._cached(ask, weights)
-            if cached is not None:
-                return cached
+            # else what the cache holds, if it is all that is needed
+            needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES if weights else ())]
+            with suppress(Exception):
+                folder = Path(hub.snapshot_download(**wanted, local_files_only=True))
+                if all(any(folder.glob(name)) for name in needed):
+                    return folder
             reason = (str(error).strip().splitlines() or ["no reason given"])[0].split(" (Request ID")[0].rstrip(".")
             raise UserError(
                 f"{self.role}.path={self.path}: the model is not on this machine and the hub did not give it "
@@ -153,23 +154,10 @@ class ModelSource:
                 "or log in to the hub where the model asks for it."
             ) from None
 
-    def _cached(self, ask: dict[str, Any], weights: bool) -> Path | None:
-        import huggingface_hub as hub
-
-        try:
-            folder = Path(hub.snapshot_download(**ask, local_files_only=True))
-        except Exception:
-            return None
-        needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES if weights else ())]
-        return folder if all(any(folder.glob(name)) for name in needed) else None
-
     def _pretrained(self, folder: Path) -> dict[str, Any]:
-        given: dict[str, Any] = {
-            "pretrained_model_name_or_path": str(folder),
-            "trust_remote_code": self.trust_remote_code,
-            "local_files_only": True,
-        }
-        return given | ({"gguf_file": self._gguf} if self._gguf else {})
+        options = {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
+        gguf = {"gguf_file": self._gguf} if self._gguf else {}
+        return {**options, **gguf, "trust_remote_code": self.trust_remote_code}
 
     @cache  # noqa: B019 - as above; reading a GGUF file takes seconds
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -191,10 +179,10 @@ class ModelSource:
         from judgebench.judges.engine.hardware import hardware
 
         folder = self.locate(weights=False)
-        config = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
+        config: Any = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
         saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
         saved = saved and hardware().fast_dtype("float16") == "float16"
-        if _is_encoder_decoder(config) and (saved or self.dtype == "float16"):
+        if getattr(config, "is_encoder_decoder", False) and (saved or self.dtype == "float16"):
             raise UserError(
                 f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "
                 + ("(as its checkpoint was saved) " if saved else "")
@@ -205,7 +193,7 @@ class ModelSource:
     @property
     def encoder_decoder(self) -> bool:
         """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
-        return _is_encoder_decoder(self.config())
+        return bool(getattr(self.config(), "is_encoder_decoder", False))
 
     def check_decoder_only(self, duty: str) -> None:
         """Raises UserError for an encoder-decoder model, which has no state of a text to be steered or measured; `duty`
@@ -323,10 +311,6 @@ class ModelSource:
 
 def _name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _is_encoder_decoder(config: Any) -> bool:
-    return bool(getattr(config, "is_encoder_decoder", False))
 
 
 def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:

@@ -67,10 +67,9 @@ class Models:
         idle = {model.device for source, model in self._loaded.items() if source not in sources}
 
         def crowded() -> bool:
-            return any(
-                free_memory(each) - _RESERVE * memory_of(each) < (needed if each == device else 0)
-                for each in idle | ({device} if idle else set())
-            )
+            devices = idle | ({device} if idle else set())
+            room = {each: free_memory(each) - _RESERVE * memory_of(each) for each in devices}
+            return any(room[each] < (needed if each == device else 0) for each in devices)
 
         # machines may differ in their memory, but models that are split are loaded by all processes or by none
         if here().agree(crowded):
@@ -129,18 +128,16 @@ class JudgeModule(L.LightningModule):
         Raises:
             UserError: a single prompt does not fit into memory.
         """
-        return self._within_memory(batch, self._following(batch_idx)) if batch.groups else []
-
-    def _following(self, batch_idx: int) -> Batch | None:
-        """The batch that this process reads after one; None where there is none, or it would be read in halves."""
-        trainer = getattr(self, "_trainer", None)
+        if not batch.groups:
+            return []
+        # the batch that this process reads next is made ready while a GPU is at work, if it is read whole
+        following, trainer = None, getattr(self, "_trainer", None)
         batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
-        if batches is None or trainer is None or self.device.type == "cpu":
-            return None
-        at = (batch_idx + 1) * reader_count(trainer) + trainer.global_rank // group_size(trainer.strategy)
-        if at >= len(batches) or not batches[at].groups or batches[at].tokens()[1] >= self._too_many:
-            return None
-        return batches[at]
+        if batches is not None and trainer is not None and self.device.type != "cpu":
+            at = (batch_idx + 1) * reader_count(trainer) + trainer.global_rank // group_size(trainer.strategy)
+            if at < len(batches) and batches[at].groups and batches[at].tokens()[1] < self._too_many:
+                following = batches[at]
+        return self._within_memory(batch, following)
 
     def _within_memory(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
         """Reads a batch, in halves where the whole has no room; what has had none once is not tried again."""
@@ -261,7 +258,10 @@ def compute_batches(
         processes.join()  # only now, for what is stored needs no second process
         if processes.joined:
             processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
-            processes.check_same(_digest(pass_, pending), "prompts")
+            digest = hashlib.sha256()
+            for batch in pending:
+                digest.update(b"batch" + "".join(key for p in batch.prompts for key in pass_.keys(p)).encode())
+            processes.check_same(digest.hexdigest(), "prompts")
         models.make_room({source for later, _ in todo[i:] for source in later.sources})
         last = trainer([StoreWriter(store), ReadingBar(pass_.title, doing), SigtermEnds()])
         batches = Batches(assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last)))
@@ -307,15 +307,6 @@ def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list
         if (left := remaining(batch, done)) is not None:
             pending.append(left)
     return pending
-
-
-def _digest(pass_: Pass, batches: Sequence[Batch]) -> str:
-    digest = hashlib.sha256()
-    for batch in batches:
-        digest.update(b"batch")
-        for prompt in batch.prompts:
-            digest.update("".join(pass_.keys(prompt)).encode())
-    return digest.hexdigest()
 
 
 class ReadingBar(RichProgressBar):

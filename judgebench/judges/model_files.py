@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _WHOLE = "model.safetensors"
 _INDEX = ".safetensors.index.json"
-_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
-"""Path of a GGUF file -> its size and time of change, and what was parsed."""
 
 
 def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
@@ -50,8 +48,23 @@ def weight_files(folder: Path, named: str | None, where: str) -> list[str]:
         shape = {"weight_map": {str: str}}
         index = read_json(folder / name, f"{where}: {name}", shape=shape, remedy="fetch it again")
         names += sorted(set(index["weight_map"].values()))
+    # the hub's cache: files are links to blobs, whose names are their digests
+    root = folder.resolve()
+    inside = [root, *([root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [])]
     for each in names:
-        _check_inside(folder, each, where)
+        pure = PureWindowsPath(each)
+        if pure.drive or pure.root or ".." in pure.parts or ".." in PurePosixPath(each).parts:
+            raise UserError(
+                f"{where}: its weights are said to lie in {each!r}, outside of its folder; give a folder that holds "
+                "all of its weights."
+            )
+        check_regular([folder / each], where)
+        target = (folder / each).resolve()
+        if (folder / each).exists() and not any(target.is_relative_to(place) for place in inside):
+            raise UserError(
+                f"{where}: {each} is a link to {target}, outside of the model's folder; copy the file there, or give "
+                "the folder that it lies in."
+            )
     return names
 
 
@@ -65,24 +78,8 @@ def check_regular(paths: Iterable[Path], where: str) -> None:
             )
 
 
-def _check_inside(folder: Path, name: str, where: str) -> None:
-    pure = PureWindowsPath(name)
-    if pure.drive or pure.root or ".." in pure.parts or ".." in PurePosixPath(name).parts:
-        raise UserError(
-            f"{where}: its weights are said to lie in {name!r}, outside of its folder; give a folder that holds all of "
-            "its weights."
-        )
-    path, root = folder / name, folder.resolve()
-    check_regular([path], where)
-    inside = [root]
-    if root.parent.name == "snapshots":  # the hub's cache: files are links to blobs, whose names are their digests
-        inside.append(root.parent.parent / "blobs")
-    target = path.resolve()
-    if path.exists() and not any(target.is_relative_to(one) for one in inside):
-        raise UserError(
-            f"{where}: {name} is a link to {target}, outside of the model's folder; copy the file there, or give the "
-            "folder that it lies in."
-        )
+_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
+"""Path of a GGUF file -> its size and time of change, and what was parsed."""
 
 
 @contextmanager
@@ -91,24 +88,20 @@ def parsed_once() -> Iterator[None]:
     package `gguf` for a reader three times a model, and for the names of all tensors once a module."""
     import gguf
 
-    with patch.object(gguf, "GGUFReader", _read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):
+    def read(path: str | PathLike[str]) -> GGUFReader:
+        status, name = stat(path), fspath(path)
+        state = (status.st_size, status.st_mtime_ns)
+        if name not in _parsed or _parsed[name][0] != state:
+            _parsed[name] = (state, _reader_class()(path))
+        return _parsed[name][1]
+
+    with patch.object(gguf, "GGUFReader", read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):
         yield
 
 
 def forget(path: str | PathLike[str]) -> None:
     """Lets go of a parsed GGUF file, which holds a small array for every token of the vocabulary."""
     _parsed.pop(fspath(path), None)
-
-
-def _read(path: str | PathLike[str]) -> GGUFReader:
-    status = stat(path)
-    state = (status.st_size, status.st_mtime_ns)
-    known = _parsed.get(fspath(path))
-    if known is not None and known[0] == state:
-        return known[1]
-    reader = _reader_class()(path)
-    _parsed[fspath(path)] = (state, reader)
-    return reader
 
 
 @cache

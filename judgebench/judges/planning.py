@@ -120,7 +120,7 @@ def halves(batch: Batch) -> list[Batch]:
     if len(batch.groups) > 1:
         middle = len(batch.groups) // 2
         return [Batch(batch.groups[:middle]), Batch(batch.groups[middle:])]
-    prompts = batch.groups[0]
+    (prompts,) = batch.groups
     middle = len(prompts) // 2
     return [Batch((prompts[:middle],)), Batch((prompts[middle:],))]
 

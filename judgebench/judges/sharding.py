@@ -87,7 +87,13 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
             f"trainer.strategy.tensor_parallel_size: {world} processes are not a multiple of {size}; give a divisor "
             "of their number."
         )
-    counts = _split_counts(config)
+    heads = int(config.num_attention_heads)
+    counts = {
+        "attention heads": heads,
+        "key-value heads": int(getattr(config, "num_key_value_heads", None) or heads),
+        "intermediate features": int(getattr(config, "intermediate_size", None) or 0),
+    }
+    counts = {name: count for name, count in counts.items() if count}
     if bad := {name: count for name, count in counts.items() if count % size}:
         fitting = [n for n in range(2, min(counts.values()) + 1) if not any(count % n for count in counts.values())]
         which = f"{', '.join(map(str, fitting))} processes can" if fitting else "no number of processes can"
@@ -100,28 +106,17 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
         _plan(config, source.title)
 
 
-def _split_counts(config: Any) -> dict[str, int]:
-    """Name of what tensor parallelism splits -> how many there are."""
-    heads = int(config.num_attention_heads)
-    counts = {
-        "attention heads": heads,
-        "key-value heads": int(getattr(config, "num_key_value_heads", None) or heads),
-        "intermediate features": int(getattr(config, "intermediate_size", None) or 0),
-    }
-    return {name: count for name, count in counts.items() if count}
-
-
 def _plan(config: Any, title: str) -> dict[str, Any]:
     """Pattern of modules below the decoder -> how PyTorch splits them, from transformers' plan."""
-    given = getattr(config, "base_model_tp_plan", None) or {}
-    odd = sorted({style for style in given.values() if style not in _STYLES and not style.startswith(_WHOLE)})
-    if odd or not given:
+    plan = getattr(config, "base_model_tp_plan", None) or {}
+    odd = sorted({style for style in plan.values() if style not in _STYLES and not style.startswith(_WHOLE)})
+    if odd or not plan:
         what = f"asks for {odd[0]!r}, which judgebench does not know" if odd else "is not there"
         raise UserError(
             f"trainer=tensor_parallel: transformers' plan of how to split {title} ({config.model_type}) {what}; take "
             "trainer=fsdp."
         )
-    return {pattern: _STYLES[style]() for pattern, style in given.items() if style in _STYLES}
+    return {pattern: _STYLES[style]() for pattern, style in plan.items() if style in _STYLES}
 
 
 def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrainedModel:
@@ -191,26 +186,21 @@ class Turns:
         self._models = models
         self._group = distributed.new_group(backend="gloo")
         self._standing_in = False
-        self._hooks = [
-            model.get_decoder().register_forward_pre_hook(self._waiting(i), prepend=True)
-            for i, model in enumerate(models)
-        ]
+        self._hooks = []
+        for i, model in enumerate(models):
+
+            def wait(module: torch.nn.Module, inputs: object, mine: int = i) -> None:
+                while not self._standing_in and (turn := self._next(mine)) != mine:
+                    assert turn is not None  # this process wants one
+                    self._stand_in(turn)
+
+            self._hooks.append(model.get_decoder().register_forward_pre_hook(wait, prepend=True))
 
     def finish(self) -> None:
         while (turn := self._next(None)) is not None:
             self._stand_in(turn)
         for hook in self._hooks:
             hook.remove()
-
-    def _waiting(self, own: int) -> Any:
-        def wait(module: torch.nn.Module, given: object) -> None:
-            if self._standing_in:
-                return
-            while (turn := self._next(own)) != own:
-                assert turn is not None  # this process wants one
-                self._stand_in(turn)
-
-        return wait
 
     def _next(self, wanted: int | None) -> int | None:
         """The first model that any process wants, whose turn it is; None where none wants any."""
@@ -223,11 +213,10 @@ class Turns:
 
     def _stand_in(self, turn: int) -> None:
         model = self._models[turn]
+        token = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
         self._standing_in = True
         try:
             with own_attention(model):
-                model.get_decoder()(
-                    input_ids=torch.zeros(1, 1, dtype=torch.int64, device=model.device), use_cache=False
-                )
+                model.get_decoder()(input_ids=token, use_cache=False)
         finally:
             self._standing_in = False

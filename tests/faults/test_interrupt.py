@@ -21,38 +21,27 @@ def interrupted(run):
     return run.said
 
 
-def test_in_readings(judgebench, started, tiny_pair):
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_in_readings(judgebench, started, tiny_pair, by):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
     run = started(*command, "+hydra.job.env_set.A_KEY=sk-planted-0123456789")
     run.reaches(lambda: rows("outputs/readings.sqlite"))
-    said = interrupted(run)
-    assert "What was read and written so far is kept in outputs/readings.sqlite." in said
+    os.kill(run.pid, by)
+    assert run.ends() == 128 + by, run.said
+    assert "Traceback" not in run.said
+    assert run.said.count("judgebench: ") == 1
+    assert "What was read and written so far is kept in outputs/readings.sqlite." in run.said
     assert not Path("run").exists()
     before = rows("outputs/readings.sqlite")
     assert 0 < len(before) < 24, "it must fall into the reading"
-    assert command_in(said) == [*command, "+hydra.job.env_set.A_KEY=***"]
-    judgebench(*command_in(said))
-    assert before.items() <= rows("outputs/readings.sqlite").items()
-    assert len(RunFolder.open("run").read("readings")) == 24
-
-
-def test_sigterm_ends_a_run_as_ctrl_c_does(judgebench, started, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY)
-    run = started(*command)
-    run.reaches(lambda: rows("outputs/readings.sqlite"))
-    os.kill(run.pid, signal.SIGTERM)
-    assert run.ends() == 143, run.said
-    assert "Traceback" not in run.said
-    assert run.said.count("judgebench: ") == 1
-    before = rows("outputs/readings.sqlite")
-    assert 0 < len(before) < 24, "it must fall into the reading"
+    assert command_in(run.said) == [*command, "+hydra.job.env_set.A_KEY=***"]
     judgebench(*command_in(run.said))
     assert before.items() <= rows("outputs/readings.sqlite").items()
     assert len(RunFolder.open("run").read("readings")) == 24
 
 
 def test_in_a_sweep_it_ends_the_sweep(judgebench, started, tiny_pair):
-    swept = ("decoding.lambda=0.01,0.1,0.5,1", "decoding.temperature=1,2", "hydra.sweeper.storage=journal:a.journal")
+    swept = ("decoding.lambda=0.1,0.5,1", "decoding.temperature=1", "hydra.sweeper.storage=journal:a.journal")
     command = ("-m", *pair(tiny_pair), *QUICK, *SLOWLY, "data.dev_share=0.5", "decoding=[greedy,contrastive]")
     command = (*command, "+sweeps=cd_lambda_t", *swept)
     run = started(*command)
@@ -64,7 +53,7 @@ def test_in_a_sweep_it_ends_the_sweep(judgebench, started, tiny_pair):
     judgebench(*command_in(said))
     assert before.items() <= rows("outputs/readings.sqlite").items()
     assert [one["ended"] for one in trials("run") if one["state"] != "complete"] == ["lost"]
-    assert sum(one["state"] == "complete" for one in trials("run")) == 8
+    assert sum(one["state"] == "complete" for one in trials("run")) == 3
 
 
 def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
@@ -80,7 +69,14 @@ def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
     assert phrase_of("run")["learned"]["steps_resumed"] == len(done)
 
 
-@pytest.mark.parametrize("whom", ["all", "the first", "the first, by SIGTERM"])
+@pytest.mark.parametrize(
+    "whom",
+    [
+        pytest.param("all", marks=pytest.mark.exhaustive),
+        pytest.param("the first", marks=pytest.mark.exhaustive),
+        "the first, by SIGTERM",
+    ],
+)
 def test_two_processes_both_end(command, tiny_pair, whom):
     two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
     run = command("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, *two)

@@ -127,7 +127,14 @@ def unchanged():
     restore_rotary()
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "phi", "phi3", "mixtral", "gpt_oss"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llama",
+        "gemma2",
+        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in ("qwen3", "phi", "phi3", "mixtral", "gpt_oss")),
+    ],
+)
 @torch.inference_mode()
 def test_every_region_is_traced_whole_and_reads_the_same(name, compiling):
     expected = [PrefixEngine(model_of(name)).read(prompts(), trie)[0] for trie in (TRIE, CHAIN)]
@@ -141,6 +148,7 @@ def test_every_region_is_traced_whole_and_reads_the_same(name, compiling):
         torch.testing.assert_close(engine.read(prompts(), trie)[0], before, atol=1e-4, rtol=0)
 
 
+@pytest.mark.exhaustive
 @torch.no_grad()
 def test_the_compiler_s_own_code_gives_the_same(compiling):
     model = model_of("llama", torch.bfloat16)
