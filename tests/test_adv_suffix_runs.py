@@ -212,6 +212,7 @@ def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(
         assert (record["n"], record["mean_score"]) == (len(held), pytest.approx(held.score.mean()))
 
 
+@pytest.mark.exhaustive
 def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
     against = "attack.against=[expectation,contrastive_expectation]"
     judges = (*pair(tiny_pair), *PLAIN, "search.shortlist=0.8")
@@ -245,6 +246,7 @@ def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
         assert record["difference"] == pytest.approx(contrasted)
 
 
+@pytest.mark.exhaustive
 def test_a_phrase_that_makes_a_text_win(judgebench, tiny_pair, tmp_path):
     given = ("prompt=comparative", "prompt.rivals=2", "search.shortlist=1", "search.survivors=[0.6,0.6]")
     judgebench("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path, *given))

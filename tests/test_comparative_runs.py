@@ -76,6 +76,7 @@ def test_own_rubrics_and_free_answers(judgebench, tiny_pair, tmp_path):
     assert set(scores[scores.status == "failed"].score_first) == {0.5}
 
 
+@pytest.mark.exhaustive
 def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatch):
     from judgebench.judges.reader import Reader
 
@@ -117,6 +118,7 @@ def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
 TEXTS = ("The town closes its bridge for repairs.", "Bananas are yellow, and the moon is far away.")
 
 
+@pytest.mark.exhaustive
 def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_passes(
     judgebench, tmp_path, smollm2, smollm2_tokenizer
 ):

@@ -106,7 +106,8 @@ def test_contrasting_under_references_and_reasoning(judgebench, tiny_pair):
     assert series["cot"] == {("pair", "contrastive")}
 
 
-@pytest.mark.parametrize("search", ["exhaustive", pytest.param("gradient_halving", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("search", ["exhaustive", "gradient_halving"])
 def test_a_phrase_is_learned_against_references(judgebench, tiny_pair, search):
     learned = (
         *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),

@@ -34,6 +34,7 @@ SMALL = (
 )
 
 
+@pytest.mark.exhaustive
 def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
     judgebench("+exp=tables/cd", *named_pair, *SMALL, "~data.path", "run_dir=run")
     folder = RunFolder.open("run")
@@ -60,6 +61,7 @@ def test_a_pair_of_the_paper_fills_its_tables(judgebench, named_pair, capfd):
     assert "Table 2." in capfd.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_a_judge_of_the_cap_paper_fills_its_rows(judgebench, tiny_pair, tmp_path, capfd):
     for phrase, name in (("truly", "adv_suffix_3"), ("truly great wow indeed", "adv_suffix_4")):
         (tmp_path / f"{name}.json").write_text(json.dumps({"phrase": phrase}))
