@@ -19,12 +19,16 @@ SMALLEST = {
 }
 
 
-@pytest.fixture(scope="module")
-def bench():
-    spec = importlib.util.spec_from_file_location("bench", SCRIPTS / "bench.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return script("bench")
 
 
 @pytest.mark.exhaustive
@@ -47,6 +51,17 @@ def test_a_measurement_writes_its_figures(bench, command, tmp_path):
     if command == "attack":
         assert figures["speed"]["difference"] < 1e-4
         assert figures["searches"][0]["of the gain"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [(["labels", "--data-sets=1", "--cases=1"], 4), (["agreement", "--data-sets=1", "--resamples=10"], 50)],
+)
+def test_a_simulation_prints_a_table(command, lines, capsys):
+    script("simulate").main(command)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) >= lines
+    assert {row.count("|") for row in rows} == {rows[0].count("|")}
 
 
 @pytest.mark.exhaustive

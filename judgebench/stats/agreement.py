@@ -4,7 +4,7 @@ with raters who do not err.
 All take ragged ratings [N, R], NaN where a rater gave none. Raters are not resampled: figures speak for these raters.
 Where nearly all ratings are equal, alpha and ICC rest on the few texts that differ, and no interval that knows only
 these holds the truth often enough (73 to 88 % on 10 to 40 simulated articles of 8 texts, nine ratings in ten the
-highest; AC2's 93 to 95 %): `scripts/simulate_agreement.py`.
+highest; AC2's 93 to 95 %): `scripts/simulate.py`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ a share of it, the dispersion (1 of a rating that knows the two ends alone, 1/3 
 estimated from all systems together, and of one system it is drawn towards that: a system whose ten ratings were all 5
 is not certain to be perfect. The interval has all means that are not refuted with the variance that they would have
 themselves; Wilson's interval of a proportion is the case of dispersion 1. Student's t has the labelled articles less
-one as degrees of freedom. `scripts/simulate_intervals.py` has the coverage.
+one as degrees of freedom. `scripts/simulate.py` has the coverage.
 
 **Targets.** *These very articles*: the mean that the ratings of all N articles would have, of which n are labelled; the
 interval shrinks by sqrt(1 - n / N), and to a point where all are labelled (Cochran, "Sampling Techniques", 1977,

@@ -1,0 +1,290 @@
+"""Simulations: which share of the 95 % intervals holds the truth, and what a paired test finds; a table each.
+
+    agreement   figures of agreement, points, forecasts and risks, on simulated ratings of 10, 20 and 40 articles
+    tests       size and power of the paired test of two judges; intervals of Spearman over systems
+    labels      intervals from few labels, on simulated ratings and by hiding those of recorded judges (../shared)
+
+`python scripts/simulate.py tests --data-sets 1000`. Tables in docs/ name the commit that made them; at 3e7ab7f stand
+the simulations of other tests, of PPI++, of variance components and of system-level accuracies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from judgebench.stats.clusters import Clusters, percentile_interval
+from judgebench.stats.correlation import SPEARMAN, spearman
+from judgebench.stats.few_labels import FewLabels, predicted_means
+from judgebench.stats.levels import Correlated, correlate
+from judgebench.stats.significance import flipped_differences, flips, permutation_p_value
+
+LARGE = 4000
+"""Articles behind a population's value."""
+RECORDED = Path(__file__).parents[2] / "shared" / "data" / "tasks" / "recorded_judges_summeval.json"
+ROUNDING = 1e-9
+
+
+def line(*cells: object) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(f'{cell:.1f}' if isinstance(cell, float) else str(cell) for cell in cells)} |"
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+SCALE = np.arange(1.0, 6.0)
+BORDERS = {"normal": np.array([-1.5, -0.5, 0.5, 1.5]), "near-constant": np.array([-3.6, -3.0, -2.4, -1.6])}
+"""Of ratings: all five numbers are used, or nine in ten are the highest."""
+
+
+class Ratings(NamedTuple):
+    """probabilities [N, 5] of a judge, ratings [N, 3] and groups [N]."""
+
+    probabilities: np.ndarray
+    ratings: np.ndarray
+    groups: np.ndarray
+
+
+def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
+    """Eight texts an article, three raters: quality has a part of the article's, and so have the judge's errors."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(articles), 8)
+    n = len(groups)
+    truth = rng.normal(0, 0.5, articles)[groups] + rng.normal(0, 0.8, n)
+    severity = np.array([-0.3, 0.0, 0.3])
+    ratings = 1.0 + np.digitize(truth[:, None] + severity + rng.normal(0, 0.6, (n, 3)), borders)
+    believed = truth + rng.normal(0, 0.3, articles)[groups] + rng.normal(0, 0.7, n)
+    centers = np.array([2 * borders[0] - borders[1], *borders]) + np.diff(borders).mean() / 2
+    logits = -((believed[:, None] - centers) ** 2) / 0.8
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return Ratings(probabilities / probabilities.sum(axis=1, keepdims=True), ratings, groups)
+
+
+def agreement(options: argparse.Namespace) -> Iterator[str]:
+    from judgebench.stats.agreement import FIGURES, agreement_record, disattenuated_record
+    from judgebench.stats.alternative import alternative_record
+    from judgebench.stats.forecasts import FIGURES as FORECASTS
+    from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
+    from judgebench.stats.points import POINTS_FIGURES, points_record
+
+    names = (
+        *FIGURES,
+        *("pearson", "spearman", "disattenuated_pearson", "disattenuated_spearman"),
+        *("bias", "mae", "exact", "adjacent", "kappa", "judge_ac2", "judge_icc"),
+        *(f"single_{name}" for name in POINTS_FIGURES),
+        *("advantage", "favorite_difference", *FORECASTS, "risk", "area", "gain"),
+    )
+
+    def measured(sample: Ratings, resamples: int) -> dict[str, Any]:
+        probabilities, ratings, groups = sample
+        scores, human = probabilities @ SCALE, ratings.mean(axis=1)
+        record = points_record(scores, ratings, groups, SCALE, resamples)
+        record |= {f"judge_{name}": value for name, value in record.items() if name.startswith(("ac2", "icc"))}
+        record |= disattenuated_record(scores, ratings, groups, resamples)
+        record |= agreement_record(ratings, groups if resamples else np.zeros(len(groups)), SCALE)
+        record |= alternative_record(SCALE[probabilities.argmax(axis=1)], ratings, groups, resamples=resamples)
+        record |= forecast_record(probabilities, SCALE, ratings, groups, SCALE, resamples)
+        unsure = 1 - probabilities.max(axis=1)
+        return record | risk_record(unsure, np.abs(scores - human), groups, resamples)
+
+    yield line("ratings", "figure", "truth", *(f"{n} articles" for n in (10, 20, 40)))
+    yield "|---" * 6 + "|"
+    for law, borders in BORDERS.items():
+        truth = measured(rated(LARGE, borders, 10**6), 0)
+        shares: dict[str, list[float]] = {name: [] for name in names}
+        conformal = []
+        for articles in (10, 20, 40):
+            inside: dict[str, list[float]] = {name: [] for name in names}
+            covered = []
+            for seed in range(options.data_sets):
+                sample = rated(articles, borders, seed)
+                record, human = measured(sample, options.resamples), sample.ratings.mean(axis=1)
+                for name in names:
+                    low, high = record[f"{name}_low"], record[f"{name}_high"]
+                    inside[name] += [] if low is None else [low - 1e-12 <= truth[name] <= high + 1e-12]
+                scores = sample.probabilities @ SCALE
+                covered.append(coverage_record(scores, human, sample.groups, (1, 5), 0, seed)["coverage"])
+            for name in names:
+                shares[name].append(100 * float(np.mean(inside[name])) if inside[name] else float("nan"))
+            conformal.append(100 * float(np.mean(covered)))
+        for name in names:
+            yield line(law, name, f"{truth[name]:.3f}", *shares[name])
+        yield line(law, "texts in 90 % intervals", "", *conformal)
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+FINE, FIVE = tuple(np.arange(-2.0, 2.01, 0.5)), (-1.5, -0.5, 0.5, 1.5)
+TWO = (0.2,)  # one score for over half of all texts, as judges in the field give
+
+
+class Law(NamedTuple):
+    """How a judge errs and rounds: the standard deviation of its error, of the part of it that a whole article shares,
+    and the borders between its scores."""
+
+    error: float
+    shared: float
+    borders: tuple[float, ...]
+
+
+class Sample(NamedTuple):
+    """[N] scores of humans and of two judges, with the article and the system of each."""
+
+    human: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    group: np.ndarray
+    system: np.ndarray
+
+
+def drawn(articles: int, laws: tuple[Law, Law], together: float, seed: int, systems: int = 12, kind: int = 1) -> Sample:
+    """Articles with `systems` texts each; `together` is the correlation of the judges' errors, and `kind` the seed of
+    the systems' abilities."""
+    rng = np.random.default_rng(seed)
+    group, system = np.repeat(np.arange(articles), systems), np.tile(np.arange(systems), articles)
+    n = len(group)
+    ability = np.random.default_rng(kind).normal(0, 0.5, systems)[system]
+    truth = rng.normal(0, 0.5, articles)[group] + ability + rng.normal(0, 0.75, n)
+    human = np.round(3 * np.clip(3 + truth + rng.normal(0, 0.4, n), 1, 5)) / 3
+    errors = [(rng.normal(size=articles)[group], rng.normal(size=n)) for _ in range(3)]
+    scores = []
+    for law, own in zip(laws, errors[1:], strict=True):
+        pairs = zip(errors[0], own, strict=True)
+        article, text = (np.sqrt(together) * a + np.sqrt(1 - together) * b for a, b in pairs)
+        scores.append(np.digitize(truth + law.shared * article + law.error * text, law.borders).astype(float))
+    return Sample(human, scores[0], scores[1], group, system)
+
+
+def tests(options: argparse.Namespace) -> Iterator[str]:
+    def gap(error: float) -> float:
+        sample = drawn(LARGE, (first, second._replace(error=error)), 0.0, seed=7)
+        return spearman(sample.first, sample.human) - spearman(sample.second, sample.human) - wanted
+
+    # 1. the share of data sets with p <= .05 where signs of the articles' shares in the difference are flipped
+    yield line("true difference", "scores of the two", "errors", "articles", "found, %")
+    yield "|---" * 5 + "|"
+    pairs = {"5 and 5": (FIVE, FIVE), "10 and 5": (FINE, FIVE), "10 and 2": (FINE, TWO)}
+    for wanted, (name, borders), together in product((0.0, 0.08), pairs.items(), (0.0, 0.8)):
+        first, second = (Law(1.0, 0.3, border) for border in borders)
+        second = second._replace(error=brentq(gap, 0, 6, xtol=0.01))
+        for articles in (10, 20, 60):
+            found = 0
+            for seed in range(options.data_sets):
+                sample = drawn(articles, (first, second), together, seed)
+                swapped, exact = flips(articles, 499, seed)
+                clusters = Clusters.of(sample.group, resamples=2)
+                sides = [
+                    correlate("dataset", side, sample.human, clusters, sample.system, jackknife=True)
+                    for side in (sample.first, sample.second)
+                ]
+                apart = sides[0].values[:, 0] - sides[1].values[:, 0]
+                permuted = flipped_differences(apart, sides[0].jackknife - sides[1].jackknife, swapped)
+                found += permutation_p_value(apart[SPEARMAN], permuted[SPEARMAN], exact) <= 0.05
+            errors = "alike" if together else "their own"
+            yield line(f"{wanted:g}", name, errors, articles, 100 * found / options.data_sets)
+
+    # 2. how often the intervals at system level hold the value over all systems of a kind
+    def over_systems(sample: Sample, resamples: int) -> Correlated:
+        return correlate("system", sample.first, sample.human, Clusters.of(sample.group, resamples), sample.system)
+
+    yield "\n" + line("systems", "articles", "Spearman", "articles resampled", "systems and articles resampled")
+    yield "|---" * 5 + "|"
+    laws = (Law(1.0, 0.3, FIVE), Law(1.0, 0.3, FIVE))
+    for systems, articles in ((6, 30), (12, 60), (30, 60)):
+        populations = (drawn(articles, laws, 0.0, seed, 300, 10**6 + seed) for seed in range(30))
+        truth = float(np.mean([over_systems(sample, 0).values[SPEARMAN, 0] for sample in populations]))
+        inside = np.zeros(2)
+        for seed in range(options.data_sets):
+            sample = drawn(articles, laws, 0.0, seed, systems, 2 * 10**6 + seed)
+            correlated = over_systems(sample, resamples=400)
+            both = correlated.over_systems[SPEARMAN]
+            resampled = correlated.values[SPEARMAN, 1:], both[~np.isnan(both)]
+            inside += [low <= truth <= high for low, high in filter(None, map(percentile_interval, resampled))]
+        yield line(systems, articles, f"{truth:.2f}", *(100 * inside / options.data_sets).tolist())
+
+
+# --- few labels -------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("labels", "predicted", "labels_these", "predicted_these")
+"""Intervals for articles like these, from labels alone and with the judge; the same for these very articles, whose mean
+over all 60 is the truth."""
+
+
+def label_share(human: np.ndarray, judge: np.ndarray, truth: np.ndarray, scale: Any) -> tuple[np.ndarray, np.ndarray]:
+    """[4] shares of systems whose mean lies inside the interval of `COLUMNS`, and [4] mean widths; human and judge are
+    [articles, systems], human NaN where an article has no label."""
+    articles, systems = human.shape
+    names = np.tile([f"s{number:02}" for number in range(systems)], articles)
+    groups = np.repeat(np.arange(articles), systems)
+    records = predicted_means(FewLabels(human.ravel(), judge.ravel(), groups, names, scale))
+    shares, widths = [], []
+    for name in COLUMNS:
+        low, high = (np.array([record[f"{name}{end}"] for record in records], float) for end in ("_low", "_high"))
+        shares.append(np.mean((low - ROUNDING <= truth) & (truth <= high + ROUNDING)))
+        widths.append(np.mean(high - low))
+    return np.array(shares), np.array(widths)
+
+
+def labels(options: argparse.Namespace) -> Iterator[str]:
+    yield line("ratings", "judge", "labelled", *(f"{name}, %" for name in COLUMNS), "narrower, %")
+    yield "|---" * 8 + "|"
+    # 1. made-up articles of 8 systems that share their difficulty; all have a rating, which most hide
+    rng = np.random.default_rng(11)
+    shape = (20_000, 8)
+    quality = rng.normal(size=(shape[0], 1)) * 0.5 + np.linspace(-0.5, 0.5, 8) + rng.normal(size=shape) * 0.8
+    judge = quality + rng.normal(size=(shape[0], 1)) * 0.3 + rng.normal(size=shape)
+    fault = np.maximum(-1.2 - quality, 0.0)[..., None] * 2 + rng.normal(size=(*shape, 3)) * 0.3
+    constant = np.clip(5 - np.round(np.maximum(fault, 0.0)), 1, 5).mean(axis=2)  # three raters see a fault in the worst
+    rounded = np.clip(np.round(3 + judge), 1, 5)
+    cases = [("normal", "made up", quality + 0.4 * rng.normal(size=shape), judge, None)]
+    cases.append(("constant", "made up", constant, rounded, (1.0, 5.0)))
+    # 2. recorded judges of SummEval, whose 60 articles are all there are
+    data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else {"judges": {}}
+    for name, scores in sorted(data["judges"].items()):
+        for dimension in ("coherence", "consistency", "fluency", "relevance"):
+            keys = sorted(key for key in scores if key.endswith(f"__{dimension}"))
+            human = np.mean([[rater[key] for key in keys] for rater in data["experts"].values()], axis=0)
+            said = np.array([scores[key] for key in keys], float)
+            cases.append((dimension, name, human.reshape(60, -1), said.reshape(60, -1), (1.0, 5.0)))
+    for ratings, name, human, said, scale in cases[: options.cases]:
+        for labelled in (10, 20):
+            rng, shares, widths = np.random.default_rng(labelled), [], []
+            for _ in range(options.data_sets):
+                rows = rng.integers(0, len(human), 60) if len(human) > 60 else np.arange(60)
+                shown = np.isin(np.arange(60), rng.permutation(60)[:labelled])[:, None]
+                share, width = label_share(
+                    np.where(shown, human[rows], np.nan), said[rows], human[rows].mean(axis=0), scale
+                )
+                shares.append(100 * share)
+                widths.append(width)
+            labels_like, _, labels_these, _ = np.mean(widths, axis=0)
+            narrower = 100 - 100 * float(labels_these / labels_like)
+            yield line(ratings, name, labelled, *np.mean(shares, axis=0).tolist(), narrower)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="scripts/simulate.py", description=__doc__, formatter_class=plain)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200)):
+        child = commands.add_parser(work.__name__)
+        child.add_argument("--data-sets", type=int, default=default)
+        child.set_defaults(work=work)
+        if work is agreement:
+            child.add_argument("--resamples", type=int, default=1000)
+        if work is labels:
+            child.add_argument("--cases", type=int, help="of the first so many ratings and judges alone")
+    options = parser.parse_args(arguments)
+    for row in options.work(options):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
