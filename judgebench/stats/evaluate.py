@@ -67,9 +67,6 @@ def evaluate(
 
     Returns:
         A record per cell, in the order in which these appear, and level; see above.
-
-    Raises:
-        UserError: settings that `check_metric_settings` refuses.
     """
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores)
@@ -83,13 +80,7 @@ def evaluate(
         clusters = Clusters.of(groups, resamples, seed)
         for level in levels:
             correlated[cell, level] = correlate(level, judge, human, clusters, systems)
-        described[cell] = {
-            "failed_share": float((part["status"] == FAILED).mean()),
-            "clamped_share": float((part["status"] == CLAMPED).mean()),
-            "mean_score": float(part["score"].mean()),
-            **favorite(part["score"], cell.range),
-            **bias(judge, human, cell.range, (scale or {}).get(cell.dimension)),
-        }
+        described[cell] = _described(cell, part, rated, (scale or {}).get(cell.dimension))
         if "score_first" in part:
             first, second = part["score_first"], part["score_second"]
             described[cell] |= comparative(first, second, part["human"], part["group_id"], resamples, seed)
@@ -106,14 +97,7 @@ def evaluate(
                 record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
                 record |= {"rule": (rules or {}).get(cell.decoding)} | _measured(measured) | described[cell]
                 record |= {"stability": spread, "self_agreement": agreement}
-                enough, high = measured.groups >= FEWEST, record["spearman_high"]
-                flags = {
-                    CONSTANT: measured.constant,
-                    CONSTANT_HUMANS: measured.constant_humans,
-                    INVERTED: enough and high is not None and high < 0,
-                    UNSTABLE: enough and unstable and measured.known,
-                }
-                record["flags"] = [flag for flag, holds in flags.items() if holds]
+                record["flags"] = _flags(measured, record["spearman_high"], unstable)
                 records[cell, level] = record
     # 3. attacked texts against the clean ones
     for cell in (cell for cell in table.cells if cell.attack != CLEAN):
@@ -128,6 +112,28 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     # numbers of numpy are taken from who calls from Python
     numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
     MetricSettings(levels, *numbers)
+
+
+def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) -> list[str]:
+    """The failure signatures that are raised."""
+    enough = measured.groups >= FEWEST
+    flags = {
+        CONSTANT: measured.constant,
+        CONSTANT_HUMANS: measured.constant_humans,
+        INVERTED: enough and spearman_high is not None and spearman_high < 0,
+        UNSTABLE: enough and unstable and measured.known,
+    }
+    return [flag for flag, holds in flags.items() if holds]
+
+
+def _described(
+    cell: Cell, part: Mapping[str, np.ndarray], rated: np.ndarray, scale: tuple[float, float] | None
+) -> dict[str, Any]:
+    """The part of a record that is alike at all levels."""
+    score, status = part["score"], part["status"]
+    record = {"failed_share": float((status == FAILED).mean()), "clamped_share": float((status == CLAMPED).mean())}
+    record |= {"mean_score": float(score.mean()), **favorite(score, cell.range)}
+    return {**record, **bias(score[rated], part["human"][rated], cell.range, scale)}
 
 
 def _measured(measured: Correlated) -> dict[str, Any]:

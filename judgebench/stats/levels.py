@@ -26,11 +26,6 @@ MOST_SYSTEMS = 1000
 """Systems beyond which they have no intervals: each resample would sort all their means."""
 
 _FEWEST_SYSTEMS = 3  # of which drawn ones can differ in their correlation: two always lie on a line
-_NO_TEXTS = "No correlation: nobody rated these texts."
-_ONE_TEXT = "No correlation: there is one text, and it takes at least two."
-_ONE_SYSTEM = "No correlation over systems: all texts are of one system, and it takes at least two."
-_NO_GROUPS = "No correlation within groups: no group has two texts."
-_ONE_GROUP = "No intervals: there is one group, and resampling takes at least two."
 
 
 def shown_level(levels: Iterable[str]) -> str:
@@ -98,13 +93,8 @@ def correlate(
       systems like these: "both" of Deutsch, Dror and Roth, "A Statistical Analysis of Summarization Evaluation Metrics
       Using Resampling Methods" (TACL 2021).
 
-    Args:
-        systems: [N] labels.
-        jackknife: whether it is computed too.
-
-    Raises:
-        UserError: an unknown level.
-        ValueError: shapes that do not fit, NaN or infinite values.
+    `systems` [N] are labels. Raises `UserError` for an unknown level, and `ValueError` for shapes that do not fit, NaN
+    or infinite values.
     """
     if level not in LEVELS:
         raise UserError(f"levels: {level!r} is not one of {', '.join(LEVELS)}.")
@@ -115,28 +105,17 @@ def correlate(
     names, system = np.unique(np.asarray(systems), return_inverse=True)
     n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
 
-    # 1. why there is nothing to correlate, whatever judge and humans say
-    missing = None
-    if not len(group):
-        missing = _NO_TEXTS
-    elif level == "system" and len(names) < 2:
-        missing = _ONE_SYSTEM
-    elif len(group) < 2:
-        missing = _ONE_TEXT
-    elif level == "document" and count == len(group):
-        missing = _NO_GROUPS
-    if missing:
+    # 1. why there is nothing to correlate, and why nothing is resampled
+    if missing := _no_correlation(level, group, system):
         return Correlated(np.zeros((3, 1)), n, count, missing=missing, known=False)
-
-    # 2. why nothing is resampled
     weights = clusters.weights
     if count < 2 and clusters.resamples:
-        missing = _ONE_GROUP
+        missing = "No intervals: there is one group, and resampling takes at least two."
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
         missing = f"No intervals over systems: {len(names):,} are more than the {MOST_SYSTEMS:,} that are resampled."
         weights = weights[:1]
 
-    # 3. correlations of the data, of the resamples, and with each group left out
+    # 2. correlations of the data, of the resamples, and with each group left out
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
     values = correlations_at(level, judge, human, group, system, rows)
     if level == "dataset":
@@ -145,12 +124,7 @@ def correlate(
     else:
         data = correlations_at(level, judge, human, group, system, weights[:1])
     if level == "document":
-        judge_varies, human_varies = (_varies_in(side, group, count) for side in (judge, human))
-        varied = correlations_at("document", judge, human, group, system, human_varies[None])[:, 0]
-        facts = {"constant": not judge_varies.any(), "constant_humans": not human_varies.any()}
-        facts |= {"constant_groups": int((~(judge_varies & human_varies)).sum())}
-        facts |= {"human_constant_groups": int((~human_varies).sum())}
-        facts |= {"varied": varied if human_varies.any() else None}
+        facts = _document_facts(judge, human, group, count)
     elif level == "system":
         means = (_means(side, group, system)(weights[:1])[0] for side in (judge, human))
         facts = dict(zip(("constant", "constant_humans"), map(is_constant, means), strict=True))
@@ -158,9 +132,41 @@ def correlate(
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
             facts["over_systems"] = _of_systems(judge, human, group, system, weights[1:], rng)
-    # the data by themselves: to the bit the same with resamples and without
+    # 3. the data by themselves: to the bit the same with resamples and without
     resampled, left = values[:, 1 : len(weights)], values[:, len(weights) :]
     return Correlated(np.hstack([data, resampled]), n, count, jackknife=left, missing=missing, **facts)
+
+
+def _document_facts(judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int) -> dict[str, Any]:
+    """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
+    varies = []
+    for values in (judge, human):
+        low, high = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(low, group, values)
+        np.maximum.at(high, group, values)
+        varies.append(low < high)
+    judge_varies, human_varies = varies
+    varied = correlations_at("document", judge, human, group, group, human_varies[None])[:, 0]
+    return {
+        "constant": not judge_varies.any(),
+        "constant_humans": not human_varies.any(),
+        "constant_groups": int((~(judge_varies & human_varies)).sum()),
+        "human_constant_groups": int((~human_varies).sum()),
+        "varied": varied if human_varies.any() else None,
+    }
+
+
+def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
+    """The reason why there is nothing to correlate, whatever judge and humans say."""
+    if not len(group):
+        return "No correlation: nobody rated these texts."
+    if level == "system" and not system.any():
+        return "No correlation over systems: all texts are of one system, and it takes at least two."
+    if len(group) < 2:
+        return "No correlation: there is one text, and it takes at least two."
+    if level == "document" and len(np.unique(group)) == len(group):
+        return "No correlation within groups: no group has two texts."
+    return None
 
 
 def correlations_at(
@@ -218,14 +224,6 @@ def _of_systems(
             last, first = np.where(present, drawn, -1).max(axis=1), np.where(present, drawn, count).min(axis=1)
             part[:, last <= first] = np.nan
     return correlations
-
-
-def _varies_in(values: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
-    """[G] whether a group holds two different values."""
-    low, high = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(low, group, values)
-    np.maximum.at(high, group, values)
-    return low < high
 
 
 def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

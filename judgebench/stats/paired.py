@@ -52,7 +52,7 @@ _NEEDED_FOR = f"groups_needed_for_{IMPROVEMENT:g}"
 
 
 @dataclass(frozen=True)
-class Gap:
+class SeriesGap:
     """Two series in one range, or in the mean over several.
 
     Attributes:
@@ -108,7 +108,7 @@ def compare(
     Returns:
         A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
         ranges, where there are two or more over the same groups, comes the mean over them, resampled and flipped
-        jointly. JSON's own types, never NaN: dataset, level, the keys of `Gap.named`, and
+        jointly. JSON's own types, never NaN: dataset, level, the keys of `SeriesGap.named`, and
 
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
         - first, second: the two values; difference: first - second;
@@ -133,7 +133,7 @@ def compare(
         permutations = 0 if split in chosen_on else PERMUTATIONS
         shared = [[(cells, _shared_rows(table, cells, rated=True)) for cells in ranges] for ranges in matched]
         for level in levels:
-            gaps: list[Gap] = []
+            gaps: list[SeriesGap] = []
             for ranges in shared:
                 rated = [(cells, rows) for cells, rows in ranges if rows]
                 of_level = (_correlation_gap(level, table, *side, resamples, seed, permutations) for side in rated)
@@ -161,7 +161,7 @@ def attack_differences(
     Returns:
         A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
         pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
-        resampled jointly. JSON's own types, never NaN: dataset, the keys of `Gap.named`, and
+        resampled jointly. JSON's own types, never NaN: dataset, the keys of `SeriesGap.named`, and
 
         - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
         - first, second: the two values, see `robustness`; difference: first - second;
@@ -188,7 +188,7 @@ def attack_differences(
                 clusters = Clusters.of(paired[0].groups, resamples, seed)
                 changes = [resampled_changes(side, cells[0].range, clusters) for side in paired]
                 arrays = {name: np.stack([side[name] for side in changes]) for name in DIFFERENCES}
-                gaps.append(Gap([cells], arrays, np.unique(paired[0].groups).tolist(), len(rows[0])))
+                gaps.append(SeriesGap([cells], arrays, np.unique(paired[0].groups).tolist(), len(rows[0])))
             widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
             # 2. records of them, and of their mean
             for gap in _with_mean(gaps) if len(widths) == 1 else gaps:
@@ -276,13 +276,13 @@ def _shared_rows(scores: Scores, cells: Sequence[Cell], rated: bool = False) -> 
     return [of_cell[at] for of_cell, at in zip(rows, places, strict=True)] if len(common) else []
 
 
-def _with_mean(gaps: list[Gap]) -> list[Gap]:
+def _with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
     """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
     if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
         return gaps
     sides = [cells for gap in gaps for cells in gap.sides]
     arrays = {name: np.mean([gap.arrays[name] for gap in gaps], axis=0) for name in gaps[0].arrays}
-    return [*gaps, Gap(sides, arrays, gaps[0].groups, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
+    return [*gaps, SeriesGap(sides, arrays, gaps[0].groups, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
 
 
 def _correlation_gap(
@@ -293,7 +293,7 @@ def _correlation_gap(
     resamples: int,
     seed: int,
     permutations: int,
-) -> Gap | None:
+) -> SeriesGap | None:
     """values [2, 3] of both; difference [3, 1 + B], jackknife [3, J] and permuted [3, P] of first - second, P being 0
     where nothing is tested; None where nothing can be correlated at this level."""
     human, groups, systems = (scores.columns[name][rows[0]] for name in ("human", "group_id", "system_id"))
@@ -307,10 +307,10 @@ def _correlation_gap(
         permuted = flipped_differences(difference[:, 0], jackknife, flips(jackknife.shape[1], permutations, seed)[0])
     values = np.stack([side.values[:, 0] for side in sides])
     arrays = {"values": values, "difference": difference, "jackknife": jackknife, "permuted": permuted}
-    return Gap([cells], arrays, np.unique(groups).tolist(), sides[0].n)
+    return SeriesGap([cells], arrays, np.unique(groups).tolist(), sides[0].n)
 
 
-def _correlation_records(gap: Gap, seed: int) -> list[dict[str, Any]]:
+def _correlation_records(gap: SeriesGap, seed: int) -> list[dict[str, Any]]:
     """The records of one gap, before they are corrected together."""
     records = []
     permuted, jackknife = gap.arrays["permuted"], gap.arrays["jackknife"]

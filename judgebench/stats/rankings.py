@@ -159,7 +159,7 @@ class TextPairs:
 
 
 @dataclass(frozen=True)
-class Side:
+class Strengths:
     """Strengths after the judge or the humans.
 
     Attributes:
@@ -175,7 +175,7 @@ class Side:
     missing: float = 0.0
 
     @classmethod
-    def of(cls, comparisons: Comparisons, clusters: Clusters, model: Model, systems: Sequence[str]) -> Side:
+    def of(cls, comparisons: Comparisons, clusters: Clusters, model: Model, systems: Sequence[str]) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
         unranked, resting = determined(comparisons, model, systems)
         if unranked is not None:
@@ -233,12 +233,12 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     # 1. strengths after both
     systems, clusters = pairs.systems, pairs.clusters
     model = Model(ranking.ties, ranking.prior, ranking.position, attacked)
-    judge = Side.of(pairs.judged(ranking, attacked), clusters, model, systems)
-    humans = Side.of(pairs.by_humans(ranking), clusters, Model(ranking.ties, ranking.prior), systems)
+    judge = Strengths.of(pairs.judged(ranking, attacked), clusters, model, systems)
+    humans = Strengths.of(pairs.by_humans(ranking), clusters, Model(ranking.ties, ranking.prior), systems)
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
-        judge, humans = (Side(side.comparisons, None, side.unranked or note) for side in (judge, humans))
+        judge, humans = (Strengths(side.comparisons, None, side.unranked or note) for side in (judge, humans))
     # 2. what was compared, what place and attack are worth, and what is missing
     distinct = round(float(pairs.share[pairs.one != pairs.other].sum()), 9)
     record: dict[str, Any] = {"pairs": distinct, "groups": clusters.count, "systems": len(systems)}
@@ -302,7 +302,7 @@ def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -
     return None, resting
 
 
-def _ranking(pairs: TextPairs, judge: Side, humans: Side, reference: int | None) -> list[dict[str, Any]]:
+def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
@@ -327,7 +327,7 @@ def _ranking(pairs: TextPairs, judge: Side, humans: Side, reference: int | None)
     return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
 
 
-def _system_pairs(pairs: TextPairs, ranking: Ranking, judge: Side, humans: Side) -> list[dict[str, Any]]:
+def _system_pairs(pairs: TextPairs, ranking: Ranking, judge: Strengths, humans: Strengths) -> list[dict[str, Any]]:
     tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
     preferences, rated = pairs.preferences(ranking), np.isfinite(pairs.human)
     low, high = np.minimum(pairs.one, pairs.other), np.maximum(pairs.one, pairs.other)

@@ -23,7 +23,7 @@ CLEAN = "none"
 
 
 class Cell(NamedTuple):
-    """What rows of scores share: condition, judge and decoding."""
+    """Condition, judge and decoding, which a run of rows of scores shares."""
 
     split: str
     dimension: str

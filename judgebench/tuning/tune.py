@@ -162,7 +162,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _record(
     measured: MeasuredCell, setting: Setting, edge: bool, shared: Mapping[str, float | None] | None
 ) -> dict[str, Any]:
-    """What a record of tuning.json says of one cell under one decoding."""
+    """A record of tuning.json less its first two keys: one cell under one decoding."""
     dimension, score_range = measured.cell
     record: dict[str, Any] = {"rule": measured.decoding.rule, "alpha": measured.decoding.alpha, "dimension": dimension}
     record |= score_range.columns | measured.at(setting).record

@@ -192,10 +192,10 @@ class MeasuredCell:
 
     @cached_property
     def best(self) -> MeasuredSetting | None:
-        """The grid's best by dev, see `best_of`; None without dev examples."""
+        """The grid's best by dev, see `best_point`; None without dev examples."""
         values = [point.dev for point in self.points if point.dev is not None]
         constant = [int(bool(point.constant)) for point in self.points]
-        return self.points[best_of(self.grid, values, constant)] if values else None
+        return self.points[best_point(self.grid, values, constant)] if values else None
 
     @cached_property
     def exact(self) -> Optimum | None:
@@ -207,7 +207,7 @@ class MeasuredCell:
         return optimum(part.main, part.assistant, self._values, part.human, self.decoding.alpha)
 
 
-def best_of(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
+def best_point(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
     """Index of the grid's setting with the largest value; of equals, but for rounding, the smallest kappa, which
     changes the judge least, then the first.
 
@@ -326,7 +326,7 @@ class Shared(Tuner):
         settings = list(zip(*(cell.points for cell in measured), strict=True))  # each with its points over the ranges
         means = [fmean(point.dev or 0.0 for point in points) for points in settings]
         constant = [sum(bool(point.constant) for point in points) for points in settings]
-        setting = self.grid.settings[best_of(self.grid, means, constant)]
+        setting = self.grid.settings[best_point(self.grid, means, constant)]
         return {"": [setting] * len(measured), PER_RANGE: _grid_best(measured)}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.tuners import Grid, Published, Setting, best_of, published_settings, same
+from judgebench.tuning.tuners import Grid, Published, Setting, best_point, published_settings, same
 from judgebench.types import ScoreRange
 
 
@@ -31,17 +31,17 @@ def test_the_smallest_and_the_largest_kappa_are_edges():
 def test_of_equal_values_the_smallest_kappa_wins_then_the_first():
     grid = Grid([0.5, 1], [1, 2])  # kappas 0.5, 0.25, 1, 0.5
     vary = [0, 0, 0, 0]
-    assert best_of(grid, [0.3, 0.3, 0.3, 0.3], vary) == 1
-    assert best_of(grid, [0.3, 0.2, 0.3, 0.3], vary) == 0
-    assert best_of(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1], vary) == 0  # equal but for rounding
-    assert best_of(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9], vary) == 2
+    assert best_point(grid, [0.3, 0.3, 0.3, 0.3], vary) == 1
+    assert best_point(grid, [0.3, 0.2, 0.3, 0.3], vary) == 0
+    assert best_point(grid, [0.3, 0.2, 0.3 + 1e-15, 0.1], vary) == 0  # equal but for rounding
+    assert best_point(grid, [-0.3, -0.2, -0.1, -0.1 - 1e-9], vary) == 2
 
 
 def test_what_is_constant_in_fewer_ranges_wins_whatever_its_value():
     grid = Grid([0.5, 1], [1, 2])
-    assert best_of(grid, [0.0, -0.2, -0.3, 0.0], [1, 0, 0, 1]) == 1
-    assert best_of(grid, [0.0, 0.1, 0.0, 0.0], [2, 2, 1, 1]) == 3
-    assert best_of(grid, [0.0, 0.0, 0.0, 0.0], [1, 1, 1, 1]) == 1
+    assert best_point(grid, [0.0, -0.2, -0.3, 0.0], [1, 0, 0, 1]) == 1
+    assert best_point(grid, [0.0, 0.1, 0.0, 0.0], [2, 2, 1, 1]) == 3
+    assert best_point(grid, [0.0, 0.0, 0.0, 0.0], [1, 1, 1, 1]) == 1
 
 
 @pytest.mark.parametrize(
