@@ -121,12 +121,12 @@ def _array_of(text: str | None, dtype: type[np.generic]) -> np.ndarray | None:
     return None if text is None else np.frombuffer(base64.b64decode(text), dtype)
 
 
-def first_impossible(logprobs: np.ndarray) -> float | None:
-    """The first value that is no log-probability: not a number, or above 0 by more than rounding; None if all are.
-    Minus infinity, of what cannot be, is one."""
-    if (logprobs <= _SLACK).all():
-        return None
-    return float(logprobs[~(logprobs <= _SLACK)][0])
+def first_impossible(logprobs: bytes | None) -> float | None:
+    """The first of [candidates] float32 that is no log-probability: not a number, or above 0 by more than rounding;
+    None if all are. Minus infinity, of what cannot be, is one."""
+    values = np.frombuffer(logprobs or b"", np.float32)
+    possible = values <= _SLACK
+    return None if possible.all() else float(values[~possible][0])
 
 
 def is_possible(logprobs: Sequence[float]) -> bool:

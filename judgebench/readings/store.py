@@ -124,8 +124,7 @@ class ReadingStore:
             UserError: the file cannot be read, or is there no more.
         """
         wanted = set(keys)
-        rows, _ = self._intact(wanted)
-        absent = wanted.difference(row[0].decode() for row in rows)
+        absent = wanted.difference(self._intact(wanted))
         self._warn(self._vanished(absent - self._searched - self._damaged_keys))
         self._searched |= absent
         return absent
@@ -138,7 +137,6 @@ class ReadingStore:
                 log-probabilities above 0 or not a number, half a character.
         """
         rows = [_row(reading, self.path) for reading in readings]
-        self._check_possible([row[1] for row in rows])
         anew = [(reading.key,) for reading in readings if reading.key in self._damaged_keys]
         self._check_file()
         try:
@@ -171,32 +169,35 @@ class ReadingStore:
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
         """The readings of the keys that match their checksums; UserError where the file cannot be read, or is gone."""
-        rows, values = self._intact(set(keys))
-        readings, start = [], 0
-        for key, logprobs, text, seconds, ids, _ in rows:
-            numbers = None
-            if logprobs is not None:
-                end = start + len(logprobs) // 4
-                numbers, start = values[start:end], end
-            answer = None if text is None else text.decode()
-            tokens = None if ids is None else np.frombuffer(ids, np.int32)
-            readings.append(ModelReading(key.decode(), numbers, answer, seconds, tokens))
-        return FoundReadings(self.path, readings)
+        return FoundReadings(
+            self.path,
+            [
+                ModelReading(
+                    key,
+                    None if logprobs is None else np.frombuffer(logprobs, np.float32),
+                    None if text is None else text.decode(),
+                    seconds,
+                    None if ids is None else np.frombuffer(ids, np.int32),
+                )
+                for key, (_, logprobs, text, seconds, ids, _) in self._intact(set(keys)).items()
+            ],
+        )
 
     def file_digest(self, path: Path) -> str:
         """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
         path = path.resolve()
         stat = path.stat()
         state = (str(path), stat.st_size, stat.st_mtime_ns)
+        name = repr(state).encode("utf-8", "backslashreplace")
         with self._reading():
             row = self._db.execute(
                 "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND modified=?", state
             ).fetchone()
-        if row is not None and row[1] is not None and row[1] == checksum(_name(state), None, row[0], 0.0, None):
+        if row is not None and row[1] is not None and row[1] == checksum(name, None, row[0], 0.0, None):
             return str(row[0], "ascii")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        mark = checksum(_name(state), None, digest.encode(), 0.0, None)
+        mark = checksum(name, None, digest.encode(), 0.0, None)
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading reports it
         with suppress(sqlite3.OperationalError):
             self._db.execute(
@@ -205,33 +206,25 @@ class ReadingStore:
             )
         return digest
 
-    def _intact(self, keys: set[str]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-        """The rows of `keys` that match their checksums, and all of their log-probabilities, one after another."""
+    def _intact(self, keys: set[str]) -> dict[str, tuple[Any, ...]]:
+        """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
         ordered = sorted(keys)
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         with self._reading():
             for start in range(0, len(ordered), _AT_ONCE):
                 part = ordered[start : start + _AT_ONCE]
-                found += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
-        rows = [row for row in found if row[5] is not None and row[5] == checksum(*row[:5])]
-        values = _joined([row[1] for row in rows])
-        if first_impossible(values) is not None:  # whoever wrote it gave it a checksum
-            rows = [
-                row for row in rows if row[1] is None or first_impossible(np.frombuffer(row[1], np.float32)) is None
-            ]
-            values = _joined([row[1] for row in rows])
-        if len(rows) < len(found):
-            named = {row[0].decode("utf-8", "replace") for row in found if isinstance(row[0], bytes)}
-            self._warn((keys & named).difference(row[0].decode() for row in rows))
-        return rows, values
-
-    def _check_possible(self, logprobs: Sequence[bytes | None]) -> None:
-        if (wrong := first_impossible(_joined(logprobs))) is not None:
-            raise UserError(
-                f"store={self.path}: a reading holds the log-probability {wrong}, and there is none above 0 or that is "
-                "no number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
-            )
+                rows += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
+        intact = {
+            row[0].decode(): row
+            for row in rows
+            # whoever wrote a number that is no log-probability gave it a checksum
+            if row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
+        }
+        if len(intact) < len(rows):
+            names = {row[0].decode("utf-8", "replace") for row in rows if isinstance(row[0], bytes)}
+            self._warn((keys & names).difference(intact))
+        return intact
 
     def _vanished(self, absent: set[str]) -> set[str]:
         """Those of the absent keys that the file or its log still holds, whole or but for a half: their readings were
@@ -250,12 +243,14 @@ class ReadingStore:
         return {halves[half] for half in remains | (self._logged & halves.keys())}
 
     def _warn(self, damaged: set[str]) -> None:
+        """Says how many readings are damaged, of those that it has not said so of."""
         new = damaged - self._damaged_keys
         self._damaged_keys |= new
         if new:
-            _warn(
-                f"store={self.path}: {len(new):,} of its readings do not match their checksums or cannot be found any "
-                "more, as after a fault of the disk, or hold what no model says; they are read anew."
+            print(
+                f"judgebench: store={self.path}: {len(new):,} of its readings do not match their checksums or cannot "
+                "be found any more, as after a fault of the disk, or hold what no model says; they are read anew.",
+                file=sys.stderr,
             )
 
     def _check_file(self) -> None:
@@ -282,9 +277,10 @@ class ReadingStore:
                     "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
                 ).rowcount
                 if count:
-                    _warn(
-                        f"store={self.path}: an earlier version of judgebench wrote this store without checksums; its "
-                        f"{count:,} readings have them now, and stay."
+                    print(
+                        f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
+                        f"checksums; its {count:,} readings have them now, and stay.",
+                        file=sys.stderr,
                     )
             self._db.execute("COMMIT")
         except BaseException:
@@ -377,27 +373,24 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
             f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a surrogate without its "
             "partner), so it is not stored."
         ) from error
+    if (wrong := first_impossible(logprobs)) is not None:
+        raise UserError(
+            f"store={store}: a reading holds the log-probability {wrong}, and there is none above 0 or that is no "
+            "number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
+        )
     mark = checksum(reading.key.encode(), logprobs, encoded, reading.seconds, ids)
     return reading.key, logprobs, text, reading.seconds, mark, ids
-
-
-def _joined(logprobs: Sequence[bytes | None]) -> np.ndarray:
-    return np.frombuffer(b"".join([values for values in logprobs if values is not None]), np.float32)
 
 
 def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
     """Checksum of a row which never had one; None where it holds what no model says."""
     try:
         bytes(text or b"").decode()
-        if first_impossible(np.frombuffer(logprobs or b"", np.float32)) is not None or len(ids or b"") % 4:
+        if first_impossible(logprobs) is not None or len(ids or b"") % 4:
             return None
     except (TypeError, ValueError):
         return None
     return checksum(key, logprobs, text, seconds, ids)
-
-
-def _name(state: tuple[Any, ...]) -> bytes:
-    return repr(state).encode("utf-8", "backslashreplace")
 
 
 def _halves_of_keys(data: bytes) -> set[bytes]:
@@ -435,7 +428,3 @@ def _identity(path: Path, network: bool) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return (0, 0) if network else (stat.st_dev, stat.st_ino)
-
-
-def _warn(sentence: str) -> None:
-    print(f"judgebench: {sentence}", file=sys.stderr)
