@@ -128,20 +128,19 @@ class RecordedSpec(PlainJudge):
             )
         axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
         fields = AnswerFields("rows", example_id="example_id", **axes)
-        source = AnswerRows(recording.path.name, self._rows(), fields, _rows_of, "the readings and data.fields")
+        # a row for each example and condition, with all readings of it
+        readings: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+        for row in recording.rows:
+            readings.setdefault(tuple(row[name] for name in ("example_id", *_AXES, "order")), []).append(row)
+        rows = [
+            FileRow({**own[0], "rows": own}, f"{recording.path.name} example {own[0]['example_id']}", number)
+            for number, own in enumerate(readings.values(), start=1)
+        ]
+        named_by = "the readings and data.fields"
+        source = AnswerRows(recording.path.name, rows, fields, lambda row: row.values["rows"], named_by)
         answers = match(source, prompts, split, dataset)
         _check_prompts(recording, answers, answers.answered(prompts))
         return answers
-
-    def _rows(self) -> Sequence[FileRow]:
-        """A row for each example and condition, with all readings of it."""
-        held: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-        for row in self.recording.rows:
-            held.setdefault(tuple(row[name] for name in ("example_id", *_AXES, "order")), []).append(row)
-        return [
-            FileRow({**rows[0], "rows": rows}, f"{self.recording.path.name} example {rows[0]['example_id']}", number)
-            for number, rows in enumerate(held.values(), start=1)
-        ]
 
 
 def answer_row(rows: Sequence[Mapping[str, Any]], how: Generation | None) -> Mapping[str, Any] | None:
@@ -158,10 +157,6 @@ def answer_row(rows: Sequence[Mapping[str, Any]], how: Generation | None) -> Map
             if (row["judge"], row["lambda"], row["temperature"]) == own:
                 return row
     return None
-
-
-def _rows_of(row: FileRow) -> Any:
-    return row.values["rows"]
 
 
 def _check_prompts(recording: Recording, answers: Answers, prompts: Sequence[Prompt]) -> None:

@@ -84,33 +84,41 @@ class Recording:
     @classmethod
     def open(cls, given: str, key: str = "judge.path") -> Recording:
         """The recording that a config key names, by its path or, of one that comes with judgebench, by its name."""
-        path = _path(given, key)
+        # 1. the file
+        shipped = sorted(path.stem for path in FOLDER.glob("*.parquet"))
+        try:
+            path = FOLDER / f"{given}.parquet" if given in shipped else existing(Path(given).expanduser(), key)
+        except UserError as error:
+            names = f"; with judgebench come {', '.join(shipped)}" if shipped else ""
+            raise UserError(f"{str(error).rstrip('.')}{names}.") from error
         with _reading(path):
             schema = read_schema(path)
             metadata = pq.read_metadata(path)
             size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-            held = (schema.metadata or {}).get(_KEY)
-        if held is None or not schema.remove_metadata().equals(SCHEMA):
+            text = (schema.metadata or {}).get(_KEY)
+        if text is None or not schema.remove_metadata().equals(SCHEMA):
             raise UserError(
                 f"{path}: these are no recorded readings; give a file that `python -m judgebench.record RUN out=FILE` "
                 "has written."
             )
-        about = parse_json(held, f"{path}", limits=_LIMITS, remedy=_ANEW)
+        # 2. its metadata, first of all its format
+        about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_ANEW)
         if isinstance(about, dict) and about.get("format") != FORMAT:
             raise UserError(
                 f"{path}: its format is {str(about.get('format'))[:60]!r}, and this version of judgebench reads "
                 f"{FORMAT!r}; take the version that recorded it, or record it anew."
             )
-        about = parse_json(held, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_ANEW)
-        if about["mode"] not in MODES or size > _LARGEST or not all(map(_is_harmless, _texts(about))):
+        about = parse_json(text, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_ANEW)
+        harmless = all(len(text) <= _LONGEST and escape_control(text) == text for text in _texts(about))
+        if about["mode"] not in MODES or size > _LARGEST or not harmless:
             raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
         return cls(path, about)
 
     @property
     def models(self) -> dict[str, dict[str, str]]:
         """Role -> title, SHA-256 and dtype of each model, as environment.json of the recorded run has them."""
-        held = self.about["models"]
-        return {role: dict(held[role]) for role in ("main", "assistant") if role in held}
+        models = self.about["models"]
+        return {role: dict(models[role]) for role in ("main", "assistant") if role in models}
 
     @property
     def title(self) -> str:
@@ -120,7 +128,10 @@ class Recording:
     def sentence(self) -> str:
         """Sentence on which models were recorded, when and by which code; the file's metadata has the command."""
         made = self.about["made_with"]
-        models = " with ".join(_named(model) for model in self.models.values())
+        models = " with ".join(
+            f"{model['title']} (SHA-256 {model['sha256'][:12]}...)" if model.get("sha256") else str(model.get("title"))
+            for model in self.models.values()
+        )
         if self.about["assistant"]["kind"] in ("null_context", "early_exit"):
             models += f" with {self.about['assistant']['title']}"
         changed = ", with local changes" if made["git_changed"] else ""
@@ -147,8 +158,8 @@ class Recording:
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_ANEW}.")
         keys = ("example_id", "dimension", "range", "attack", "defense", "order", "judge", "lambda", "temperature")
-        held = Counter(tuple(row[key] for key in (*keys, "decoding")) for row in rows)
-        if twice := next((key for key, count in held.items() if count > 1), None):
+        counts = Counter(tuple(row[key] for key in (*keys, "decoding")) for row in rows)
+        if twice := next((key for key, count in counts.items() if count > 1), None):
             raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_ANEW}.")
         return rows
 
@@ -169,7 +180,8 @@ def axes_of(condition: Condition) -> dict[str, str]:
 def recorded_conditions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The conditions of some rows, in the order in which they appear."""
     axes = ("dimension", "range", "attack", "defense")
-    return [dict(zip(axes, held, strict=True)) for held in dict.fromkeys(tuple(row[a] for a in axes) for row in rows)]
+    cells = dict.fromkeys(tuple(row[axis] for axis in axes) for row in rows)
+    return [dict(zip(axes, cell, strict=True)) for cell in cells]
 
 
 def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
@@ -192,18 +204,6 @@ def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mappin
         raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
 
 
-def _path(given: str, key: str) -> Path:
-    """The file that a text names: one that comes with judgebench, or any other."""
-    shipped = sorted(path.stem for path in FOLDER.glob("*.parquet"))
-    if given in shipped:
-        return FOLDER / f"{given}.parquet"
-    try:
-        return existing(Path(given).expanduser(), key)
-    except UserError as error:
-        known = f"; with judgebench come {', '.join(shipped)}" if shipped else ""
-        raise UserError(f"{str(error).rstrip('.')}{known}.") from error
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Turns whatever is said against a file's content into one sentence."""
@@ -212,11 +212,6 @@ def _reading(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_ANEW}.") from error
-
-
-def _named(model: Mapping[str, Any]) -> str:
-    digest = model.get("sha256")
-    return f"{model.get('title')} (SHA-256 {digest[:12]}...)" if digest else str(model.get("title"))
 
 
 def _texts(node: Any) -> Iterator[str]:
@@ -229,10 +224,6 @@ def _texts(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _texts(value)
-
-
-def _is_harmless(text: str) -> bool:
-    return len(text) <= _LONGEST and escape_control(text) == text
 
 
 def _fault(row: Mapping[str, Any]) -> str | None:
