@@ -162,8 +162,8 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
             return
         hidden = [token for token in tree.children[node] if token not in listing.logprobs]
         hidden_paths = np.zeros(count)
-        for token in hidden:
-            hidden_paths[sorted(_reached(tree, (*node, token)))] += 1
+        for at in ((*node, token) for token in hidden):
+            hidden_paths[list(tree.below.get(at, set()) | ({tree.ends[at]} if at in tree.ends else set()))] += 1
         upper[:] += probability * np.minimum(listing.unlisted, listing.cap * hidden_paths)
         undecided += probability * min(listing.unlisted, listing.cap * len(hidden))
         for token in tree.children[node]:
@@ -172,9 +172,15 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
             at, here = (*node, token), probability * math.exp(listing.logprobs[token])
             ending = tree.ends.get(at)
             if ending is not None:
-                minimum, maximum = _goes_on(tree, at, listings.get(at))
-                lower[ending] += here * (1 - maximum)
-                upper[ending] += here * (1 - minimum)
+                # least and most probability that what is written goes on towards another candidate
+                least, most, after = 0.0, float(at in tree.children), listings.get(at)
+                if at in tree.children and after is not None:
+                    children = tree.children[at]
+                    least = min(1.0, math.fsum(math.exp(after.logprobs[t]) for t in children if t in after.logprobs))
+                    unseen = sum(t not in after.logprobs for t in children)
+                    most = min(1.0, least + min(after.unlisted, after.cap * unseen))
+                lower[ending] += here * (1 - most)
+                upper[ending] += here * (1 - least)
             if at in tree.children:
                 walk(at, here)
 
@@ -207,23 +213,6 @@ def node_probability(node: TokenPath, listings: Mapping[TokenPath, Listing]) -> 
             return 0.0
         total += listing.logprobs[token]
     return math.exp(total)
-
-
-def _goes_on(tree: PathTree, node: TokenPath, listing: Listing | None) -> tuple[float, float]:
-    """Least and most probability that what is written at `node` goes on towards another candidate."""
-    if node not in tree.children:
-        return 0.0, 0.0
-    if listing is None:
-        return 0.0, 1.0
-    children = tree.children[node]
-    known = math.fsum(math.exp(listing.logprobs[token]) for token in children if token in listing.logprobs)
-    hidden = sum(token not in listing.logprobs for token in children)
-    known = min(1.0, known)
-    return known, min(1.0, known + min(listing.unlisted, listing.cap * hidden))
-
-
-def _reached(tree: PathTree, node: TokenPath) -> set[int]:
-    return tree.below.get(node, set()) | ({tree.ends[node]} if node in tree.ends else set())
 
 
 def _cut(text: str) -> list[TokenPath]:

@@ -93,9 +93,8 @@ class ApiPass(Pass):
         Raises:
             UserError: the key is not in the environment.
         """
+        self._client = Client(self.spec, self.bill, self.account)
         self._runner = asyncio.Runner()
-        with _outer_loop_paused():
-            self._client = self._runner.run(self._open())
 
     def release(self) -> None:
         if self._runner is not None and self._client is not None:
@@ -117,9 +116,6 @@ class ApiPass(Pass):
         except UserError:
             self.release()  # Lightning ends a loop that failed without a word to it
             raise
-
-    async def _open(self) -> Client:
-        return Client(self.spec, self.bill, self.account)
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
@@ -205,22 +201,24 @@ class ListedPass(ApiPass):
             node = (*node, token)
         if self.spec.protocol == "completions":
             while todo := unread(tree, listings, self.spec.follow_above):
-                followed = await asyncio.gather(*(self._followed(sent, tree, each, prompt) for each in todo))
-                for each, answer in zip(todo, followed, strict=True):
-                    answers.append(answer)
-                    listings[each] = answer.lists[0][1] if answer.lists else Listing({})
+                longer = [(*(sent.tokens or ()), *self.node_tokens[prompt.condition.range][each]) for each in todo]
+                asked = [RequestPrompt(sent.text, tokens, len(tokens)) for tokens in longer]
+                nodes = zip(asked, todo, strict=True)
+                followed = await asyncio.gather(*(self._listed(one, 1, tree, each, prompt) for one, each in nodes))
+                answers += followed
+                listings |= {
+                    each: answer.lists[0][1] if answer.lists else Listing({})
+                    for each, answer in zip(todo, followed, strict=True)
+                }
         else:
             root = listings.get(())
             tree = tree.given(root.logprobs if root is not None else ())
         read = candidate_bounds(tree, listings)
         if not listings:  # it ended at once: nothing is known, so nothing is reckoned with
             read = Bounds(read.lower, read.upper, np.zeros_like(read.value), 1.0)
-        return ModelReading(key, _stacked(read), _record(answers, read), time.perf_counter() - began)
-
-    async def _followed(self, sent: RequestPrompt, tree: PathTree, node: TokenPath, prompt: Prompt) -> Answer:
-        assert sent.tokens is not None
-        tokens = (*sent.tokens, *self.node_tokens[prompt.condition.range][node])
-        return await self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.concatenate([read.value, read.lower, read.upper])).astype(np.float32)
+        return ModelReading(key, logs, _record(answers, read), time.perf_counter() - began)
 
     async def _listed(
         self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
@@ -247,16 +245,14 @@ class ListedPass(ApiPass):
                     f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
                 )
             whole = len(logprobs) < listed or listed >= MOST_LISTED
-            if self.spec.explicit != "llama_cpp" or whole or not answer.lists or self._enough(tree, node, logprobs):
+            if self.spec.explicit != "llama_cpp" or whole or not answer.lists:
+                return answer
+            # all children of the node are enough; by their texts, so is one token a candidate
+            hidden = [token for token in tree.children[node] if token not in logprobs]
+            reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
+            if not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node]):
                 return answer
             listed *= _WIDER
-
-    @staticmethod
-    def _enough(tree: PathTree, node: TokenPath, logprobs: Mapping[Any, float]) -> bool:
-        """True of a list that holds all children of a node; by their texts, one token a candidate is enough."""
-        hidden = [token for token in tree.children[node] if token not in logprobs]
-        reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
-        return not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node])
 
 
 @dataclass
@@ -297,11 +293,6 @@ def answer_record(reading: ModelReading) -> dict[str, Any]:
     record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
     return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
-
-
-def _stacked(read: Bounds) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(np.concatenate([read.value, read.lower, read.upper])).astype(np.float32)
 
 
 def _record(answers: Sequence[Answer], read: Bounds | None = None, text: str | None = None) -> str:

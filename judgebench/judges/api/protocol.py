@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import numpy as np
+
 from judgebench.judges.api.billing import Usage
 from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
@@ -189,7 +191,8 @@ def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float
     for name, logprob in tops:
         logprob = _logprob(logprob)
         last = min(last, logprob)
-        listed[name] = _together(listed[name], logprob) if name in listed else logprob
+        # two tokens with one text count together
+        listed[name] = float(np.logaddexp(listed[name], logprob)) if name in listed else logprob
     listed.setdefault(token, _logprob(value))
     _check_sum(listed.values())
     return token, Listing(listed, last if last < math.inf else None)
@@ -200,12 +203,6 @@ def _check_sum(logprobs: Iterable[float]) -> None:
         raise BrokenAnswer(
             f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
         )
-
-
-def _together(first: float, second: float) -> float:
-    """Of two tokens with one text: the log of their probabilities' sum."""
-    top = max(first, second)
-    return top if top == -math.inf else top + math.log(math.exp(first - top) + math.exp(second - top))
 
 
 def _logprob(value: Any) -> float:
