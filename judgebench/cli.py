@@ -8,24 +8,21 @@ import shlex
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hydra import compose
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.checks import check_config
-from judgebench.config.command import Command
-from judgebench.config.overrides import Look, Overrides, known_to_hydra
-from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError, as_line
+from judgebench.config.command import REFUSALS, Look, check_command, composing, explained, known_to_hydra
+from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
-from judgebench.runtime.secrets import hiding, masked_argument
+from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -48,8 +45,8 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 def handle_errors(
     module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Around all that a command does: hides secrets, and ends in one sentence: a `Refusal` with code 2, Ctrl-C with
-    130, SIGTERM with 143.
+    """Around all that a command does, which ends in one sentence without secrets: of a `Refusal` with code 2, of Ctrl-C
+    with 130, of SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
@@ -60,20 +57,21 @@ def handle_errors(
     """
     given = sys.argv[1:]
     sys.argv[1:1] = added
-    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
-        command = Command(module, config_name, given, added)
+    hide = hider(argument_secrets(given) | environment_secrets())
+    with UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
             with as_sentence():
-                command.check(look)
+                check_command(sys.argv[1:], config_name, look)
             try:
                 yield
             except Exception as error:
                 if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                     raise
                 with as_sentence():
-                    raise command.explained(error) from error
+                    raise explained(error, given) if isinstance(error, REFUSALS) else error from None
         except Refusal as refusal:
-            print(f"judgebench: {_with_advice(refusal, command, look)}", file=sys.stderr)
+            mistake = _mistake(refusal.__cause__)
+            print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
@@ -82,9 +80,6 @@ def handle_errors(
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
-        except Exception:  # Python itself would print it after secrets are hidden no more
-            traceback.print_exc()
-            sys.exit(1)
 
 
 @contextmanager
@@ -161,44 +156,28 @@ def _mistake(error: BaseException | None) -> UserError | None:
     return cause if isinstance(cause, UserError) else None
 
 
-def _with_advice(refusal: Refusal, command: Command, look: Look | None) -> str:
-    """All mistakes of a command that was refused, and the command that has none, as far as they are known."""
-    mistake = _mistake(refusal.__cause__)
-    return refusal.sentence if mistake is None else as_line(command.with_advice(mistake, look))
-
-
 def run_overrides(overrides: Sequence[str]) -> Results:
     """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user can mend."""
     if isinstance(overrides, str):
         raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
-    command = Command("judgebench", "config", [str(override) for override in overrides])
-    for flag in command.given:
+    given = [str(override) for override in overrides]
+    for flag in given:
         if flag.startswith("-"):
             raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
-    with hiding(command.given):
-        try:
-            with as_sentence(), _composed(command) as (config, asked):
-                results = run_checked(config, asked)
-                from judgebench.results.results import Results
-
-                return results or Results()
-        except Refusal as refusal:
-            raise UserError(_with_advice(refusal, command, check_config)) from refusal.__cause__
-
-
-@contextmanager
-def _composed(command: Command) -> Iterator[tuple[DictConfig, Asked | None]]:
-    """The checked configuration of one run and what `check_config` gives; else `UserError`. Until the block ends Hydra
-    knows it; then Hydra's state is again what it was."""
-    command.check(check_config)
     try:
-        with Overrides(command) as conf:
-            config = compose(conf.name, list(command.given), return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise command.explained(error) from error
-    with known_to_hydra(config):
-        jobs.check_one_run(HydraConfig.get())
-        yield config, check_config(config)
+        with as_sentence():
+            check_command(given, "config", check_config)
+            with composing(given, "config") as composed:
+                config = composed(given)
+            with known_to_hydra(config):
+                jobs.check_one_run(HydraConfig.get())
+                results = run_checked(config, check_config(config))
+            from judgebench.results.results import Results
+
+            return results or Results()
+    except Refusal as refusal:
+        mistake = _mistake(refusal.__cause__)
+        raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
 
 
 def run_checked(config: DictConfig, asked: Asked | None) -> Results | None:

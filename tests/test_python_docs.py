@@ -93,7 +93,7 @@ def test_a_run_from_python_is_a_run_of_the_command_line(rated, monkeypatch):
     [
         (["+exp=dmo"], "there is no exp 'dmo'; did you mean demo"),
         (["judge.pth=x"], "there is no key 'pth' in judge; did you mean judge.path"),
-        (["decoding.lambda=1,2"], "several values are tried one after the other with -m"),
+        (["decoding.lambda=1,2"], "To sweep over it, add --multirun"),
         (["+exp=cap_demo", "+sweeps=cap_alpha"], "this is a sweep of tutor.alpha_high, tutor.alpha_low"),
         (["judge=local"], "judge.path is not given, and judge=local needs it"),
         (["-m", "+exp=demo"], "flags belong to the command line"),

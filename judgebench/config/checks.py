@@ -256,7 +256,6 @@ def _check_data(data: DictConfig) -> None:
             f"data.path is not given; it must be {source or 'the file with the texts'}, "
             f"as data.path=FILE"
             f"{', or hub, which downloads it' if hub else ''}.",
-            fix={"": ["data.path=hub"]} if hub else None,
         )
     file = local_path(path)
     if path != "hub" and not is_hub_id(path) and not file.is_dir():

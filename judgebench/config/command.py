@@ -1,260 +1,201 @@
-"""Mistakes of a command line: what Hydra refuses, said in one sentence with the command that would be right.
-
-The sentences come from the command line itself and from what conf/ holds. Hydra's own words are the last resort, for
-its advice (`+judge.pth=x`) is often refused again.
-"""
+"""The command line as Hydra reads it: what it refuses, in a sentence with the nearest name; and a multirun's jobs, each
+composed and checked before the first begins."""
 
 from __future__ import annotations
 
-import argparse
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
-from hydra.errors import HydraException, OverrideParseException
-from omegaconf import OmegaConf
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.keys import FOLDER, groups, nearest, top_keys
-from judgebench.config.overrides import ADDED, Look, Overrides, known_to_hydra
+from judgebench.config.keys import FOLDER, choices, groups, nearest, top_keys
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
 
-_MOST_TRIES = 4
-"""Rounds in which mistakes are mended, each of which may show others."""
+Look = Callable[[DictConfig], object]
+"""Refuses a configuration of a run with a `UserError`."""
 
-
-_HYDRAS = (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError)
+REFUSALS = (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError)
 """What Hydra raises for mistakes of a command line."""
 
+_MOST_JOBS = 10_000
+"""Jobs of a multirun; Hydra lists all of them before it starts one."""
 
-@dataclass(frozen=True)
-class Command:
-    """A command as it was typed.
-
-    Attributes:
-        module: how the command is started, as in `python -m judgebench`.
-        config_name: of the configuration that it composes, without its ending.
-        given: its arguments.
-        added: arguments that the command adds by itself, and no advice repeats.
-    """
-
-    module: str
-    config_name: str
-    given: Sequence[str]
-    added: Sequence[str] = ()
-
-    def check(self, look: Look | None = None) -> None:
-        """Refuses flags that cannot be, and a multirun of which one job could not be composed, or is refused by `look`;
-        else `UserError`."""
-        flags = self.flags
-        commands = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
-        if len(commands) > 1:
-            shown = " and ".join(f"--{name.replace('_', '-')}" for name in commands)
-            raise UserError(f"{shown}: only one of them can be asked for at a time; leave the others out.")
-        if flags.resolve and not (flags.cfg or flags.help):
-            raise UserError(
-                "--resolve: fills in the references of a configuration that is shown, and none is; "
-                + self.instead("--resolve", "--cfg", "job", "--resolve")
-            )
-        if flags.config_dir is not None and not Path(flags.config_dir).is_dir():
-            raise UserError(f"--config-dir: there is no folder {flags.config_dir}.")
-        if flags.experimental_rerun is not None:
-            raise UserError("--experimental-rerun: is not supported; give the command of that run again.")
-        if flags.config_name not in (None, self.config_name) and (FOLDER / f"{flags.config_name}.yaml").is_file():
-            raise UserError(
-                f"--config-name: {flags.config_name} is of another command; python -m {self.module} composes "
-                f"{self.config_name}, so leave the flag out."
-            )
-        self._check_added(flags)
-        if self.multirun or (flags.cfg and flags.package):
-            with Overrides(self) as conf:
-                conf.check_jobs(look)
-                if flags.cfg and flags.package:
-                    conf.check_package(flags.package)
-
-    def explained(self, error: Exception) -> UserError:
-        """The mistake for which Hydra did not begin.
-
-        Args:
-            error: what it raised. One that no mistake of a command line raises is raised again.
-        """
-        if isinstance(error, OSError) and not isinstance(error, HydraException):
-            return UserError(_unwritable(error))
-        if isinstance(error, OverrideParseException):
-            return UserError(self.unparsed(error.override))
-        if not isinstance(error, _HYDRAS):
-            raise error
-        try:
-            with Overrides(self) as conf:
-                conf.check()
-        except OverrideParseException as other:
-            return UserError(self.unparsed(other.override))
-        except UserError as mistake:
-            return mistake
-        except _HYDRAS as other:
-            error = other
-        lines = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one is not None]
-        reason = "; ".join(line for line in lines if line) or type(error).__name__
-        return UserError(f"The command line cannot be followed: {reason}")
-
-    def with_advice(self, error: UserError, look: Look | None = None) -> str:
-        """All mistakes of the command, and the whole command that has none of them where it is known.
-
-        Args:
-            error: the first mistakes. The command without them is tried, which shows others.
-            look: refuses a configuration.
-        """
-        sentences, given = list(error.sentences), list(self.given)
-        cheap = None if look is None else partial(look, expensive=False)
-        for _ in range(_MOST_TRIES):
-            mended = _mended(given, error.fix or {})
-            if mended == given or (look is None and "" in (error.fix or {})):
-                return _joined(sentences)
-            given = mended
-            try:
-                replace(self, given=given).rehearse(cheap)
-            except UserError as other:
-                error = other
-                sentences += [sentence for sentence in other.sentences if sentence not in sentences]
-            except Exception:  # advice that cannot be composed is none
-                return _joined(sentences)
-            else:
-                return _joined(sentences, self.given_so(given))
-        return _joined(sentences)
-
-    def rehearse(self, look: Look | None) -> None:
-        """Composes the configuration without running it; else `UserError`, or what Hydra raises."""
-        self.check(look)
-        with Overrides(self) as conf:
-            try:
-                config = conf.first()
-            except (HydraException, OmegaConfBaseException):
-                conf.check()
-                raise
-            if look is not None and not (self.multirun or self.flags.cfg or self.flags.info):
-                with known_to_hydra(config):
-                    look(config)
-
-    def _check_added(self, flags: argparse.Namespace) -> None:
-        """Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing."""
-        mistakes = Mistakes()
-        for one in flags.overrides:
-            key = one.partition("=")[0].lstrip("+")
-            if not one.startswith("+") or flags.config_dir or not key.isidentifier():
-                continue
-            known = [*groups(), *top_keys(self.config_name)]
-            if key in known or any(f"${{{key}" in other for other in flags.overrides):
-                continue
-            near = nearest(key, known)
-            if near is None:
-                mistakes.add(f"{masked_argument(one)}: nothing reads a key {key!r}; leave it out.", {one: []})
-                continue
-            right = f"{'+' if near in ADDED else ''}{near}={one.partition('=')[2]}"
-            sentence = f"{masked_argument(one)}: there is no group or key {key!r}; did you mean {near}?"
-            mistakes.add(sentence, {one: [right]})
-        mistakes.tell()
-
-    @cached_property
-    def multirun(self) -> bool:
-        """True if several runs are asked for: by -m, or by an experiment that is a sweep by itself."""
-        experiments = [FOLDER / "exp" / f"{one[len('+exp=') :]}.yaml" for one in self.flags.overrides if "+exp=" in one]
-        loaded = [OmegaConf.load(file) for file in experiments if file.is_file()]
-        return bool(self.flags.multirun) or any(OmegaConf.select(one, "hydra.mode") == "MULTIRUN" for one in loaded)
-
-    @cached_property
-    def flags(self) -> argparse.Namespace:
-        """Values of Hydra's flags, and its `overrides`; `UserError` of flags that are none."""
-        parser = get_args_parser()
-        parser.error = _refuse  # type: ignore[method-assign]
-        flags, unknown = parser.parse_known_args([*self.added, *self.given])
-        for one in unknown:
-            if not one.startswith("-"):
-                flags_first = sorted(self.given, key=lambda argument: not argument.startswith("-"))
-                raise UserError(f"{masked_argument(one)}: flags come before it; {self.given_so(flags_first)}")
-            name, equals, value = one.lstrip("-").partition("=")
-            name = name.replace("-", "_")
-            if near := nearest(name, [*groups(), *top_keys(self.config_name)]):
-                right = f"{near}{equals}{value}" if equals else f"{near}=true"
-                known = "keys and groups are set without dashes; "
-                instead = self.instead(one, right) if equals or near == "dry_run" else f"as {near}=VALUE"
-                raise UserError(f"{masked_argument(one)}: there is no such flag; {known}{instead}")
-            flag = nearest(one.partition("=")[0], list(parser._option_string_actions))
-            meant = f"did you mean {flag}? " if flag else ""
-            raise UserError(
-                f"{masked_argument(one)}: there is no such flag; {meant}python -m {self.module} --help lists what is."
-            )
-        return flags
-
-    def unparsed(self, override: str) -> str:
-        """Why an argument is no override, in a sentence."""
-        shown = masked_argument(override)
-        joined = [one for one in self.flags.overrides if one in (override, "=")]
-        if "=" in self.flags.overrides and joined:
-            return f"{shown}: what is set stands in one word, without spaces around the sign, as in KEY=VALUE"
-        key, equals, value = override.partition("=")
-        if not equals or not key:
-            colon = override.partition(":")
-            if colon[1] and not equals:
-                return f"{shown}: a key is set with =; {self.instead(override, f'{colon[0]}={colon[2]}')}"
-            if (FOLDER / "exp" / f"{override}.yaml").is_file():
-                return f"{shown}: an experiment is chosen with +exp; {self.instead(override, f'+exp={override}')}"
-            if override in groups():
-                return f"{shown}: say which; a choice of this group is made with {shown}=NAME"
-            return f"{shown or repr(override)}: every argument is GROUP=CHOICE or KEY=VALUE, and this one is neither"
-        for opening, closing in ("[]", "{}", "()"):
-            if value.count(opening) != value.count(closing):
-                return f"{shown}: its {opening} and {closing} do not pair; every {opening} needs one {closing}"
-        if value.count("'") % 2 or value.count('"') % 2:
-            return f"{shown}: a quotation mark is opened and not closed; write it twice, or none"
-        quoted = f"{key}='{value}'"
-        return f'{shown}: its value cannot be read; put text that holds such characters into quotes, as "{quoted}"'
-
-    def instead(self, wrong: str, *right: str) -> str:
-        """The advice to give the command with other arguments in the place of `wrong`."""
-        return self.given_so([new for one in self.given for new in (right if one == wrong else [one])])
-
-    def given_so(self, arguments: Sequence[str]) -> str:
-        """The advice to give the command with these arguments, for a user to copy."""
-        return f"write `{shlex.join(['python', '-m', self.module, *map(masked_argument, arguments)])}`"
+_MOST_TRIED = 24
+"""Jobs that are composed before a multirun begins; a mistake in a later one is named when that begins."""
 
 
-def _mended(given: Sequence[str], fix: Mapping[str, Sequence[str]]) -> list[str]:
-    """Arguments, with those of `fix` in the place of the same argument, or of the same key."""
-    arguments = [new for one in given for new in fix.get(one, [one])]
-    for right in fix.get("", ()):
-        key = right.partition("=")[0]
-        same = [one for one in arguments if one.partition("=")[0].lstrip("+") == key]
-        if same:
-            arguments = [right if one == same[-1] else one for one in arguments if one not in same[:-1]]
-        else:
-            arguments.insert(0 if right.startswith("-") else len(arguments), right)
-    return arguments
-
-
-def _joined(sentences: Sequence[str], advice: str = "") -> str:
-    """A sentence, or a line for each, and the advice behind it."""
-    if len(sentences) == 1:
-        (sentence,) = sentences
-        end = f" {advice}" if sentence.endswith("?") else f"; {advice}"
-        return sentence.rstrip(".") + end if advice else sentence
-    lines = [f"- {sentence.rstrip('.')}." if not sentence.endswith("?") else f"- {sentence}" for sentence in sentences]
-    advice = f"All of this is mended so: {advice}." if advice else ""
-    return "\n".join([f"{len(sentences)} mistakes:", *lines, *([advice] if advice else [])])
+def check_command(arguments: Sequence[str], config_name: str, look: Look | None = None) -> None:
+    """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot be composed or is
+    refused by `look`; else `UserError`."""
+    parser = get_args_parser()
+    parser.error = _refuse  # type: ignore[method-assign]
+    flags, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        name = unknown[0].lstrip("-").partition("=")[0].replace("-", "_")
+        meant = nearest(name, [*groups(), *top_keys(config_name)])
+        raise UserError(
+            f"{masked_argument(unknown[0])}: there is no such flag"
+            + (f"; keys and groups are set without dashes, as {meant}=VALUE." if meant else "; --help lists what is.")
+            if unknown[0].startswith("-")
+            else f"{masked_argument(unknown[0])}: flags come before what is set; write them first."
+        )
+    if flags.experimental_rerun is not None:
+        raise UserError("--experimental-rerun: is not supported; give the command of that run again.")
+    # Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing
+    known = [*groups(), *top_keys(config_name)]
+    for override in flags.overrides:
+        key = override.partition("=")[0].lstrip("+")
+        read = key in known or any(f"${{{key}" in other for other in flags.overrides)
+        if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
+            meant = nearest(key, known)
+            remedy = f"did you mean {meant}?" if meant else "leave it out."
+            raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {remedy}")
+    if flags.multirun or any(_sweeps_by_itself(override) for override in flags.overrides):
+        extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
+        with composing(arguments, flags.config_name or config_name) as composed:
+            _check_jobs(flags.overrides, lambda job: composed([*job, *extra]), look)
 
 
 def _refuse(message: str) -> NoReturn:
     raise UserError(f"The flags cannot be read: {message}; python -m judgebench --help says which there are.")
 
 
-def _unwritable(error: OSError) -> str:
-    name = error.filename2 or error.filename
-    where = f"{name}: cannot be made or written" if name else "A folder cannot be made or written"
+def _sweeps_by_itself(override: str) -> bool:
+    file = FOLDER / "exp" / f"{override.removeprefix('+exp=')}.yaml"
     return (
-        f"{where} ({error.strerror or error}); name another folder with run_dir=, and leave hydra.run.dir and "
-        "hydra.sweep.dir out"
+        override.startswith("+exp=")
+        and file.is_file()
+        and OmegaConf.select(OmegaConf.load(file), "hydra.mode") == "MULTIRUN"
     )
+
+
+def _check_jobs(given: Sequence[str], composed: Callable[[Sequence[str]], DictConfig], look: Look | None) -> None:
+    """Composes a job for every value that a multirun takes, the other keys at their first."""
+    parse = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides
+    overrides = parse(list(given))
+    first = composed([_values(one)[0] for one in overrides])
+    plain = "BasicSweeper" in str(first.hydra.sweeper.get("_target_"))
+    if plain:  # Hydra sweeps over these too
+        params = first.hydra.sweeper.get("params") or {}
+        overrides = [*parse([f"{key}={value}" for key, value in params.items()]), *overrides]
+    for one in overrides if plain else ():
+        if one.is_sweep_override() and not one.is_discrete_sweep():
+            raise UserError(
+                f"{masked_argument(str(one.input_line))}: an interval needs a sweeper that searches; name one with "
+                f"+sweeps=NAME, or list the values, as {one.get_key_element()}=0.1,0.5."
+            )
+    values = [_values(one) for one in overrides]
+    if plain and math.prod(map(len, values)) > _MOST_JOBS:
+        shown = ", ".join(masked_argument(str(one.input_line)) for one in overrides if one.is_sweep_override())
+        raise UserError(
+            f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
+        )
+    base = [each[0] for each in values]
+    others = [[*base[:i], value, *base[i + 1 :]] for i, each in enumerate(values) for value in each[1:_MOST_TRIED]]
+    jobs = [composed(job) for job in [base, *others][:_MOST_TRIED]]
+    # a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there
+    if look is None or not plain or "BasicLauncher" not in str(first.hydra.launcher.get("_target_")):
+        return
+    mistakes = Mistakes()
+    for job in jobs:
+        with mistakes.caught(), known_to_hydra(job):
+            look(job)
+    mistakes.tell()
+
+
+def _values(override: Override) -> list[str]:
+    """An override for each value that is swept, of an interval for its lowest; itself, where there is one value."""
+    value: Any = override.value()
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    key = override.get_key_element()
+    if not override.is_discrete_sweep():
+        return [f"{key}={getattr(value, 'start', value)}"]
+    values = [f"{key}={each}" for each in islice(override.sweep_string_iterator(), _MOST_JOBS + 1)]
+    if not values:
+        raise UserError(f"{masked_argument(str(override.input_line))}: it stands for no value; name at least one.")
+    return values
+
+
+@contextmanager
+def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[Sequence[str]], DictConfig]]:
+    """Gives what composes a configuration of overrides, with Hydra's own keys; `UserError` of what Hydra refuses. When
+    the block ends, Hydra's state is again what it was."""
+    kept = dict(GlobalHydra.instance().__dict__)
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(FOLDER), version_base="1.3"):
+            yield lambda overrides: compose(config_name, list(overrides), return_hydra_config=True)
+    except REFUSALS as error:
+        raise explained(error, arguments) from error
+    finally:
+        GlobalHydra.instance().clear()
+        GlobalHydra.instance().__dict__.update(kept)
+
+
+@contextmanager
+def known_to_hydra(config: DictConfig) -> Iterator[None]:
+    """Makes a composed configuration the one that Hydra knows, until the block ends, and takes Hydra's own keys out."""
+    hydra = HydraConfig.instance()
+    before = hydra.cfg
+    hydra.set_config(config)
+    try:
+        with open_dict(config):
+            del config["hydra"]
+        yield
+    finally:
+        hydra.cfg = before
+
+
+def explained(error: Exception, arguments: Sequence[str]) -> UserError:
+    """What Hydra refused, in a sentence without secrets: a name that there is not with the nearest that there is, else
+    Hydra's own words."""
+    cause: Any = error.__cause__
+    if isinstance(error, OSError) and not isinstance(error, HydraException):
+        name = error.filename2 or error.filename
+        sentence = (
+            f"{name or 'A folder'}: cannot be made or written ({error.strerror or error}); name another folder with "
+            "run_dir=, and leave hydra.run.dir and hydra.sweep.dir out."
+        )
+    elif isinstance(error, OverrideParseException):
+        words = str(error).partition("\nSee https")[0].replace("\n", " ")
+        sentence = (
+            f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE ({words.strip(' ^')}); put a "
+            "value with marks or blanks into quotes, and leave no blank around the sign."
+        )
+    elif isinstance(error, MissingConfigException) and "/" in (error.missing_cfg_file or ""):
+        place = str(error.missing_cfg_file)
+        group = next((one for one in groups() if place.startswith(f"{one}/")), place.rpartition("/")[0])
+        name = place.removeprefix(f"{group}/")
+        sentence = f"{group}: there is no {group} {name!r}; {_nearest_of(name, choices(group) or error.options or ())}"
+    elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
+        top = "hydra" in cause.parent_node
+        keys = [*groups(), *map(str, cause.parent_node)] if top else list(map(str, cause.parent_node))
+        inside = str(cause.full_key).rpartition(".")[0]
+        where = f" in {inside}" if inside else ""
+        known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
+        nearest_key = _nearest_of(str(cause.key), known, f"{inside}." if inside else "")
+        sentence = f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {nearest_key}"
+    else:
+        parts = [str(one).partition("\n\n")[0].splitlines() for one in (error, cause) if one is not None]
+        lines = [line.strip().rstrip(".") for lines in parts for line in lines if not line.startswith("See https")]
+        sentence = f"The command line cannot be followed: {'; '.join(filter(None, lines))[:1000]}."
+    return UserError(hider(argument_secrets(arguments))(sentence))
+
+
+def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:
+    meant = nearest(name, known)
+    return f"did you mean {inside}{meant}?" if meant else f"there are {', '.join(known) or 'none'}."

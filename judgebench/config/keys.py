@@ -35,6 +35,12 @@ def top_keys(config_name: str) -> list[str]:
     return list(dict.fromkeys([*own, "hydra"]))
 
 
+def choices(group: str) -> list[str]:
+    """The choices of a group, those in its folders with them."""
+    folder = FOLDER / group
+    return sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that is most like a mistyped name; None where none is like it."""
     found = difflib.get_close_matches(name, list(known), n=1)

@@ -50,14 +50,12 @@ class Rule:
         needs: a member of `JudgeSettings.gives`, or a test; None where `when` is a mistake by itself.
         message: the mistake and its remedy, with `{names}`, `{name}` (the first of them) and `{asked}`.
         keys: those that contradict each other; the message then says who has set them.
-        fix: overrides by which the rule is kept.
     """
 
     when: Callable[[Any], bool | Sequence[Any]]
     needs: str | Callable[[Any], bool] | None
     message: str
     keys: Sequence[str] = ()
-    fix: Sequence[str] | Callable[[Any], Sequence[str]] = ()
 
     def check(self, asked: Any, mistakes: Mistakes) -> None:
         names = self.when(asked)
@@ -65,8 +63,7 @@ class Rule:
             return
         named = [str(name) for name in names] if not isinstance(names, bool) else [""]
         sentence = self.message.format(names=", ".join(named), name=named[0], asked=asked)
-        fix = self.fix(asked) if callable(self.fix) else self.fix
-        mistakes.add(" ".join([sentence, *origin(asked.config, self.keys)]), {"": fix} if fix else None)
+        mistakes.add(" ".join([sentence, *origin(asked.config, self.keys)]))
 
     def _kept(self, asked: Any) -> bool:
         return self.needs(asked) if callable(self.needs) else self.needs in asked.judge.gives
@@ -150,17 +147,6 @@ class Asked:
         return kinds if self.judge.source.encoder_decoder else kinds[::-1]
 
 
-def _without(asked: Asked, left_out: Callable[[Decoding], bool]) -> list[str]:
-    kept = [name for name, decoding in asked.decodings.items() if not left_out(decoding)] or ["greedy"]
-    return [f"decoding=[{','.join(kept)}]"]
-
-
-def _assisted(asked: Asked) -> list[str]:
-    if typed("decoding") and not typed("assistant") and RECORDED not in asked.judge.gives:
-        return ["assistant=null_context"]
-    return _without(asked, lambda decoding: decoding.needs_assistant)
-
-
 SETTINGS = (
     # judge and assistant
     Rule(
@@ -169,7 +155,6 @@ SETTINGS = (
         "assistant={asked.assistant.kind}: the judge is served, and its layers and a model here cannot be read beside "
         "it; take assistant=api, a second model behind a URL, assistant=null_context or assistant=none.",
         ("judge", "assistant"),
-        lambda a: ["assistant=null_context" if LOG_PROBABILITIES in a.judge.gives else "assistant=none"],
     ),
     Rule(
         lambda a: a.assistant.kind == "api",
@@ -184,7 +169,6 @@ SETTINGS = (
         "assistant={asked.assistant.kind}: judge=recorded computes nothing, and has the readings of the assistant that "
         "was read with it; take assistant=recorded, or assistant=none.",
         ("judge", "assistant"),
-        ["assistant=recorded"],
     ),
     Rule(
         lambda a: a.assistant.kind == "recorded",
@@ -198,14 +182,12 @@ SETTINGS = (
         "assistant={asked.assistant.kind}: judge=replay has answers and no probabilities to contrast with; take "
         "assistant=none.",
         ("judge", "assistant"),
-        ["assistant=none"],
     ),
     Rule(
         lambda a: a.assistant.kind == "null_context" and SERVED in a.judge.gives,
         LOG_PROBABILITIES,
         "assistant=null_context: it is asked for log-probabilities, so it needs judge.scores_from=logprobs.",
         ("judge", "assistant"),
-        ["assistant=none"],
     ),
     # decodings
     Rule(
@@ -213,7 +195,6 @@ SETTINGS = (
         None,
         "decoding {names}: needs an assistant; choose one with {asked.assistants}.",
         ("decoding", "assistant"),
-        _assisted,
     ),
     Rule(
         lambda a: (
@@ -223,7 +204,6 @@ SETTINGS = (
         "decoding {names}: reads the candidates' probabilities, which judge.mode=generate does not give; choose "
         "decoding=[greedy] or judge.mode=score_tokens.",
         ("decoding", "judge.mode"),
-        lambda a: _without(a, lambda decoding: not decoding.generates),
     ),
     Rule(
         lambda a: SERVED in a.judge.gives and [n for n, decoding in a.decodings.items() if decoding.kind != "greedy"],
@@ -231,7 +211,6 @@ SETTINGS = (
         "decoding {names}: reads the candidates' probabilities, which judge.scores_from=text does not give; choose "
         "decoding=[greedy], or judge.scores_from=logprobs or samples.",
         ("decoding", "judge.scores_from"),
-        ["decoding=[greedy]"],
     ),
     Rule(
         lambda a: SERVED in a.judge.gives and PROBABILITIES in a.judge.gives and a.contrasting,
@@ -239,21 +218,18 @@ SETTINGS = (
         "decoding {names}: shares of {asked.judge.samples} samples are 0 for most candidates, and their logarithms are "
         "nothing to contrast; take judge.scores_from=logprobs, or decoding=[greedy,expectation].",
         ("decoding", "judge.scores_from"),
-        ["decoding=[greedy,expectation]"],
     ),
     Rule(
         lambda a: REPLAYED in a.judge.gives and [n for n, decoding in a.decodings.items() if decoding.kind != "greedy"],
         PROBABILITIES,
         "decoding {names}: judge=replay has answers and no probabilities to decode; take decoding=[greedy].",
         ("decoding", "judge"),
-        ["decoding=[greedy]"],
     ),
     Rule(
         lambda a: {d.kind for d in a.decodings.values()} == {"greedy"} and len(a.decodings) > 1 and [*a.decodings],
         lambda a: bool({LOCAL, RECORDED, PROBABILITIES} & a.judge.gives),
         "decoding: {names} would all read the same answers of {asked.same_answers}; take decoding=[greedy].",
         ("decoding", "judge"),
-        ["decoding=[greedy]"],
     ),
     # tuning
     Rule(
@@ -261,7 +237,6 @@ SETTINGS = (
         PROBABILITIES,
         "tune: judge=replay has answers and no probabilities, so there is no lambda or t to choose; take tune=none.",
         ("tune", "judge"),
-        ["tune=none"],
     ),
     Rule(
         lambda a: a.tune in TUNERS and REPLAYED not in a.judge.gives,
@@ -269,14 +244,12 @@ SETTINGS = (
         "tune={asked.tune}: a free answer is read under one lambda and t, so there is nothing to choose from; use "
         "judge.mode=score_tokens, or tune=none.",
         ("tune", "judge.mode"),
-        ["tune=none"],
     ),
     Rule(
         lambda a: a.tune in TUNERS and PROBABILITIES in a.judge.gives and not a.contrasting,
         None,
         "tune={asked.tune}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none.",
         ("tune", "decoding"),
-        lambda a: ["tune=none"] if not typed("tune") else [f"decoding=[{','.join(a.decodings)},contrastive]"],
     ),
     Rule(
         lambda a: a.tune in TUNERS and "none" not in a.defenses,
@@ -289,8 +262,6 @@ SETTINGS = (
         lambda a: a.all_tuned and [one for one in typed_overrides() if one.lstrip("+").startswith(_HYPERPARAMETERS)],
         None,
         "{name}: tune={asked.tune} chooses lambda and t, so this would change nothing; add tune=none.",
-        (),
-        ["tune=none"],
     ),
     Rule(
         lambda a: a.wanted_tune,
@@ -304,14 +275,12 @@ SETTINGS = (
         LOCAL,
         "tutor: references are scored while they are made, which is not done with a served judge; take tutor=none.",
         ("tutor", "judge"),
-        ["tutor=none"],
     ),
     Rule(
         lambda a: a.config.get("tutor") is not None and bool(a.judge.computes_nothing),
         LOCAL,
         "tutor: {asked.judge.computes_nothing}, so nobody needs references; take tutor=none.",
         ("tutor", "judge"),
-        ["tutor=none"],
     ),
     Rule(
         lambda a: SERVED in a.judge.gives and [name for name in a.defenses if name in NEED_TUTOR],
@@ -347,7 +316,6 @@ SETTINGS = (
         "attack: a phrase is learned by asking the judge, and {asked.judge.computes_nothing}; take attack=none, or "
         "attack=phrase for answers to texts with a phrase that was learned elsewhere.",
         ("attack", "judge"),
-        ["attack=none"],
     ),
     Rule(
         lambda a: a.learns and SERVED in a.judge.gives,
@@ -355,7 +323,6 @@ SETTINGS = (
         "attack: a phrase is learned by asking a model here many thousand times, and the judge is served; take "
         "attack=none, or attack=phrase with one that was learned on another judge.",
         ("attack", "judge"),
-        ["attack=none"],
     ),
 )
 """Rules of an `Asked` that are checked within a second."""
@@ -496,7 +463,6 @@ TEXTS = (
         "tune={asked.asked.tune}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
         "add tune=none, and set decoding.lambda, or sweep it with -m.",
         ("tune", "prompt"),
-        ["tune=none"],
     ),
     Rule(
         lambda t: t.asked.search is not None and not t.defenses[0].learnable and [t.defenses[0].name],

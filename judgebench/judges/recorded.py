@@ -85,10 +85,7 @@ class RecordedSpec(PlainJudge):
             held = self.recording.about["mode"]
             if self.mode in MODES and self.mode != held:
                 has = "free answers and no probabilities" if held == "generate" else "probabilities and no free answers"
-                mistakes.add(
-                    f"judge.mode: {self.recording.path.name} has {has}; take judge.mode={held}.",
-                    {"": [f"judge.mode={held}"]},
-                )
+                mistakes.add(f"judge.mode: {self.recording.path.name} has {has}; take judge.mode={held}.")
         mistakes.tell()
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,15 +64,19 @@ class UserError(Exception):
 
     Attributes:
         sentences: one for each mistake.
-        fix: argument of the command line -> the arguments in its place ("": beside the others), by which all would be
-            right; None where only the user can know.
     """
 
-    def __init__(self, *sentences: object, fix: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(self, *sentences: object) -> None:
         shown = (escape_control(str(sentence)).encode("utf-8", "backslashreplace") for sentence in sentences)
         self.sentences = tuple(dict.fromkeys(sentence.decode("utf-8") for sentence in shown))
-        self.fix = fix
         super().__init__("\n".join(self.sentences))
+
+    @property
+    def listed(self) -> str:
+        """The sentence; of several, a line each."""
+        if len(self.sentences) == 1:
+            return as_line(self.sentences[0])
+        return "\n".join([f"{len(self.sentences)} mistakes:", *(f"- {as_line(one)}" for one in self.sentences)])
 
 
 class Mistakes:
@@ -100,8 +104,8 @@ class Mistakes:
         except UserError as error:
             self._errors.append(error)
 
-    def add(self, sentence: str, fix: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._errors.append(UserError(sentence, fix=fix))
+    def add(self, sentence: str) -> None:
+        self._errors.append(UserError(sentence))
 
     @property
     def found(self) -> bool:
@@ -112,15 +116,7 @@ class Mistakes:
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            fixes = [error.fix for error in self._errors]
-            fix: dict[str, list[str]] = {}
-            for given in fixes:
-                for wrong, right in (given or {}).items():
-                    fix.setdefault(wrong, []).extend(one for one in right if one not in fix.get(wrong, ()))
-            raise UserError(
-                *(sentence for error in self._errors for sentence in error.sentences),
-                fix=None if None in fixes else fix,
-            )
+            raise UserError(*(sentence for error in self._errors for sentence in error.sentences))
 
 
 class ReportedElsewhere(UserError):

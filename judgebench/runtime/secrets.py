@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,38 +153,6 @@ def _masked(match: re.Match[str]) -> str:
     if not looks_secret(match["key"]) or _HARMLESS.fullmatch(match["value"]):
         return match[0]
     return f"{match['key']}{match['is']}{MASK}"
-
-
-class Hiding:
-    """A stream that writes `***` in the place of secrets."""
-
-    def __init__(self, stream: Any, hide: Callable[[str], str]) -> None:
-        self._stream, self._hide = stream, hide
-
-    def write(self, text: str) -> int:
-        """Writes the text without secrets; the number is of the text that was given."""
-        self._stream.write(self._hide(text))
-        return len(text)
-
-    def writelines(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def hiding(arguments: Sequence[str]) -> Iterator[Callable[[str], str]]:
-    """Keeps secrets of the command line and of the environment out of stdout and stderr until the block ends. Yields
-    the function that masks them in a text."""
-    hide = hider(argument_secrets(arguments) | environment_secrets())
-    kept = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Hiding(stream, hide) for stream in kept)
-    try:
-        yield hide
-    finally:
-        sys.stdout, sys.stderr = kept
 
 
 def hider(secrets: set[str]) -> Callable[[str], str]:

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
-from judgebench.config.overrides import known_to_hydra
+from judgebench.config.command import known_to_hydra
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
