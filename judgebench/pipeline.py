@@ -33,11 +33,11 @@ from judgebench.stats.humans import beside_raters, human_records
 from judgebench.stats.paired import attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.robustness import cost_records, suffix_records
+from judgebench.stats.sample import Humans, Sample, samples_of
 from judgebench.stats.scores import Scores
+from judgebench.stats.study import studied
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import Tuned, tune
-from judgebench.worth.judge_scores import Humans, JudgeScores, judged
-from judgebench.worth.study import studied
 
 
 def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Results | None:
@@ -125,14 +125,14 @@ def _measured(
     return results
 
 
-def _samples(results: Results, experiment: Experiment, read: Read, tuned: Tuned) -> list[JudgeScores]:
+def _samples(results: Results, experiment: Experiment, read: Read, tuned: Tuned) -> list[Sample]:
     """The judges of the reported split beside its humans."""
     reported = results.scores[results.scores["split"] == results.split]
     humans = Humans(results.ratings, results.scale, {one.example_id: one.output for one in experiment.examples})
     models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
     drawn = {name: experiment.config.metrics[name] for name in ("resamples", "seed")}
     columns = {str(name): reported[name].to_numpy() for name in reported}
-    samples = judged(columns, results.readings, humans, results.dataset, models, **drawn)
+    samples = samples_of(columns, results.readings, humans, results.dataset, models, **drawn)
     # how each decoding makes scores, and whose probabilities are over all tokens: a served model has no digest
     rules = rules_of(experiment.decodings, tuned.decodings)
     decodings = {

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import Refusal, UserError
 
 if TYPE_CHECKING:
-    from judgebench.worth.judge_scores import JudgeScores
+    from judgebench.stats.sample import Sample
 
 _EXAMPLE = "python -m judgebench.plan outputs/first within=0.2"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -156,19 +156,19 @@ def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
     return _table(rows, asked.target), lines
 
 
-def _pilots(run: Path) -> dict[str, JudgeScores]:
+def _pilots(run: Path) -> dict[str, Sample]:
     """Dimension -> the judge, decoding and range that follows the humans best; of equal ones the first."""
     from judgebench.results.results import Results
     from judgebench.stats.few_labels import FewLabels, common_correlation
-    from judgebench.worth.judge_scores import Humans, judged
+    from judgebench.stats.sample import Humans, samples_of
 
     results = Results.load(run)
     if results.compares:
         raise UserError(f"{run}: it compares texts, and a plan is of scores; give a run with prompt=paper.")
     shown = results.scores[results.scores["split"] == results.split]
     columns = {str(name): shown[name].to_numpy() for name in shown}
-    best: dict[str, tuple[float, JudgeScores]] = {}
-    for side in judged(columns, results.readings, Humans(results.ratings, results.scale), results.dataset, {}):
+    best: dict[str, tuple[float, Sample]] = {}
+    for side in samples_of(columns, results.readings, Humans(results.ratings, results.scale), results.dataset, {}):
         follows = common_correlation(FewLabels.of(side))
         if side.cell.dimension not in best or follows > best[side.cell.dimension][0]:
             best[side.cell.dimension] = follows, side
@@ -215,7 +215,7 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
     return list(view(rows))
 
 
-def _write(asked: PlanAsked, chosen: dict[str, JudgeScores], needed: Sequence[int | None]) -> list[str]:
+def _write(asked: PlanAsked, chosen: dict[str, Sample], needed: Sequence[int | None]) -> list[str]:
     """Writes the texts to label next; lines for people."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from judgebench.report.formats import general
 from judgebench.results.results import Results
 from judgebench.stats.few_labels import FewLabels
 from judgebench.stats.label_plan import label_plan
-from judgebench.worth.judge_scores import Humans, judged
+from judgebench.stats.sample import Humans, samples_of
 
 ARTICLES, SYSTEMS = 60, 4
 
@@ -50,7 +50,7 @@ def test_a_plan_says_how_many_articles_and_which(pilot, capfd):
     out = capfd.readouterr().out
     results = Results.load("few")
     columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
-    (side,) = judged(columns, results.readings, Humans(results.ratings, results.scale), "few", {})
+    (side,) = samples_of(columns, results.readings, Humans(results.ratings, results.scale), "few", {})
     expected = label_plan(FewLabels.of(side), [0.3, 0.4], 500, these=True)
     lines = [line.split() for line in out.splitlines()]
     for record in expected:

@@ -65,7 +65,7 @@ class Results:
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: what judges are worth beside humans, see
-            `judgebench.worth.study`.
+            `judgebench.stats.study`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
             and not read back.

@@ -19,8 +19,8 @@ import numpy as np
 from scipy import special
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
+from judgebench.stats.sample import Sample
 from judgebench.stats.significance import holm
-from judgebench.worth.judge_scores import JudgeScores
 
 MOST_SYSTEMS = 100
 """More systems get no slice each."""
@@ -108,7 +108,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", name.lower())
 
 
-def error_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def error_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/errors.json, one a judge, decoding and range: its head; texts, groups; bias, the mean error
     with its interval, in points of the humans' scale; factors: of the regression, each with factor, estimate with its
     interval, p, and p_holm over these; slices: kind (system, length), slice, texts; human, the humans' mean; error, the
@@ -124,7 +124,7 @@ def error_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records
 
 
-def text_factors(side: JudgeScores) -> dict[str, np.ndarray | str]:
+def text_factors(side: Sample) -> dict[str, np.ndarray | str]:
     """length, format, family -> [N] what texts are, whatever the judge said of them; or why it is unknown."""
     factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
     if len(side.texts):
@@ -137,7 +137,7 @@ def text_factors(side: JudgeScores) -> dict[str, np.ndarray | str]:
     return factors
 
 
-def _record(side: JudgeScores, factors: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
+def _record(side: Sample, factors: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
     errors = side.on_scale - side.human
     used = np.isfinite(errors)
     errors, groups, human, systems = errors[used], side.groups[used], side.human[used], side.systems[used]

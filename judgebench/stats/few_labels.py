@@ -37,7 +37,7 @@ from scipy import special
 
 from judgebench.stats.clusters import CONFIDENCE, divided, left_out
 from judgebench.stats.correlation import SPEARMAN, is_constant, resampled_correlations, spearman
-from judgebench.worth.judge_scores import JudgeScores
+from judgebench.stats.sample import Sample
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""
@@ -106,7 +106,7 @@ class FewLabels:
     scale: Scale
 
     @classmethod
-    def of(cls, side: JudgeScores) -> FewLabels:
+    def of(cls, side: Sample) -> FewLabels:
         """A judge's scores on the humans' scale, with the ratings."""
         human = side.human if side.scale is None else np.clip(side.human, *side.scale)
         return cls(human, side.on_scale, side.groups, side.systems, side.scale)
@@ -473,10 +473,10 @@ def _moved(ours: np.ndarray, shift: np.ndarray, every: np.ndarray, these: bool) 
 # The study
 
 
-def few_labels_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def few_labels_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge, decoding and range.
 
-    After `JudgeScores.head`:
+    After `Sample.head`:
 
     - texts, articles, labelled_texts, labelled_articles;
     - systems: those of `predicted_means`, the judge's scores mapped to the humans' scale; and judge_misses, True where
@@ -495,7 +495,7 @@ def few_labels_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return [_record(side, _stand_in(side, sides)) for side in rated]
 
 
-def _stand_in(side: JudgeScores, sides: Sequence[JudgeScores]) -> JudgeScores | None:
+def _stand_in(side: Sample, sides: Sequence[Sample]) -> Sample | None:
     """The scores of another model on the same texts, in the same range."""
     for other in sides:
         alike = all(getattr(other.cell, name) == getattr(side.cell, name) for name in ("dimension", "range", "defense"))
@@ -508,7 +508,7 @@ def _stand_in(side: JudgeScores, sides: Sequence[JudgeScores]) -> JudgeScores | 
     return None
 
 
-def _record(side: JudgeScores, stand_in: JudgeScores | None) -> dict[str, Any]:
+def _record(side: Sample, stand_in: Sample | None) -> dict[str, Any]:
     data, given = FewLabels.of(side), ~np.isnan(side.human)
     systems = predicted_means(data)
     for row in systems:

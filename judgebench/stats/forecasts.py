@@ -19,7 +19,7 @@ from scipy import special
 from judgebench.decoding.rules import Contrastive, candidate_distribution, expected_value, has_answer
 from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, unknown
 from judgebench.stats.points import cross_fitted, on_scale
-from judgebench.worth.judge_scores import JudgeScores
+from judgebench.stats.sample import Sample
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -399,7 +399,7 @@ def risk_record(
     best, total = kept_risks(loss, loss, clusters)[0], clusters.mean(loss)
     gain = divided(total - area, np.where(total - best > _ROUNDING, total - best, 0.0))
     record: dict[str, Any] = clusters.record(dict(zip(_RISKS, (total, area, best, gain), strict=True)))
-    curve = [{"kept": share} | clusters.record({"risk": risks[:, k]}) for k, share in enumerate(KEPT)]
+    curve = [{"kept": share, **clusters.record({"risk": risks[:, k]})} for k, share in enumerate(KEPT)]
     reason = "No gain: all texts cost the same." if record["gain"] is None else None
     return record | {"curve": curve, "risk_reason": reason}
 
@@ -407,7 +407,7 @@ def risk_record(
 # The study
 
 
-def distribution_of(side: JudgeScores) -> tuple[np.ndarray | None, str]:
+def distribution_of(side: Sample) -> tuple[np.ndarray | None, str]:
     """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the reason, a sentence.
 
     Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the cell's lambda and
@@ -431,11 +431,11 @@ def distribution_of(side: JudgeScores) -> tuple[np.ndarray | None, str]:
     return adjusted, ""
 
 
-def forecast_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def forecast_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/forecasts.json, one a distribution: its head (of the first decoding that has it);
     decodings: all that have it; and what the functions above return, with mass_reason. Without probabilities texts,
     groups (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], np.ndarray | None, str]] = {}
+    shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
     for side in sides:
         cell, (logprobs, reason) = side.cell, distribution_of(side)
         key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
@@ -452,7 +452,7 @@ def forecast_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records
 
 
-def _record(side: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
+def _record(side: Sample, logprobs: np.ndarray) -> dict[str, Any]:
     """What is known of a distribution from its log-probabilities [N, K], up to a constant of each row."""
     judge, drawn = side.cell.judge, (side.resamples, side.seed)
     values, probabilities = np.array(side.cell.range.values), candidate_distribution(logprobs)

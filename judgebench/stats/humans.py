@@ -21,8 +21,8 @@ from judgebench.stats.alternative import alternative_record
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_interval
 from judgebench.stats.correlation import DistinctPairs, is_constant, rating_table
 from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rater_points_record, rounded
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import CLEAN, Cell, Scores
-from judgebench.worth.judge_scores import JudgeScores
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -200,7 +200,7 @@ def beside_raters(
     return completed
 
 
-def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def beside_humans_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants, which
     serve a pair and judge for nobody, are left out.
 
@@ -223,7 +223,7 @@ def beside_humans_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records
 
 
-def _beside(side: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
+def _beside(side: Sample, kind: str, scores: np.ndarray) -> dict[str, Any]:
     drawn = {"resamples": side.resamples, "seed": side.seed}
     missing = None
     if not np.isfinite(scores).any():
@@ -270,7 +270,7 @@ def _beside(side: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
     return record | {name: true[name] for name in (*names, "disattenuated_reason")}
 
 
-def explained(side: JudgeScores, scores: np.ndarray, left_out: np.ndarray, end: str = "") -> dict[str, float | None]:
+def explained(side: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = "") -> dict[str, float | None]:
     """How much of the humans' means scores [N] explain, compared with always saying the mean rating, which is learned
     as calibrated scores are: from texts of other groups, or of other systems, `left_out` [N].
 

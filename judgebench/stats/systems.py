@@ -15,6 +15,7 @@ from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with
 from judgebench.stats.humans import Panel
 from judgebench.stats.paired import default_pairs
 from judgebench.stats.points import cross_fitted
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import series_of
 from judgebench.stats.significance import holm
 from judgebench.stats.system_pairs import (
@@ -27,7 +28,6 @@ from judgebench.stats.system_pairs import (
     system_clusters,
     system_record,
 )
-from judgebench.worth.judge_scores import JudgeScores
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
 """Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter."""
@@ -37,11 +37,11 @@ ERRORS = tuple(f"{kind}error{end}" for kind in ("", "calibrated_", "unseen_", "r
 out and with whole systems left out, and of one rater from the others."""
 
 
-def system_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def system_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """Agreement of every judge, decoding and range with the humans about systems, over the texts that humans rated.
 
     Returns:
-        A record a side: the keys of `JudgeScores.head`; texts; those of `system_pairs.system_record`, and
+        A record a side: the keys of `Sample.head`; texts; those of `system_pairs.system_record`, and
 
         - clusters, human_clusters: how many clusters of systems each tells apart, see `system_clusters`; None with one
           system;
@@ -61,7 +61,7 @@ def system_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """
     of_humans: dict[Any, Any] = {}  # human clusters and means by what they rest on, for all sides of a dimension
     records = {id(side): _record(side, of_humans) for side in sides}
-    tables: dict[tuple[str, ...], list[JudgeScores]] = {}
+    tables: dict[tuple[str, ...], list[Sample]] = {}
     for side in sides:
         tables.setdefault(side.cell.table, []).append(side)
     for table in tables.values():
@@ -69,7 +69,7 @@ def system_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def _record(side: JudgeScores, of_humans: dict[Any, Any]) -> dict[str, Any]:
+def _record(side: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
     rated = ~np.isnan(side.human)
     judge, human, groups, systems = (values[rated] for values in (side.on_scale, side.human, side.groups, side.systems))
     order, errors = _order(side), _errors(side)
@@ -110,7 +110,7 @@ def _record(side: JudgeScores, of_humans: dict[Any, Any]) -> dict[str, Any]:
     return record
 
 
-def _means(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, side: JudgeScores) -> dict[str, dict[str, Any]]:
+def _means(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, side: Sample) -> dict[str, dict[str, Any]]:
     """System -> texts, and its mean with the 95 % interval, by its number of articles."""
     clusters, records = Clusters.of(groups, side.resamples, side.seed), {}
     names, system = np.unique(systems, return_inverse=True)
@@ -125,7 +125,7 @@ def _means(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, side: Ju
 # Compared with one rater
 
 
-def _why_not(side: JudgeScores, panel: Panel) -> tuple[int, str]:
+def _why_not(side: Sample, panel: Panel) -> tuple[int, str]:
     """The number of systems, and why a judge is not compared with one rater over them; empty where it is."""
     systems = len(np.unique(side.systems))
     if not 2 <= systems <= MOST_SYSTEMS:
@@ -137,7 +137,7 @@ def _why_not(side: JudgeScores, panel: Panel) -> tuple[int, str]:
     return systems, why
 
 
-def _order(side: JudgeScores) -> dict[str, Any]:
+def _order(side: Sample) -> dict[str, Any]:
     """`ORDER`: means over raters, weighted by their texts."""
     panel = Panel(side.ratings, side.groups, side.resamples, side.seed)
     systems, why = _why_not(side, panel)
@@ -160,7 +160,7 @@ def _order(side: JudgeScores) -> dict[str, Any]:
     return clusters.record(figures) | {"pairwise_reason": None}
 
 
-def _errors(side: JudgeScores) -> dict[str, Any]:
+def _errors(side: Sample) -> dict[str, Any]:
     """`ERRORS`, error_system, error_reason; and by_system: each system's error of raw scores with its interval."""
     panel = Panel(side.ratings, side.groups, side.resamples, side.seed)
     systems, why = _why_not(side, panel)
@@ -230,7 +230,7 @@ def distances_record(name: str, distances: np.ndarray, clusters: Clusters) -> di
 # Two judges
 
 
-def _compare(sides: Sequence[JudgeScores], records: Mapping[int, dict[str, Any]]) -> None:
+def _compare(sides: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> None:
     """Puts the tests of a dimension's judges into their records."""
     columns = {name: np.array([getattr(side.cell, name) for side in sides]) for name in ("judge", "decoding")}
     by_cell = {side.cell: side for side in sides}
@@ -249,7 +249,7 @@ def _compare(sides: Sequence[JudgeScores], records: Mapping[int, dict[str, Any]]
             row["p_holm"] = p
 
 
-def _tests(first: JudgeScores, second: JudgeScores) -> list[dict[str, Any]]:
+def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:
     """A record a correlation."""
     record: dict[str, Any] = {name: second.head[name] for name in ("judge", "decoding", "lambda", "temperature")}
     record |= {"systems": 0, "articles": 0, "statistic": None} | unknown(["difference"]) | {"p": None, "p_holm": None}

@@ -33,9 +33,9 @@ from scipy import sparse
 
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_agreement_interval
 from judgebench.stats.points import cross_fitted
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import series_of
 from judgebench.types import LABELS, RANGE
-from judgebench.worth.judge_scores import JudgeScores
 
 Effect = frozenset[str]
 """The facets of a component."""
@@ -315,11 +315,11 @@ def decision_records(
 # The study
 
 
-def variance_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def variance_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     """The variance components of judges and humans, and how many ranges, judges or raters are enough.
 
     Returns:
-        A record a study: the keys of `JudgeScores.head` (None where a study is over them; judge `humans` in theirs),
+        A record a study: the keys of `Sample.head` (None where a study is over them; judge `humans` in theirs),
         and
 
         - study: `RANGES` (series with two ranges or more; as given and calibrated), `JUDGES` (where there is an
@@ -334,7 +334,7 @@ def variance_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         - reason: why there is nothing of this, else None.
     """
     records: list[dict[str, Any]] = []
-    tables: dict[tuple[str, ...], list[JudgeScores]] = {}
+    tables: dict[tuple[str, ...], list[Sample]] = {}
     for side in sides:
         tables.setdefault(side.cell.table, []).append(side)
     humans: dict[tuple[str, str], dict[str, Any]] = {}
@@ -349,7 +349,7 @@ def variance_records(sides: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records + list(humans.values())
 
 
-def _of_ranges(sides: Sequence[JudgeScores], calibrated: bool) -> dict[str, Any]:
+def _of_ranges(sides: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
     first = sides[0]
     values, rows = _shared(sides, calibrated)
     groups, systems, drawn = first.groups[rows], first.systems[rows], (first.resamples, first.seed)
@@ -371,10 +371,10 @@ def _of_ranges(sides: Sequence[JudgeScores], calibrated: bool) -> dict[str, Any]
     return record
 
 
-def _of_judges(series: Sequence[Sequence[JudgeScores]]) -> list[dict[str, Any]]:
+def _of_judges(series: Sequence[Sequence[Sample]]) -> list[dict[str, Any]]:
     """A record a decoding that main and assistant share, over the ranges that both were asked in."""
     records = []
-    by_judge: dict[tuple[Any, ...], dict[str, Sequence[JudgeScores]]] = {}
+    by_judge: dict[tuple[Any, ...], dict[str, Sequence[Sample]]] = {}
     for sides in series:
         cell = sides[0].cell
         if cell.judge in _ALONE:
@@ -399,7 +399,7 @@ def _of_judges(series: Sequence[Sequence[JudgeScores]]) -> list[dict[str, Any]]:
     return records
 
 
-def _of_humans(side: JudgeScores) -> dict[str, Any]:
+def _of_humans(side: Sample) -> dict[str, Any]:
     head = _head([side]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
     head |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
     head.pop(LABELS, None)
@@ -414,8 +414,8 @@ def _of_humans(side: JudgeScores) -> dict[str, Any]:
     return record
 
 
-def _head(sides: Sequence[JudgeScores]) -> dict[str, Any]:
-    """The keys of `JudgeScores.head`, None where these differ in them."""
+def _head(sides: Sequence[Sample]) -> dict[str, Any]:
+    """The keys of `Sample.head`, None where these differ in them."""
     heads = [side.head for side in sides]
     same = {name: value if all(head.get(name) == value for head in heads) else None for name, value in heads[0].items()}
     if len({side.cell.range for side in sides}) > 1:
@@ -424,7 +424,7 @@ def _head(sides: Sequence[JudgeScores]) -> dict[str, Any]:
     return same
 
 
-def _shared(sides: Sequence[JudgeScores], calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _shared(sides: Sequence[Sample], calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """[n, sides] scores of the texts that all sides have, as part of the way from the lowest to the highest of their
     range, or calibrated and as part of the humans' scale where it is known; and [n] rows of the first side."""
     common = reduce(np.intersect1d, [side.names for side in sides])

@@ -13,7 +13,7 @@ from judgebench.report.views.errors import error_sentences, error_tables, factor
 from judgebench.report.views.forecasts import forecast_sentences, mass_sentences
 from judgebench.results.results import Results
 from judgebench.stats.errors import doublings, error_records
-from tests.worth.sides import cell, side
+from tests.stats.sides import cell, side
 
 
 def results(*sides):

@@ -18,7 +18,7 @@ from judgebench.report.views.forecasts import (
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
 from judgebench.stats.forecasts import forecast_records, with_silent
-from tests.worth.sides import cell, side
+from tests.stats.sides import cell, side
 
 
 def results(*sides, **more):

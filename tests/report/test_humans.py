@@ -17,7 +17,7 @@ from judgebench.results.results import Results, ratings_frame
 from judgebench.stats.humans import Panel, human_records
 from judgebench.types import Example
 from tests.report.test_correlations import of, record
-from tests.worth.panels import ragged
+from tests.stats.panels import ragged
 
 CEILING = {
     **{"dataset": "d", "dimension": "coherence", "split": "test", "texts": 1440, "groups": 90, "raters": 4},

@@ -7,8 +7,8 @@ from judgebench.stats import agreement
 from judgebench.stats.agreement import FIGURES, agreement_record, agreement_weights, disattenuated_record
 from judgebench.stats.clusters import Clusters, jackknife
 from judgebench.stats.correlation import krippendorff_alpha, pearson
-from tests.worth.panels import FIVE, built, panel, ragged
-from tests.worth.recorded import DIMENSIONS
+from tests.stats.panels import FIVE, built, panel, ragged
+from tests.stats.recorded import DIMENSIONS
 
 NAN = np.nan
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from judgebench.stats.alternative import alternative_record, closer, clustered_p
 from judgebench.stats.points import cross_fitted, rounded
-from tests.worth.panels import FIVE, panel, ragged
+from tests.stats.panels import FIVE, panel, ragged
 
 NAN = np.nan
 

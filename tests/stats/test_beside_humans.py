@@ -10,9 +10,9 @@ from judgebench.stats.agreement import disattenuated_record
 from judgebench.stats.alternative import alternative_record
 from judgebench.stats.humans import CALIBRATED, RAW, beside_humans_records
 from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rounded
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import Cell
-from judgebench.worth.judge_scores import JudgeScores
-from tests.worth.panels import FIVE, panel, ragged
+from tests.stats.panels import FIVE, panel, ragged
 
 NAN = np.nan
 NAMES = ("ann", "bob", "cid", "dan")
@@ -22,7 +22,7 @@ def judge_scores(scores, ratings, groups, ends=(1.0, 5.0), scale=(1.0, 5.0), rat
     cell = Cell("test", "coherence", *ends, 1.0, "none", "none", judge, "greedy", None, None)
     names = np.array([f"e{text}" for text in range(len(scores))])
     raters = raters[: ratings.shape[1]]
-    return JudgeScores("mine", cell, names, groups, names, scores, ratings, raters, scale, resamples=100, **more)
+    return Sample("mine", cell, names, groups, names, scores, ratings, raters, scale, resamples=100, **more)
 
 
 def both(*of, **more):

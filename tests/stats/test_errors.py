@@ -17,8 +17,8 @@ from judgebench.stats.errors import (
     marked_share,
 )
 from judgebench.stats.significance import holm
-from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
-from tests.worth.sides import cell, side
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.stats.sides import cell, side
 
 
 def sandwich(design, outcome, groups):

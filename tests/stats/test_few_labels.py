@@ -14,7 +14,7 @@ from judgebench.stats.few_labels import (
     means_not_refuted,
     student,
 )
-from tests.worth.recorded import needs_recorded, recorded
+from tests.stats.recorded import needs_recorded, recorded
 
 NAN = np.nan
 SCALE = (1.0, 5.0)

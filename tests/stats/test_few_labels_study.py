@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from judgebench.stats.few_labels import FewLabels, few_labels_records, predicted_means, predicted_spearman
-from judgebench.worth.study import studied
-from tests.worth.recorded import needs_recorded, recorded
-from tests.worth.sides import cell, side
+from judgebench.stats.study import studied
+from tests.stats.recorded import needs_recorded, recorded
+from tests.stats.sides import cell, side
 
 
 def unrated(ratings, keep):

@@ -17,9 +17,9 @@ from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.forecasts import Reliability, ranked_scores, rater_shares
 from judgebench.stats.points import cross_fitted
-from tests.worth.panels import FIVE, built, panel, ragged
-from tests.worth.recorded import DIMENSIONS
-from tests.worth.sides import cell, side
+from tests.stats.panels import FIVE, built, panel, ragged
+from tests.stats.recorded import DIMENSIONS
+from tests.stats.sides import cell, side
 
 NAN = np.nan
 RNG = np.random.default_rng(3)

@@ -18,7 +18,7 @@ from judgebench.stats.variance import (
     number_needed,
     reliability,
 )
-from tests.worth.recorded import DIMENSIONS, judges, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, judges, needs_recorded, recorded
 
 NAN = np.nan
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from judgebench.stats.few_labels import FewLabels, predicted_differences, predicted_means
 from judgebench.stats.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan, labels_needed
-from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 
 
 def test_labels_needed_by_hand() -> None:

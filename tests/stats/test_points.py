@@ -18,8 +18,8 @@ from judgebench.stats.points import (
     rounded,
 )
 from judgebench.types import ScoreRange
-from tests.worth.panels import FIVE, built, panel, ragged
-from tests.worth.recorded import DIMENSIONS
+from tests.stats.panels import FIVE, built, panel, ragged
+from tests.stats.recorded import DIMENSIONS
 
 NAN = np.nan
 

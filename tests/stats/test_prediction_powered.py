@@ -18,7 +18,7 @@ from judgebench.stats.few_labels import (
     predicted_spearman,
     with_judge,
 )
-from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 
 NAN = np.nan
 

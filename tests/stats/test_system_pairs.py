@@ -25,7 +25,7 @@ from judgebench.stats.system_pairs import (
     system_clusters,
     system_record,
 )
-from tests.worth.recorded import DIMENSIONS, judges, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, judges, needs_recorded, recorded
 
 
 def columns(seed=0, systems=5, articles=12, noise=1.0):

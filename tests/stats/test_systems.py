@@ -24,8 +24,8 @@ from judgebench.stats.system_pairs import (
     system_record,
 )
 from judgebench.stats.systems import ERRORS, ORDER, distances_record, system_records
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.test_variance import side
-from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
 
 ISSUE = dict(zip(DIMENSIONS, (5, 0, 0, 0), strict=True))
 """gpt-4o: systems of 16 whose humans' mean lies in its interval: 31, 0, 0, 0 %."""

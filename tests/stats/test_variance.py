@@ -11,11 +11,11 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from judgebench.results.results import Results
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import Cell
 from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
 from judgebench.types import ScoreRange
-from judgebench.worth.judge_scores import JudgeScores
-from tests.worth.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 
 FOUR = ((0.0, 4.0), (1.0, 5.0), (2.0, 6.0), (3.0, 7.0))
 
@@ -35,7 +35,7 @@ def side(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, system
     more = {"scale": (1.0, 5.0), "raters": raters, "resamples": 100} | more
     groups = names if groups is None else np.asarray(groups)
     systems = np.full(count, "s") if systems is None else np.asarray(systems)
-    return JudgeScores("d", cell, names, groups, systems, low + (high - low) * parts, ratings, **more)
+    return Sample("d", cell, names, groups, systems, low + (high - low) * parts, ratings, **more)
 
 
 def of(records, study=RANGES, calibrated=False):

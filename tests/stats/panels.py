@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.worth.recorded import RECORDED, judges, recorded
+from tests.stats.recorded import RECORDED, judges, recorded
 
 FIVE = np.arange(1.0, 6.0)
 

@@ -9,11 +9,11 @@ from judgebench.stats.errors import error_records
 from judgebench.stats.few_labels import few_labels_records
 from judgebench.stats.forecasts import forecast_records
 from judgebench.stats.humans import beside_humans_records
+from judgebench.stats.sample import Sample
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
-from judgebench.worth.judge_scores import JudgeScores
 
-Study = Callable[[Sequence[JudgeScores]], list[dict[str, Any]]]
+Study = Callable[[Sequence[Sample]], list[dict[str, Any]]]
 
 STUDIES: Mapping[str, Study] = {
     "beside_humans": beside_humans_records,
@@ -26,6 +26,6 @@ STUDIES: Mapping[str, Study] = {
 """Attribute of `Results` -> the study that fills it."""
 
 
-def studied(sides: Sequence[JudgeScores]) -> dict[str, Any]:
+def studied(sides: Sequence[Sample]) -> dict[str, Any]:
     """The records of every study, by the attribute of `Results` that holds them."""
     return {name: study(sides) for name, study in STUDIES.items()}

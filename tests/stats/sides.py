@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.decoding.rules import Expectation
+from judgebench.stats.sample import Sample
 from judgebench.stats.scores import Cell
-from judgebench.worth.judge_scores import JudgeScores
 
 
 def cell(judge="main", decoding="expectation", lambda_=None, temperature=None, ends=(1.0, 5.0), dimension="coherence"):
     return Cell("test", dimension, *ends, 1.0, "none", "none", judge, decoding, lambda_, temperature)
 
 
-def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
+def side(logprobs=None, scores=None, groups=12, **more) -> Sample:
     """60 texts of twelve articles and five systems, three raters from 1 to 5, and a judge that knows them a little."""
     rng = np.random.default_rng(0)
     quality = np.clip(np.round(rng.normal(3, 1, (60, 1)) + rng.normal(0, 0.6, (60, 3))), 1, 5)
@@ -36,4 +36,4 @@ def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
         "model": "gpt-4o",
         "resamples": 40,
     }
-    return JudgeScores(**(given | {"logprobs": logprobs, "scores": scores} | more))
+    return Sample(**(given | {"logprobs": logprobs, "scores": scores} | more))

@@ -1,12 +1,12 @@
-"""JudgeScores: each judge, decoding and range meets the ratings and log-probabilities of its own texts, by name."""
+"""Sample: each judge, decoding and range meets the ratings and log-probabilities of its own texts, by name."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from judgebench.stats.sample import Humans, samples_of
+from judgebench.stats.study import STUDIES, studied
 from judgebench.types import RANGE
-from judgebench.worth.judge_scores import Humans, judged
-from judgebench.worth.study import STUDIES, studied
 from tests.stats.test_evaluate import joined, scores, table
 
 NAMES = table(scores, scores)["example_id"]
@@ -33,7 +33,7 @@ def readings_of(names, range_columns=(1.0, 5.0, 1.0), **more):
 def sides(columns, ratings=None, readings=None, scale=(1.0, 5.0), **more):
     humans = Humans(ratings_of([]) if ratings is None else ratings, {"coherence": scale}, **more)
     held = readings_of(NAMES[:0]).reindex(columns=readings_of(NAMES).columns) if readings is None else readings
-    return judged(columns, held, humans, "mini", {"main": "Qwen"}, resamples=20)
+    return samples_of(columns, held, humans, "mini", {"main": "Qwen"}, resamples=20)
 
 
 def test_ragged_ratings_are_found_by_the_name_of_the_text():
@@ -97,6 +97,15 @@ def test_texts_follow_their_names():
     assert one.texts[3] == f"text of {NAMES[3]}"
 
 
+def leaves(value):
+    """The numbers and words of records, in order."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_study_takes_nothing(study):
     assert STUDIES[study]([]) == []
@@ -106,4 +115,7 @@ def test_studies_tell_the_same_in_any_order_of_the_texts():
     columns = table(scores, scores)
     order = np.random.default_rng(1).permutation(len(NAMES))
     shuffled = {name: column[order] for name, column in columns.items()}
-    assert repr(studied(sides(columns))) == repr(studied(sides(shuffled)))
+    ours, theirs = (list(leaves(studied(sides(given)))) for given in (columns, shuffled))
+    assert [one if isinstance(one, float) else repr(one) for one in ours] == pytest.approx(
+        [one if isinstance(one, float) else repr(one) for one in theirs], abs=1e-12
+    )
