@@ -106,7 +106,6 @@ class JudgeModule(L.LightningModule):
         self._ddp_params_and_buffers_to_ignore = list(self.state_dict()) + [name for name, _ in self.named_buffers()]
 
     def on_predict_start(self) -> None:
-        """Hands the models, now on their device, to the pass."""
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         if self._split and isinstance(self.trainer.strategy, FullySharded):
@@ -178,7 +177,6 @@ class StoreWriter(BasePredictionWriter):
     def write_on_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, prediction: Sequence[ModelReading], *_: Any, **__: Any
     ) -> None:
-        """Called by Lightning after each batch, on the rank that read it."""
         if delivers(trainer.strategy):
             self._store.put(prediction)
 

@@ -284,7 +284,6 @@ class LikelihoodPass(Pass):
         return [self.view.source]
 
     def key(self, prompt: Prompt) -> str:
-        """The key of a prompt's log-probabilities, [tokens - 1] float32."""
         return reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)
 
     def keys(self, prompt: Prompt) -> list[str]:

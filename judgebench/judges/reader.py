@@ -149,7 +149,6 @@ class Reader(BaseReader):
 
     @cached_property
     def other(self) -> ModelView | None:
-        """The assistant's view; the null context is the main model's own."""
         if self.assistant.kind == "none":
             return None
         if (source := self.assistant.source) is not None:
@@ -158,12 +157,10 @@ class Reader(BaseReader):
 
     @cached_property
     def nulls(self) -> dict[Condition, Prompt] | None:
-        """Condition -> the prompt about nothing; None where no assistant reads it."""
         return null_prompts(self.prompts, self.task.null) if self.assistant.kind == "null_context" else None
 
     @cached_property
     def _scoring(self) -> list[ScorePass]:
-        """The main model's pass, and the assistant's where it is a second model."""
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
         tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
         views = [self.main, self.other] if self.assistant.kind == "early_exit" and self.other else [self.main]
@@ -178,7 +175,6 @@ class Reader(BaseReader):
 
     @cached_property
     def _generating(self) -> list[tuple[Generation, GeneratePass]]:
-        """Free answers: ways of giving them, and their passes."""
         answers = []
         for prompts, most, reasoned in self._asked:
             for how, decoding in self._ways(reasoned):
@@ -190,7 +186,6 @@ class Reader(BaseReader):
 
     @cached_property
     def passes(self) -> list[Pass]:
-        """Every pass that the experiment needs, whether or not its readings are stored."""
         return [*self._scoring, *(pass_ for _, pass_ in self._generating)]
 
     @property

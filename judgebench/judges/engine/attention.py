@@ -153,7 +153,6 @@ class Prefill:
         )
 
     def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Takes what generation needs of a layer's keys and values to the cache."""
         if self.cache is None:
             return
         above = self.packed.groups[-1].shared.stop
@@ -214,7 +213,6 @@ class Step:
 
     @classmethod
     def of(cls, cache: Cache, device: torch.device) -> Step:
-        """The next token of each prompt; the cache's lengths are what they were before."""
         at = torch.tensor(cache.lengths)
         live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]
         sizes = [last - first for first, last in pairwise(cache.article_ends)]

@@ -203,7 +203,6 @@ class Segments:
         return [(q1 - q0, k1 - k0) for (q0, q1), (k0, k1) in ends]
 
     def to(self, device: torch.device) -> Segments:
-        """The same with its ends on `device`, sent without waiting for them."""
         return replace(self, ends=to_device(self.ends, device))
 
 

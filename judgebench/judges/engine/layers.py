@@ -115,7 +115,6 @@ class FusedGatedMLP(nn.Module):
         self._activation = activation, variant
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., hidden] -> [..., hidden]."""
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
         return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]

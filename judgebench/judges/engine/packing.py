@@ -82,7 +82,6 @@ class Packed:
     host: Packed | None = None
 
     def to(self, device: torch.device) -> Packed:
-        """The same with its tensors on `device`, sent without waiting for them."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
@@ -102,19 +101,15 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     """
     inner = [branch for branch in branches if branch.depth > 0]  # branch 0 is the root: inner[i] is branch i + 1
     chain = all(branch.parent == i for i, branch in enumerate(inner))
-    branch_tokens = np.array([branch.token for branch in inner], np.int64)
-    depths = np.array([branch.depth for branch in inner], np.int64)
+    branch_tokens, depths = (np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth"))
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
     ends = [max(root, common_prefix(group)) for group in arrays]
-    tokens: list[np.ndarray] = []
-    positions: list[np.ndarray] = []
+    row: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and their positions
     length = 0
 
     def extend(ids: np.ndarray, at: int | np.ndarray) -> tuple[int, int]:
-        """Lays out tokens at these positions, or from one on, and gives where they lie."""
         nonlocal length
-        tokens.append(ids)
-        positions.append(at + np.arange(len(ids)) if isinstance(at, int) else at)
+        row.append((ids, at + np.arange(len(ids)) if isinstance(at, int) else at))
         length += len(ids)
         return length - len(ids), length
 
@@ -134,33 +129,36 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     for reading, ids in zip(reads, (ids for group in arrays for ids in group), strict=True):
         if not chain:
             reading.extend(range(*extend(branch_tokens, len(ids) + depths - 1)))
-    ancestry = torch.eye(len(inner), dtype=torch.bool)
-    for i, branch in enumerate(inner):
-        if branch.parent > 0:
-            ancestry[i] |= ancestry[branch.parent - 1]
     # 4. indices of all that is read or continued
-    counts = accumulate((len(group) for group in arrays), initial=0)
-    places = zip(shared, tails, pairwise(counts), strict=True)
+    places = zip(shared, tails, pairwise(accumulate(map(len, arrays), initial=0)), strict=True)
     stretches = tuple(Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places)
     starts, stops = torch.tensor(spans).T
     offsets = torch.arange(int((stops - starts).max()))
     read_from = torch.tensor(reads)
     forks = read_from[:, read_from.shape[1] if chain else 1 :]
-    at = torch.from_numpy(np.concatenate(positions))
+    tokens, positions = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True))
     return Packed(
-        token_ids=torch.from_numpy(np.concatenate(tokens)),
-        positions=at,
+        token_ids=tokens,
+        positions=positions,
         root=root,
         groups=stretches,
         spans=tuple(spans),
         leaves=starts[:, None] + torch.where(offsets < (stops - starts)[:, None], offsets, 0),
         reads=read_from,
         forks=forks,
-        ancestry=ancestry,
+        ancestry=_ancestry(inner),
         parts=_row_calls(stretches, spans, root, forks.shape[1]),
         read_parts=_read_calls(stretches, spans, root, read_from.shape[1], chain),
-        reach=int(at.max()) + 1,
+        reach=int(positions.max()) + 1,
     )
+
+
+def _ancestry(inner: Sequence[Branch]) -> Tensor:
+    seen = torch.eye(len(inner), dtype=torch.bool)
+    for i, branch in enumerate(inner):
+        if branch.parent > 0:  # branch 0 is the root: inner[i] is branch i + 1
+            seen[i] |= seen[branch.parent - 1]
+    return seen
 
 
 def _row_calls(

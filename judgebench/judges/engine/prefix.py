@@ -142,13 +142,11 @@ class PrefixEngine:
         return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in exits]
 
     def forward(self, token_ids: Tensor, positions: Tensor, pass_: AttentionPass) -> list[Tensor]:
-        """[tokens] of a row -> for each exit their states [tokens, hidden]."""
         with attention.attending(pass_), compiling(hardware().compiled), self.head.capturing() as captured:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
         return [states[0] for states in captured()]
 
     def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
-        """The prompts as a row, and their root."""
         root = root_of(groups) if root is None else root
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
@@ -184,7 +182,6 @@ class PrefixEngine:
         return [states[packed.reads.flatten()] for states in hidden]
 
     def _candidates(self, exits: list[Tensor], packed: Packed, trie: CandidateTrie) -> list[Tensor]:
-        """For each exit [prompts, candidates] from the states of `packed.reads`."""
         every = sorted({token for children in trie.children for token in children})
         tokens = to_device(torch.tensor(every), self.head.weight.device)
         results = []
