@@ -10,7 +10,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from judgebench.judges.api.settings import ApiSpec
 from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
 from tests.served import answer, status
 
 KEY = "sk-planted-4711-0815-abcdef"
@@ -250,7 +252,7 @@ def test_a_dry_run_asks_nothing_and_says_what_it_would_take(run, small_server):
     assert "Cost: about $" in out
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_the_key_stands_in_no_file_and_no_line(run, small_server, monkeypatch, fails):
     monkeypatch.setenv("PLANTED_API_KEY", KEY)
     if fails:
@@ -283,36 +285,48 @@ def test_a_judged_text_cannot_end_its_turn_in_what_is_sent(run, small_server):
 
 
 REFUSED = {
-    "judge.url=ftp://x": "judge.url",
-    "judge.url=http://me:secret@host/v1": "judge.url",
-    "judge.url='http://host/v1?key=secret'": "judge.url",
-    "judge.key_variable=sk-secret-123": "judge.key_variable",
-    "judge.protocol=completions": "judge.tokenizer",
-    "judge.explicit=vllm": "judge.explicit",
-    "judge.scores_from=guess": "judge.scores_from",
-    "judge.max_cost=1": "judge.max_cost",
-    "judge.concurrency=0": "judge.concurrency",
-    "judge.price={input: -1}": "judge.price.input",
     "judge.path=DIR": "judge.path",
     "judge.scores_from=text": "decoding expectation",
-    "assistant=early_exit assistant.layer=2": "assistant=early_exit",
+    "judge.url='http://host/v1?key=secret' judge.price={input:-1} judge.max_cost=1": "judge.url",
     "judge.scores_from=samples assistant=api assistant.model=x decoding=[contrastive]": "decoding contrastive",
-    "defenses=[perplexity]": "defense.helper.path",
+    "assistant=early_exit assistant.layer=2 defenses=[perplexity,cap] attack=adv_suffix": "assistant=early_exit",
     "defenses=[retokenization]": "judge.protocol=completions",
-    "defenses=[cap]": "scored while they are made",
     "tutor=judge defenses=[cap]": "tutor",
-    "attack=adv_suffix": "attack",
     "trainer=ddp trainer.accelerator=cpu trainer.devices=2": "judge.concurrency",
 }
 
 
 @pytest.mark.parametrize("asked", REFUSED)
 def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server, asked):
-    code, _, err = run(*asked.replace("{input: -1}", "{input:-1}").split(" "), mistaken=True)
+    code, _, err = run(*asked.split(" "), mistaken=True)
     assert code == 2
     assert REFUSED[asked] in err
+    if "early_exit" in asked:  # all mistakes at once
+        assert all(key in err for key in ("defense.helper.path", "scored while they are made", "attack: "))
     assert "secret" not in err
     assert small_server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"url": "ftp://x"}, "url"),
+        ({"url": "http://me:secret@host/v1"}, "url"),
+        ({"url": "http://host/v1?key=secret"}, "url"),
+        ({"key_variable": "sk-secret-123"}, "key_variable"),
+        ({"protocol": "completions"}, "tokenizer"),
+        ({"explicit": "vllm"}, "explicit"),
+        ({"scores_from": "guess"}, "scores_from"),
+        ({"max_cost": 1}, "max_cost"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"price": {"input": -1}}, "price.input"),
+        ({"path": "DIR"}, "path"),
+    ],
+)
+def test_settings_that_cannot_be_are_a_sentence_with_their_key(given, key):
+    with pytest.raises(UserError, match=rf"^judge\.{key}") as error:
+        ApiSpec(**{"url": "http://127.0.0.1:1/v1", "model": "m", "max_cost": 1 if "price" in given else None, **given})
+    assert "secret" not in str(error.value)
 
 
 def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small_server, monkeypatch):

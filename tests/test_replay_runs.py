@@ -132,31 +132,37 @@ def test_reasoning_ends_in_a_final_rating(judgebench, mine):
     assert scores["status"]["3-5"] == "failed"
 
 
+def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
+    parts = {
+        "assistant=null_context": "assistant=null_context: judge=replay has answers and no probabilities",
+        "decoding=[greedy,expectation]": "decoding expectation: judge=replay has answers and no probabilities",
+        "attack=adv_suffix": "attack: a phrase is learned by asking the judge",
+        "defenses=[cap]": "defenses: cap must compute something, and judge=replay has answers only",
+        "tune=dev": "tune: judge=replay has answers and no probabilities",
+        "tutor=smollm2": "tutor: judge=replay has answers only",
+    }
+    code, _, err = judgebench(*REPLAY, *parts, mistaken=True)
+    assert code == 2
+    assert not [message for message in parts.values() if message not in err]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("assistant=null_context", "assistant=null_context: judge=replay has answers and no probabilities"),
-        ("decoding=[greedy,expectation]", "decoding expectation: judge=replay has answers and no probabilities"),
-        ("judge.mode=score_tokens", "judge.mode: judge=replay has texts and no probabilities"),
-        ("attack=adv_suffix", "attack: a phrase is learned by asking the judge"),
-        ("defenses=[cap]", "defenses: cap must compute something, and judge=replay has answers only"),
         ("defenses=[perplexity]", "defenses: perplexity must compute something"),
-        ("tune=dev", "tune: judge=replay has answers and no probabilities"),
-        ("tutor=smollm2", "tutor: judge=replay has answers only"),
         ("prompt=comparative", "judge.fields.order: this run has orders first, second"),
-        ("dimensions=[coherence,fluency]", "judge.fields.dimension: this run has dimensions coherence, fluency"),
-        ("judge.path=null", "judge.path: name the file with the judge's answers"),
         ("judge.path=nowhere.jsonl", "nowhere.jsonl: there is no such file; judge.path must be an existing file"),
         ("data=mini", "its first row calls its example '0-1', and the first example of the data is 'mini-01-faithful'"),
     ],
 )
-def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine, given, message):
+def test_what_the_answers_do_not_fit_is_refused_with_its_key(judgebench, mine, given, message):
     code, _, err = judgebench(*REPLAY, given, mistaken=True)
     assert code == 2
     assert message in err
     assert not Path("run").exists()
 
 
+@pytest.mark.exhaustive
 def test_several_raters_have_a_ceiling_beside_which_the_judge_stands(judgebench):
     rows = [
         {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
@@ -192,6 +198,7 @@ def test_a_run_folder_without_ratings_still_has_a_report(judgebench, mine):
     assert "human rater" not in render_report(Results.load("run"), {})
 
 
+@pytest.mark.exhaustive
 def test_labels_change_what_is_said_and_nothing_that_is_measured(judgebench, mine):
     """The same grades as 1-5, with 1 as the best, and as letters."""
     said = {"1-5": "12345", "5-1": "54321", "E-A": "EDCBA"}
