@@ -43,7 +43,7 @@ FIGURES = (
     *("rps", "rps_others", "rps_base", "rps_skill", "log_score", "log_base", "ece", "ece_categories"),
     *("confidence", "confirmed", "overconfidence"),
 )
-"""Figures of `forecast_record` that have intervals."""
+"""Figures of `forecast_record`, which says each."""
 
 _BINS = 10  # of a reliability diagram over [0, 1]
 _ROUNDING = 1e-9
@@ -156,7 +156,9 @@ def forecast_record(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The worth of a judge's distributions as forecasts of the raters' scores.
+    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals, texts, groups; floored, the
+    share of texts in which a rater's category had less than `FLOOR`; diagram and diagram_categories, the bins behind
+    ece and ece_categories; reason: why figures are None, else None.
 
     Args:
         probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge said nothing.
@@ -164,16 +166,6 @@ def forecast_record(
         ratings: [N, R], NaN where a rater gave none.
         groups: [N] labels of the texts' groups, which are resampled.
         categories: [C >= 2] all numbers that a rater may give, ascending.
-
-    Returns:
-        texts, groups. rps: mean of `ranked_scores`; rps_others: that of the other raters' shares as the forecast of
-        each rater, over texts with two or more; rps_base: that of the ratings of all texts of other groups, whatever
-        the text; rps_skill: 1 - rps / rps_base, above 0 where the judge knows something; log_score, log_base: alike;
-        floored: the share of texts in which a rater's category had less than `FLOOR`; ece, ece_categories: calibration
-        errors of each text's most likely category, and of all categories together; confidence: the mean probability of
-        each text's most likely category; confirmed: the mean share of raters who gave it; overconfidence: the
-        difference; each of `FIGURES` with `_low` and `_high`. diagram, diagram_categories: bins; reason: why figures
-        are None, else None.
     """
     total = probabilities.sum(axis=1)
     used = ~np.isnan(ratings).all(axis=1) & (np.nan_to_num(total) > 0)
@@ -193,15 +185,15 @@ def forecast_record(
     favorites, every = Reliability.of(top, agreed, clusters), Reliability.of(forecast, shares, clusters)
     figures = {
         "rps": rps,
-        "rps_others": clusters.mean(others, paired),
+        "rps_others": clusters.mean(others, paired),  # of texts with two raters or more
         "rps_base": rps_base,
-        "rps_skill": 1 - divided(rps, rps_base),
+        "rps_skill": 1 - divided(rps, rps_base),  # above 0 where the judge knows something of the texts
         "log_score": clusters.mean(log_scores(forecast, shares)),
         "log_base": clusters.mean(log_scores(base, shares)),
         "ece": favorites.error,
         "ece_categories": every.error,
-        "confidence": confidence,
-        "confirmed": confirmed,
+        "confidence": confidence,  # of each text's most likely category
+        "confirmed": confirmed,  # the share of raters who gave it
         "overconfidence": confidence - confirmed,
     }
     reason = "No baseline and no intervals: there is one group, and both take at least two."
@@ -453,7 +445,7 @@ def forecast_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
 
 
 def _record(side: Sample, logprobs: np.ndarray) -> dict[str, Any]:
-    """What is known of a distribution from its log-probabilities [N, K], up to a constant of each row."""
+    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each row."""
     judge, drawn = side.cell.judge, (side.resamples, side.seed)
     values, probabilities = np.array(side.cell.range.values), candidate_distribution(logprobs)
     scale = side.scale if side.scale is not None and side.scale[0] < side.scale[1] else None

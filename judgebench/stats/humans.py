@@ -207,7 +207,7 @@ def beside_humans_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
     Returns:
         the head; scores: raw or calibrated; what `points.points_record` says; mae_saved with its interval: the raw
         scores' mae less the calibrated ones', paired text by text, and mae_constant, of the one score for all texts
-        that has the least, both of calibrated scores alone; what `explained` says; what
+        that has the least, both of calibrated scores alone; what `explained_record` says; what
         `alternative.alternative_record` says of the scores, rounded to what a rater may give, each of `raters` with
         its name (rater); tested_spearman_others with its interval: of these rounded scores, see `Panel.agreement`;
         reliability of the humans' means and disattenuated_spearman with intervals, of raw scores alone, with
@@ -246,11 +246,11 @@ def _beside(side: Sample, kind: str, scores: np.ndarray) -> dict[str, Any]:
         saved = np.abs(side.on_scale[known] - human) - np.abs(scores[known] - human)
         record |= clusters.record({"mae_saved": clusters.mean(saved)})
         record["mae_constant"] = float(np.abs(human - np.median(human)).mean())
-    record |= explained(side, scores, side.groups)
+    record |= explained_record(side, scores, side.groups)
     unseen = np.full(len(scores), np.nan)
     if kind == CALIBRATED:
         unseen = cross_fitted(side.scores, side.human, side.systems, seed=side.seed)
-    record |= explained(side, unseen, side.systems, "_unseen")
+    record |= explained_record(side, unseen, side.systems, "_unseen")
     # as a rater
     tested = scores if side.categories is None else rounded(scores, side.categories)
     test = alternative_record(tested, side.ratings, side.groups, **drawn)
@@ -270,9 +270,9 @@ def _beside(side: Sample, kind: str, scores: np.ndarray) -> dict[str, Any]:
     return record | {name: true[name] for name in (*names, "disattenuated_reason")}
 
 
-def explained(side: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = "") -> dict[str, float | None]:
-    """How much of the humans' means scores [N] explain, compared with always saying the mean rating, which is learned
-    as calibrated scores are: from texts of other groups, or of other systems, `left_out` [N].
+def explained_record(side: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = "") -> dict[str, float | None]:
+    """The part of the humans' means that scores [N] explain, compared with always saying the mean rating, which is
+    learned as calibrated scores are: from texts of other groups, or of other systems, `left_out` [N].
 
     Args:
         end: of the names below.
