@@ -17,12 +17,10 @@ from typing import Any
 from judgebench.data.dataset import Dataset, with_joint
 from judgebench.data.fields import (
     PublishedFields,
+    Rated,
     ScoredFields,
     Scores,
-    mean_scores,
-    perhaps_scored_example,
     read_dataset,
-    scored_example,
 )
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
@@ -57,7 +55,7 @@ class Mini(JudgeDataModule):
 
     def load(self) -> Dataset:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
-            dataset = read_dataset(json_lines(path), partial(scored_example, ScoredFields()), _SCALE)
+            dataset = read_dataset(json_lines(path), ScoredFields().rated, _SCALE)
         return with_joint(dataset, _DIMENSIONS)
 
 
@@ -74,7 +72,7 @@ class TopicalChat(JudgeDataModule):
 
     def load(self) -> Dataset:
         rows = json_rows(self.given_path("the file of UniEval's topical_chat.json"))
-        return read_dataset(rows, partial(perhaps_scored_example, _USR), _USR_SCALE)
+        return read_dataset(rows, partial(_USR.rated, needed=False), _USR_SCALE)
 
 
 class SummEval(JudgeDataModule):
@@ -111,13 +109,13 @@ class SummEval(JudgeDataModule):
         if first is None:
             raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
         # the first row tells the layout
-        read: Callable[[FileRow], Iterable[tuple[Example, Scores]]]
+        read: Callable[[FileRow], Iterable[Rated]]
         if "expert_annotations" in first.values:
             read = partial(_from_release, [])
         elif first.has("machine_summaries"):
             read = _from_mteb
         elif "scores" in first.values:
-            read = partial(perhaps_scored_example, _GEVAL)
+            read = partial(_GEVAL.rated, needed=False)
         else:
             raise UserError(
                 f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' "
@@ -126,7 +124,7 @@ class SummEval(JudgeDataModule):
         return with_joint(read_dataset(chain([first], rows), read, _SCALE), _DIMENSIONS)
 
 
-def _from_release(experts: list[int], row: FileRow) -> Iterator[tuple[Example, Scores]]:
+def _from_release(experts: list[int], row: FileRow) -> Iterator[Rated]:
     """The example of a row of SummEval's own release, scored by as many `experts` as the first that has any, or by
     none."""
     if not row.has("text"):
@@ -146,10 +144,10 @@ def _from_release(experts: list[int], row: FileRow) -> Iterator[tuple[Example, S
         )
     experts += [len(raters)] if raters else []
     article, system = row.identifier("id"), row.identifier("model_id")
-    yield _summary(article, system, row.text("text"), row.text("decoded"), mean_scores(scores)), scores
+    yield _summary(row, article, system, row.text("text"), row.text("decoded"), scores)
 
 
-def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
+def _from_mteb(row: FileRow) -> Iterator[Rated]:
     """The examples of a row of mteb/summeval, one a summary."""
     article, source, summaries = row.identifier("id"), row.text("text"), row.texts("machine_summaries")
     scores = {
@@ -164,8 +162,8 @@ def _from_mteb(row: FileRow) -> Iterator[tuple[Example, Scores]]:
             )
     for i, summary in enumerate(summaries):
         rated = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
-        yield _summary(article, str(i), source, summary, mean_scores(rated)), rated
+        yield _summary(row, article, str(i), source, summary, rated)
 
 
-def _summary(article: str, system: str, source: str, output: str, human: dict[str, float]) -> Example:
-    return Example(f"{article}/{system}", article, system, source, output, human)
+def _summary(row: FileRow, article: str, system: str, source: str, output: str, scores: Scores) -> Rated:
+    return Rated(Example(f"{article}/{system}", article, system, source, output, {}), scores, row.place)

@@ -21,6 +21,15 @@ Scores = Mapping[str, Mapping[str, float]]
 "1", "2", ..."""
 
 
+@dataclass
+class Rated:
+    """One text with the scores of its raters, and its place in its file. (Its human scores are not in the example.)"""
+
+    example: Example
+    scores: Scores
+    place: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowFields:
     """Fields that rows of all kinds may have; None where they have no such field.
@@ -110,8 +119,8 @@ class TextFields(RowFields):
         names = row.inner(self.systems).values if isinstance(self.systems, str) else self.systems
         return [row.named(system=str(name)) for name in names]
 
-    def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
-        """The example of a row, with its human scores."""
+    def example(self, row: FileRow) -> Example:
+        """The example of a row, without human scores."""
         source, context = row.text(self.source), self.context_of(row)
         source = source.replace(self.turns, "\n") if self.turns else source
         return Example(
@@ -120,7 +129,7 @@ class TextFields(RowFields):
             system_id=_identifier(row, self.system_id, "system_id") or row.names.get("system", "system"),
             source=source,
             output=row.text(self.output),
-            human=human,
+            human={},
             context=context,
         )
 
@@ -143,6 +152,11 @@ class ScoredFields(TextFields):
     needed: ClassVar[tuple[str, ...]] = ("source", "output", "human")
     by_dimension: ClassVar[str] = "human"
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
+
+    def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
+        """The row's one text with its scores; see `scores`."""
+        scores = self.scores(row, needed)
+        return [Rated(self.example(row), scores, row.place)]
 
     def scores(self, row: FileRow, needed: bool = True) -> Scores:
         """The scores of a row's raters; where they are not `needed`, a dimension that nobody rated has none."""
@@ -179,8 +193,8 @@ class PublishedFields(ScoredFields):
     optional: Sequence[str] = ()
     no_context: str = ""
 
-    def example(self, row: FileRow, human: Mapping[str, float]) -> Example:
-        example = super().example(row, human)
+    def example(self, row: FileRow) -> Example:
+        example = super().example(row)
         return dataclasses.replace(example, example_id=f"{example.group_id}/{example.system_id}")
 
     def context_of(self, row: FileRow) -> str:
@@ -202,54 +216,32 @@ class PublishedFields(ScoredFields):
         }
 
 
-def scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
-    """A row's one example and the scores of its raters, as `read_dataset` asks for them; it must have some."""
-    scores = fields.scores(row)
-    return [(fields.example(row, mean_scores(scores)), scores)]
-
-
-def perhaps_scored_example(fields: ScoredFields, row: FileRow) -> list[tuple[Example, Scores]]:
-    """`scored_example` of a row that nobody need have rated."""
-    scores = fields.scores(row, needed=False)
-    return [(fields.example(row, mean_scores(scores)), scores)]
-
-
 def mean_scores(scores: Scores) -> dict[str, float]:
     """Dimension -> the human score, the mean over raters; NaN where there is none."""
-    return {dimension: sum(given.values()) / len(given) if given else math.nan for dimension, given in scores.items()}
+    return {name: sum(rated.values()) / len(rated) if rated else math.nan for name, rated in scores.items()}
 
 
 def read_dataset(
     rows: Iterable[FileRow],
-    read: Callable[[FileRow], Iterable[tuple[Example, Scores]]],
+    read: Callable[[FileRow], Iterable[Rated]],
     scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
 ) -> Dataset:
-    """The data set that rows hold.
-
-    Args:
-        read: row -> its examples, each with the scores of its raters.
-        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions.
-
-    Raises:
-        UserError: that of `rows` or `read`, as where a row lacks a field or has one of the wrong type; or a score that
-            is not a number.
-    """
-    return dataset_of([Rated(example, scores, row.place) for row in rows for example, scores in read(row)], scale)
-
-
-@dataclass
-class Rated:
-    """One example, the scores of its raters, and its place in its file."""
-
-    example: Example
-    scores: Scores
-    place: str
+    """The data set that rows hold, each of which is read as some texts; see `dataset_of`. `UserError` as in `rows` and
+    `read`, where a row lacks a field or has one of the wrong type."""
+    return dataset_of([text for row in rows for text in read(row)], scale)
 
 
 def dataset_of(
     texts: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
 ) -> Dataset:
-    """The data set of examples; see `read_dataset` for `scale`."""
+    """The data set of some texts; the human score of each is the mean of its raters'.
+
+    Args:
+        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions.
+
+    Raises:
+        UserError: a score is not a number.
+    """
     # single scores are kept of dimensions in which some example has two or more: [examples, raters], NaN for none
     several: dict[str, None] = {}
     for text in texts:
@@ -269,7 +261,8 @@ def dataset_of(
             for rater, score in text.scores.get(dimension, {}).items():
                 table[i, columns[rater]] = score
     places = [text.place for text in texts]
-    data = completed(Dataset([text.example for text in texts], {}, ratings, places, raters=tuple(raters)))
+    examples = [dataclasses.replace(text.example, human=mean_scores(text.scores)) for text in texts]
+    data = completed(Dataset(examples, {}, ratings, places, raters=tuple(raters)))
     if isinstance(scale, tuple):
         scale = dict.fromkeys(data.examples[0].human, scale) if texts else {}
     return dataclasses.replace(data, scale=scale or {})

@@ -6,20 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from judgebench.data.dataset import Dataset
-from judgebench.data.fields import (
-    Rated,
-    ScoredFields,
-    TextFields,
-    dataset_of,
-    perhaps_scored_example,
-    read_dataset,
-    scored_example,
-)
+from judgebench.data.fields import Rated, ScoredFields, Scores, TextFields, dataset_of
 from judgebench.data.layouts import Layouts, left_out_note, merged
 from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow, data_files, file_rows
@@ -56,39 +49,42 @@ class JsonLines(JudgeDataModule):
         super().__init__(path, **common)
         self.name = str(name) if name else (Path(path).stem if path else "jsonl")
         self.layouts = Layouts.parse(ScoredFields, fields, layouts)
-        self._given_scale = _parse_scale(scale)
+        self._given_scale: Any = scale
+        if isinstance(scale, Mapping):
+            self._given_scale = {str(name): _scale_ends(f"data.scale.{name}", ends) for name, ends in scale.items()}
+        elif scale is not None:
+            self._given_scale = _scale_ends("data.scale", scale, ", or a mapping dimension -> such a pair, or null")
 
     def load(self) -> Dataset:
         path, needed = self.given_path(ANY_KIND), self.layouts.declared
-        found, left = self.layouts.read(path, scored_example if needed else perhaps_scored_example, self.published)
+        texts, left = self.layouts.read(path, partial(ScoredFields.rated, needed=needed), self.published)
         fields = self.layouts.known[0].fields
         if not needed:
-            self._check_rated(path, found)
+            self._check_rated(path, texts)
         if needed or fields.rater is not None or fields.systems is not None:
-            found, incomplete = merged(found, fields.example_id is not None, needed)
+            texts, incomplete = merged(texts, fields.example_id is not None, needed)
             left += incomplete
         if left:
             self.note = left_out_note(left)
         scale = self._given_scale
-        if isinstance(scale, dict) and self.layouts.declared and found:  # of layouts, some lack a dimension
-            scale = {name: ends for name, ends in scale.items() if name in found[0].scores}
-        return dataset_of(found, scale)
+        if isinstance(scale, dict) and self.layouts.declared and texts:  # of layouts, some lack a dimension
+            scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
+        return dataset_of(texts, scale)
 
-    def _check_rated(self, path: Path, found: Sequence[Rated]) -> None:
+    def _check_rated(self, path: Path, texts: Sequence[Rated]) -> None:
         """`UserError` where nobody rated a dimension: that of the first row, which tells what fields it has."""
         (layout,) = self.layouts.known
         human = layout.fields.human
-        unrated = {name for one in found for name in one.scores} - {
-            name for one in found for name, given in one.scores.items() if given
-        }
-        if not unrated and any(one.scores for one in found):
+        names = {name for text in texts for name in text.scores}
+        unrated = names - {name for text in texts for name, scores in text.scores.items() if scores}
+        if names and not unrated:
             return
         if unrated and isinstance(human, str):
             human = {name: f"{human}.{name}" for name in unrated}
         elif not isinstance(human, str):
             human = {name: field for name, field in human.items() if name in unrated}
         needed = replace(layout, fields=replace(layout.fields, human=human))
-        replace(self.layouts, known=[needed]).read(path, scored_example)
+        replace(self.layouts, known=[needed]).read(path, ScoredFields.rated)
 
 
 class Unrated(JudgeDataModule):
@@ -113,7 +109,7 @@ class Unrated(JudgeDataModule):
         super().__init__(path, limit_groups=limit_groups, dev_share=0)
         self.name = name or "texts"
         self._fields = TextFields.parse({} if fields is None else fields)
-        self._human = dict.fromkeys(map(str, dimensions), math.nan)
+        self._scores: Scores = {str(dimension): {} for dimension in dimensions}
         self._rows = rows
 
     def load(self) -> Dataset:
@@ -122,15 +118,8 @@ class Unrated(JudgeDataModule):
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
             rows = chain.from_iterable(map(file_rows, data_files(self.given_path(ANY_KIND))))
-        return replace(read_dataset(rows, lambda row: [(self._fields.example(row, self._human), {})]), rated=False)
-
-
-def _parse_scale(given: Any) -> dict[str, tuple[float, float]] | tuple[float, float] | None:
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        return {str(dimension): _scale_ends(f"data.scale.{dimension}", pair) for dimension, pair in given.items()}
-    return _scale_ends("data.scale", given, ", or a mapping dimension -> such a pair, or null")
+        texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
+        return replace(dataset_of(texts), rated=False)
 
 
 def _scale_ends(key: str, given: Any, or_else: str = "") -> tuple[float, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.data.dataset import Dataset, group_hash
-from judgebench.data.fields import Rated, dataset_of, mean_scores
+from judgebench.data.fields import Rated, dataset_of
 from judgebench.data.layouts import left_out_note
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, existing, json_array, json_object
@@ -86,7 +86,7 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
         group = group_hash(source, context)
     else:
         group, output, source = name, row.text("instance"), title
-    return Rated(Example(name, group, "system", source, output, mean_scores(scores), context), scores, row.place)
+    return Rated(Example(name, group, "system", source, output, {}, context), scores, row.place)
 
 
 def _one_of(row: FileRow, names: Sequence[str]) -> str | None:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from judgebench.config.fields import known_keys, plain
-from judgebench.data.fields import Rated, RowFields, Scores, mean_scores
+from judgebench.data.fields import Rated, RowFields
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example
 
 _PROBED = 50
 """Rows at the beginning of a file among which one must fit its layout."""
@@ -42,8 +41,8 @@ class Layout(Generic[Fields]):
         return fnmatch(file.as_posix(), f"*/{self.files}") or fnmatch(file.as_posix(), self.files)
 
 
-Read = Callable[[Fields, FileRow], Iterable[tuple[Example, Scores]]]
-"""Fields, row -> its examples."""
+Read = Callable[[Fields, FileRow], Iterable[Rated]]
+"""Fields, row -> its texts."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Layouts(Generic[Fields]):
         return False
 
     def _examples(self, layout: Layout[Fields], row: FileRow, read: Read[Fields]) -> list[Rated]:
-        texts = [Rated(example, scores, row.place) for example, scores in read(layout.fields, row)]
+        texts = list(read(layout.fields, row))
         for example in [rated.example for rated in texts] if self.declared else ():
             for what, text in (("judged text", example.output), ("source", example.source)):
                 if not text.strip():
@@ -186,7 +185,7 @@ def merged(texts: Iterable[Rated], named: bool, needed: bool = True) -> tuple[li
         taken[name] += 1
         name += f"#{taken[name]}" if taken[name] > 1 else ""
         scores = {dimension: text.scores.get(dimension, {}) for dimension in dimensions}
-        kept.append(Rated(replace(example, example_id=name, human=mean_scores(scores)), scores, text.place))
+        kept.append(Rated(replace(example, example_id=name), scores, text.place))
     return kept, left
 
 

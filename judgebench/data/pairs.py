@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from judgebench.data.dataset import Dataset
-from judgebench.data.fields import RowFields, Scores, dataset_of, mean_scores
+from judgebench.data.fields import Rated, RowFields, dataset_of
 from judgebench.data.layouts import Layouts, left_out_note
 from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow
@@ -203,14 +203,12 @@ class JsonPairs(JudgeDataModule):
         known: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 
-        def read(
-            fields: PairFields, row: FileRow, needed: bool = self.layouts.declared
-        ) -> list[tuple[Example, Scores]]:
+        def read(fields: PairFields, row: FileRow, needed: bool = self.layouts.declared) -> list[Rated]:
             row = fields.named(row)
             preference = fields.preference
             asked = preference if isinstance(preference, Mapping) else {self.dimension: preference}
             scores = {name: self._preferences(row, field, by_sign, needed) for name, field in asked.items()}
-            return [(_pair(fields, row, mean_scores(scores), known), scores)]
+            return [Rated(_pair(fields, row, known), scores, row.place)]
 
         texts, left = self.layouts.read(path, read, self.published)
         if left:
@@ -244,9 +242,7 @@ class JsonPairs(JudgeDataModule):
         return {rater: self.labels.read(row, name) for rater, name in raters.items() if needed or row.has(name)}
 
 
-def _pair(
-    fields: PairFields, row: FileRow, human: Mapping[str, float], texts: dict[tuple[str, str], list[str]]
-) -> Example:
+def _pair(fields: PairFields, row: FileRow, texts: dict[tuple[str, str], list[str]]) -> Example:
     """A row's pair; `texts` are those of each group and system so far."""
     source, context = row.text(fields.source), fields.context_of(row)
     group = fields.group_of(row, source, context)
@@ -270,7 +266,7 @@ def _pair(
         system_id=system,
         source=source,
         output=row.text(fields.first),
-        human=human,
+        human={},
         context=context,
         rival_id=rival_id,
         rival=row.text(fields.second),
