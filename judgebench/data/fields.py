@@ -54,23 +54,23 @@ class RowFields:
     """A right `data.fields`, for errors."""
 
     @classmethod
-    def parse(cls, given: Any, where: str = "data.fields") -> Self:
+    def parse(cls, fields: Any, where: str = "data.fields") -> Self:
         """From the config key `where`; `UserError` where it is no mapping, a needed entry is missing, or an entry is
         unknown or not a name."""
-        given = plain(given)
-        if not isinstance(given, Mapping):
-            raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {given!r}.")
+        fields = plain(fields)
+        if not isinstance(fields, Mapping):
+            raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {fields!r}.")
         known = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
-        known_keys(given, known, where)
+        known_keys(fields, known, where)
         for key in cls.needed:
-            if given.get(key) is None:
+            if fields.get(key) is None:
                 raise UserError(f"{where}.{key} is not given; name the field of your rows that holds it.")
         names: dict[str, Any] = {}
-        for key, value in given.items():
+        for key, value in fields.items():
             if key == cls.by_dimension and isinstance(value, Mapping):
                 if not value:
                     raise UserError(f"{where}.{key} is empty; name at least one dimension and its field.")
-                names[key] = {str(one): _names(f"{where}.{key}.{one}", field, True) for one, field in value.items()}
+                names[key] = {str(name): _names(f"{where}.{key}.{name}", field, True) for name, field in value.items()}
             elif value is not None:
                 names[key] = _names(f"{where}.{key}", value, key in cls.several)
         return cls(**names)

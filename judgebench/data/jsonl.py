@@ -122,11 +122,11 @@ class Unrated(JudgeDataModule):
         return replace(dataset_of(texts), rated=False)
 
 
-def _scale_ends(key: str, given: Any, or_else: str = "") -> tuple[float, float]:
-    numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+def _scale_ends(key: str, ends: Any, or_else: str = "") -> tuple[float, float]:
+    numbers = list(ends) if isinstance(ends, Sequence) and not isinstance(ends, str) else []
     if len(numbers) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
         with suppress(OverflowError):  # whole numbers that are too long to be floats
             low, high = map(float, numbers)
             if math.isfinite(low) and math.isfinite(high) and low < high:
                 return low, high
-    raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got {given!r}.")
+    raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got {ends!r}.")

@@ -54,16 +54,16 @@ class PairFields(RowFields):
     shown: ClassVar[str] = "{source: prompt, first: answer_a, second: answer_b, preference: winner}"
 
     @classmethod
-    def parse(cls, given: Any, where: str = "data.fields") -> Self:
+    def parse(cls, fields: Any, where: str = "data.fields") -> Self:
         """See `RowFields.parse`.
 
         Raises:
             UserError: as there, or one system is named without the other.
         """
-        fields = super().parse(given, where)
-        if (fields.first_system is None) != (fields.second_system is None):
+        parsed = super().parse(fields, where)
+        if (parsed.first_system is None) != (parsed.second_system is None):
             raise UserError(f"{where}: first_system and second_system go together; name the fields of both, or none.")
-        return fields
+        return parsed
 
     def named(self, row: FileRow) -> FileRow:
         """The row with the names of both systems."""
@@ -71,11 +71,11 @@ class PairFields(RowFields):
         if self.systems is None and self.first_system is not None and self.second_system is not None:
             first, second = row.identifier(self.first_system), row.identifier(self.second_system)
         elif self.systems is not None:
-            held = row.value(self.systems)
-            both = held.split("_") if isinstance(held, str) else list(held) if isinstance(held, Mapping) else []
+            value = row.value(self.systems)
+            both = value.split("_") if isinstance(value, str) else list(value) if isinstance(value, Mapping) else []
             if len(both) != 2:
                 raise UserError(
-                    f"{row.place}: field '{self.systems}' must name two systems, as model_other, got {held!r}."
+                    f"{row.place}: field '{self.systems}' must name two systems, as model_other, got {value!r}."
                 )
             first, second = both
         return row.named(first=first, second=second)
@@ -92,17 +92,17 @@ class Labels:
     meanings: Mapping[str, float] = field(default_factory=lambda: dict(_WORTH))
 
     @classmethod
-    def parse(cls, given: Any) -> Labels:
+    def parse(cls, labels: Any) -> Labels:
         """From configuration: first, second and tie, each a label or a list of labels; else `UserError`."""
-        if not isinstance(given, Mapping) or set(given) != set(LABELS):
+        if not isinstance(labels, Mapping) or set(labels) != set(LABELS):
             raise UserError(
                 f"data.labels must say what stands for {', '.join(LABELS)}, as in {{first: model_a, second: model_b, "
-                f"tie: [tie, both bad]}}, got {given!r}."
+                f"tie: [tie, both bad]}}, got {labels!r}."
             )
         meanings: dict[str, float] = {}
-        for meaning, labels in given.items():
-            several = isinstance(labels, Sequence) and not isinstance(labels, str)
-            for label in labels if several else [] if labels is None else [labels]:
+        for meaning, words in labels.items():
+            several = isinstance(words, Sequence) and not isinstance(words, str)
+            for label in words if several else [] if words is None else [words]:
                 if not (spelled := _spelled(label)):
                     raise UserError(f"data.labels.{meaning}: {label!r} is not a word, a number, true or false.")
                 if meanings.setdefault(spelled, _WORTH[meaning]) != _WORTH[meaning]:

@@ -254,7 +254,7 @@ class PromptBuilder:
         if defense is not None:
             texts = [defense.text(text, example, condition) for text, example in zip(texts, group, strict=True)]
             if self.comparative:
-                asked = [replace(one, rival=defense.text(one.rival, one, condition)) for one in group]
+                asked = [replace(text, rival=defense.text(text.rival, text, condition)) for text in group]
             others = {text for example in asked for text in (example.source, example.context, example.rival)}
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
         more = {} if defense is None else defense.more(asked[0], condition)

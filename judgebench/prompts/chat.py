@@ -103,18 +103,18 @@ def _plain_marks(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
     return str(tokenizer.bos_token) if starts else "", str(tokenizer.eos_token) if ends else ""
 
 
-def _template_options(tokenizer: PreTrainedTokenizerBase, given: Any) -> dict[str, Any]:
-    if given is None:
+def _template_options(tokenizer: PreTrainedTokenizerBase, options: Any) -> dict[str, Any]:
+    if options is None:
         return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise UserError(
             "prompt.template_options must map names in the chat template to values, as in {enable_thinking: false}, "
-            f"or be null, got {given!r}."
+            f"or be null, got {options!r}."
         )
     taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
-    if clash := sorted(taken & set(given)):
+    if clash := sorted(taken & set(options)):
         raise UserError(
             f"prompt.template_options.{clash[0]}: this is no option of a chat template; judgebench itself decides how "
             "the template is applied."
         )
-    return dict(given)
+    return dict(options)

@@ -105,10 +105,10 @@ def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
     """True where the rubrics ask which of two texts is better; `UserError` where some do and others judge one alone."""
     compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
     if len(set(compares.values())) > 1:
-        two, one = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
+        pair, alone = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
         raise UserError(
-            f"prompt.rubrics: the rubric for {two!r} compares two texts and that for {one!r} judges one alone; a run "
-            "does one of both."
+            f"prompt.rubrics: the rubric for {pair!r} compares two texts and that for {alone!r} judges one alone; a "
+            "run does one of both."
         )
     return any(compares.values())
 
@@ -226,18 +226,18 @@ def _quarter(score_range: ScoreRange, i: int) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
-def _variants(given: Any, known: Set[str], collection: str) -> dict[str, str]:
-    if given is None:
+def _variants(variants: Any, known: Set[str], collection: str) -> dict[str, str]:
+    if variants is None:
         return {}
     shape = "prompt.variants must map dimensions to rubrics, as in {relevance: relevance_as_printed}"
-    if not isinstance(given, Mapping):
-        raise UserError(f"{shape}, or be null, got {given!r}.")
-    for dimension, name in given.items():
+    if not isinstance(variants, Mapping):
+        raise UserError(f"{shape}, or be null, got {variants!r}.")
+    for dimension, name in variants.items():
         if not isinstance(name, str) or not name:
             raise UserError(f"{shape}, got {name!r} for {dimension!r}.")
         if dimension not in known:
             raise UserError(f"prompt.variants: {dimension!r} is no judged dimension, and no rubric of {collection}.")
-    return dict(given)
+    return dict(variants)
 
 
 def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:

@@ -217,7 +217,7 @@ class Claims:
         if not self.some_free(standing):
             return None
         # one that died while it was drawing has half a point, and nothing is lost with it
-        lost = next((one for one in standing.lost.values() if one.params.keys() == self.space.params.keys()), None)
+        lost = next((trial for trial in standing.lost.values() if trial.params.keys() == set(self.space.params)), None)
         if self.grid is not None:
             free = next(key for key in self.grid if key not in standing.holders)
             number = self._make(self.grid[free], {POINT: free})

@@ -189,8 +189,8 @@ class SweepSummary(Callback):
         """Takes secrets out of the multirun.yaml that Hydra has written by now."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
             # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
-            given = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-            hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *given])
+            overrides = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+            hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *overrides])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if str(config.hydra.mode).endswith("MULTIRUN"):

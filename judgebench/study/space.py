@@ -155,8 +155,8 @@ class Space:
         `int(interval(low, high))` the whole numbers; `tag(log, interval(low, high))` is drawn on a logarithmic scale.
 
         Example:
-            >>> given = {"t": "range(0.5, 2, step=0.5)", "x": "choice(a,b)"}
-            >>> space = Space.parse(given, ["x=a", "+k=int(interval(1, 9))"])
+            >>> params = {"t": "range(0.5, 2, step=0.5)", "x": "choice(a,b)"}
+            >>> space = Space.parse(params, ["x=a", "+k=int(interval(1, 9))"])
             >>> sorted(space.params), space.fixed
             (['+k', 't'], ('x=a',))
             >>> space.params["t"].values

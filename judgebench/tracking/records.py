@@ -86,7 +86,7 @@ def rankings(records: Records) -> dict[str, float]:
                 "/".join([record["split"], *_condition(record), record["judge"], record["decoding"]]),
                 record,
                 {key: record[key] for key in _PAIRWISE}
-                | {f"elo/{one['system']}": one["elo"] for one in record["ranking"]},
+                | {f"elo/{place['system']}": place["elo"] for place in record["ranking"]},
             )
             for record in records
         ]
@@ -126,8 +126,8 @@ def _condition(record: Mapping[str, Any]) -> list[str]:
 
 def _setting(row: Mapping[str, Any]) -> str:
     """Lambda and t, as ` lambda=1 t=0.5`, or whichever of them the row has."""
-    given = [(name, plain_value(row[key])) for name, key in (("lambda", "lambda"), ("t", "temperature"))]
-    return "".join(f" {name}={value:g}" for name, value in given if value is not None)
+    values = [(name, plain_value(row[key])) for name, key in (("lambda", "lambda"), ("t", "temperature"))]
+    return "".join(f" {name}={value:g}" for name, value in values if value is not None)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -145,9 +145,9 @@ def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]
         "tuning": [flat(record) for record in results.tuning or ()],
         "pairwise": [flat(record) for record in results.pairwise],
         "ranking": [
-            {key: record[key] for key in _SYSTEM} | dict(one)
+            {key: record[key] for key in _SYSTEM} | dict(place)
             for record in results.pairwise
-            for one in record["ranking"]
+            for place in record["ranking"]
         ],
     }
     for name in ("standards", "strengths", "costs", "detectors"):
