@@ -255,7 +255,12 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
     Args:
         split: group_id -> dev or test.
     """
-    rows = [_example(example, split[example.group_id]) for example in examples]
+    names = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
+    rows = []
+    for example in examples:
+        human = [None if math.isnan(value) else float(value) for value in example.human.values()]
+        row = {name: getattr(example, name) for name in names} | {"split": split[example.group_id]}
+        rows.append(row | {"dimensions": list(example.human), "human": human})
     return plain_frame(pa.Table.from_pylist(rows, EXAMPLES_SCHEMA))
 
 
@@ -272,23 +277,15 @@ def ratings_frame(
         raters: names of the columns; empty: they are called 1, 2, ...
         split: group_id -> dev or test.
     """
+    names = ("example_id", "group_id", "system_id")
     parts = []
-    for dimension, given in ratings.items():
-        texts, who = np.nonzero(~np.isnan(given))
+    for dimension, table in ratings.items():
+        texts, who = np.nonzero(~np.isnan(table))
         rated = [examples[text] for text in texts.tolist()]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "example_id": [one.example_id for one in rated],
-                    "group_id": [one.group_id for one in rated],
-                    "system_id": [one.system_id for one in rated],
-                    "split": [split[one.group_id] for one in rated],
-                    "dimension": dimension,
-                    "rater": [raters[column] if raters else str(column + 1) for column in who.tolist()],
-                    "score": given[texts, who].astype(np.float64),
-                }
-            )
-        )
+        columns: dict[str, Any] = {name: [getattr(example, name) for example in rated] for name in names}
+        columns |= {"split": [split[example.group_id] for example in rated], "dimension": dimension}
+        columns["rater"] = [raters[column] if raters else str(column + 1) for column in who.tolist()]
+        parts.append(pd.DataFrame(columns | {"score": table[texts, who].astype(np.float64)}))
     return pd.concat(parts, ignore_index=True) if parts else _nothing(RATINGS_SCHEMA)
 
 
@@ -298,27 +295,12 @@ def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
     Args:
         changed: prompts, and what each has in the place of its example's own text.
     """
-    rows = [_changed(prompt, text) for prompt, text in changed]
+    rows = []
+    for prompt, text in changed:
+        condition = prompt.condition
+        row = {"example_id": prompt.example.example_id, "dimension": condition.dimension, **condition.range.columns}
+        row |= {"attack": condition.attack, "defense": condition.defense, "order": condition.order, "text": text}
+        rows.append(row)
     labelled = any(LABELS in row for row in rows)
     schema = TEXTS_SCHEMA.append(pa.field(LABELS, pa.string())) if labelled else TEXTS_SCHEMA
     return plain_frame(pa.Table.from_pylist([{LABELS: "", **row} if labelled else row for row in rows], schema))
-
-
-def _example(one: Example, split: str) -> dict[str, Any]:
-    own = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
-    given = [None if math.isnan(value) else float(value) for value in one.human.values()]
-    human = {"dimensions": list(one.human), "human": given}
-    return {name: getattr(one, name) for name in own} | {"split": split} | human
-
-
-def _changed(prompt: Prompt, text: str) -> dict[str, Any]:
-    condition = prompt.condition
-    return {
-        "example_id": prompt.example.example_id,
-        "dimension": condition.dimension,
-        **condition.range.columns,
-        "attack": condition.attack,
-        "defense": condition.defense,
-        "order": condition.order,
-        "text": text,
-    }

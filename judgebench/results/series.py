@@ -65,7 +65,16 @@ class SeriesIndex:
         self.settings = {
             series: "" if series.setting or len(texts) > 1 else min(texts) for series, texts in given.items()
         }
-        self.all = sorted(found, key=lambda series: (_rank(series), found[series], str(series)))
+
+        def rank(series: Series) -> tuple[Any, ...]:
+            # well-known judges and decodings in their order, then the others by name
+            judge, decoding = (
+                (known.index(name) if name in known else len(known), name)
+                for known, name in ((_JUDGES, series.judge), (_DECODINGS, series.decoding))
+            )
+            return *judge, *decoding, found[series], str(series)
+
+        self.all = sorted(found, key=rank)
 
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
@@ -147,12 +156,6 @@ def shown_split(splits: Iterable[str]) -> str:
     """The split that is reported: test where there is one, else the first."""
     found = list(dict.fromkeys(splits))
     return "test" if "test" in found or not found else found[0]
-
-
-def _rank(series: Series) -> tuple[int, str, int, str]:
-    judge = _JUDGES.index(series.judge) if series.judge in _JUDGES else len(_JUDGES)
-    decoding = _DECODINGS.index(series.decoding) if series.decoding in _DECODINGS else len(_DECODINGS)
-    return judge, series.judge, decoding, series.decoding
 
 
 def condition_text(row: Mapping[str, Any]) -> str:

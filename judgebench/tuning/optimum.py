@@ -214,7 +214,13 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
     such scores have no path."""
     if record["rule"] != "argmax":
         return {}
-    of_cell, of_scores = (_cell(frame, record) for frame in (readings, scores))
+    frames = []
+    for frame in (readings, scores):
+        kept = (frame["attack"] == "none") & (frame["defense"] == "none")
+        for name in ("dimension", *RANGE, *([LABELS] if LABELS in frame else [])):
+            kept &= frame[name] == record.get(name, "")
+        frames.append(frame[kept])
+    of_cell, of_scores = frames
     human = dict(zip(of_scores["example_id"], of_scores["human"], strict=True))
     values = np.array(ScoreRange.of(record).values)
     found = {}
@@ -230,13 +236,6 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
         steps = np.concatenate([[True], np.diff(rho) != 0])
         found[str(split)] = KappaCurve(path.low[steps], rho[steps])
     return found
-
-
-def _cell(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
-    held = (frame["attack"] == "none") & (frame["defense"] == "none")
-    for name in ("dimension", *RANGE, *([LABELS] if LABELS in frame else [])):
-        held &= frame[name] == record.get(name, "")
-    return frame[held]
 
 
 EQUAL = 1e-12
@@ -292,8 +291,12 @@ def optimum(
     while True:  # ends at the latest at kappa = 0, where the path is what decoding does by definition
         choice = usable & ~constant if (usable & ~constant).any() else usable
         best = np.flatnonzero(choice & (found >= found[choice].max() - EQUAL))
-        piece = _recommended(path, best)
-        kappa = _inside(path, piece)
+        # of the best pieces kappa = 0 where it is among them, else the widest that ends, else the last
+        width = path.high[best] - path.low[best]
+        piece = 0 if best[0] == 0 else int(best[np.argmax(np.where(np.isinf(width), -1.0, width))])
+        low, high = float(path.low[piece]), float(path.high[piece])
+        kappa = min(2 * low or 1.0, LARGEST_KAPPA) if np.isinf(high) else (low + high) / 2
+        kappa = 0.0 if piece == 0 else kappa
         decoded = Contrastive(kappa, alpha=alpha).scores(main, assistant, values)
         if np.array_equal(decoded, path.scores(piece)):
             break
@@ -302,23 +305,8 @@ def optimum(
         kappa=kappa,
         value=float(found[piece]),
         constant=bool(constant[piece]),
-        low=float(path.low[piece]),
-        high=float(path.high[piece]),
+        low=low,
+        high=high,
         intervals=tuple((float(path.low[piece]), float(path.high[piece])) for piece in best),
         breakpoints=len(path) - 1,
     )
-
-
-def _recommended(path: KappaPath, best: np.ndarray) -> int:
-    """Of the best pieces, ascending: kappa = 0 where it is among them, else the widest that ends, else the last."""
-    if best[0] == 0:
-        return 0
-    width = path.high[best] - path.low[best]
-    return int(best[np.argmax(np.where(np.isinf(width), -1.0, width))])
-
-
-def _inside(path: KappaPath, piece: int) -> float:
-    if piece == 0:
-        return 0.0
-    low, high = float(path.low[piece]), float(path.high[piece])
-    return min(2 * low or 1.0, LARGEST_KAPPA) if np.isinf(high) else (low + high) / 2
