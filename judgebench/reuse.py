@@ -8,15 +8,15 @@ from __future__ import annotations
 import copy
 import json
 import os
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from judgebench.config.fields import plain
@@ -35,10 +35,6 @@ FREE = frozenset(
     )
 )
 """The config's entries that change nothing of what is loaded and read."""
-
-
-MOST_FILES = 10_000
-"""In a larger folder of data no changes are looked for: its data is loaded anew."""
 
 
 @dataclass
@@ -85,9 +81,8 @@ _last: LastRun | None = None
 
 
 def load_last(config: DictConfig) -> LastRun | None:
-    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten: a file that
-    the configuration names has changed since, or the store's file, which must hold what a run says it has stored, has
-    gone."""
+    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten, as where the
+    store's file, which must hold what a run says it has stored, has gone."""
     global _last
     if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
         _last = None  # before the next data and readings come, for there is room for one
@@ -98,10 +93,14 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
     """Keeps a run whose readings are complete; not free answers, which depend on the decodings.
 
     Args:
-        key: from `key_of` before the data was loaded, so that a file which changes meanwhile counts as changed.
+        key: from `key_of`.
     """
     global _last
-    if experiment.judge.mode == "score_tokens" and not any(defense.answer_tokens for defense in experiment.defenses):
+    if (
+        key
+        and experiment.judge.mode == "score_tokens"
+        and not any(defense.answer_tokens for defense in experiment.defenses)
+    ):
         kept = copy.copy(read)  # with its columns, where they are computed already
         kept.device = read.device if RECORDED in experiment.judge.gives else Reader.device(None)
         kept.served = None if kept.served is None else unpaid(kept.served)
@@ -109,43 +108,12 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
 
 
 def key_of(config: DictConfig) -> str:
-    """Everything that data, prompts and readings depend on: the resolved config less its `FREE` entries, and size and
-    time of change of every file that it names, of those in a folder, and under data.path of those in its subfolders.
-    """
+    """Everything that data, prompts and readings of a multirun's job depend on: the resolved config less its `FREE`
+    entries. Empty for a run by itself: before the next one of the same process, in a notebook, any file may change."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
+        return ""
     read = {key: plain(config[key]) for key in config if key not in FREE}
-    data = read.get("data")
-    whole = data.get("path") if isinstance(data, Mapping) else None
-    files = {
-        text: list(_stamps(Path(text).expanduser(), deep=text == whole))
-        for text in sorted(set(_texts(read)))
-        if text != read.get("store")
-    }
-    return json.dumps([os.getcwd(), read, files], sort_keys=True, default=str)
-
-
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, Mapping | list):
-        for item in node.values() if isinstance(node, Mapping) else node:
-            yield from _texts(item)
-
-
-def _stamps(path: Path, deep: bool) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of change of a file, or of the files in a folder; nothing where there is no such path."""
-    try:
-        files = [path]
-        if path.is_dir():
-            files = sorted(islice(path.rglob("*") if deep else path.iterdir(), MOST_FILES + 1))
-        if len(files) > MOST_FILES:
-            yield uuid.uuid4().hex, 0, 0  # like no other key
-            return
-        for file in files:
-            if file.is_file():
-                stat = file.stat()
-                yield str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns
-    except (OSError, ValueError):  # a text that could not be a path
-        return
+    return json.dumps([os.getcwd(), HydraConfig.get().sweep.dir, read], sort_keys=True, default=str)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

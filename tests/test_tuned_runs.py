@@ -1,7 +1,6 @@
 """Tuned runs and sweeps end to end: what the run folder says, what is refused, what later jobs use again."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -169,66 +168,25 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
         assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
 
 
-def test_a_later_run_may_decode_tune_measure_and_show_otherwise(run, parsed):
-    run("decoding=[greedy]", "tune=none")
-    run("tune=dev", "tune.lambdas=[]", mistaken=True)
-    run("tune=dev", "metrics.resamples=0", "report=true")
-    run("tune=exact", "tune.decodings=[contrastive]", "name=other", "run_dir=other")
+def test_jobs_that_decode_otherwise_share_what_is_read_and_others_read_anew(run, parsed):
+    run("metrics.seed=1,2", "run_dir=measured", first=["-m"])
     assert len(parsed) == 1
-    assert {row["tune"] for row in RunFolder.open("other").read("tuning")} == {"exact"}
-    assert "report.html" in names("run")
-
-
-def test_a_later_run_that_reads_something_else_reads_it(run, parsed, store):
-    run()
-    for other in ("ranges=[[1,5]]", "data.limit_groups=4", "assistant=null_context", f"store={store}.other"):
-        run(*(["assistant=null_context", "~assistant.path"] if "null" in other else [other]), "run_dir=other")
-    assert len(parsed) == 5
-    run()
-    assert len(parsed) == 6  # only the last is kept
-
-
-def test_a_changed_file_and_a_lost_store_are_noticed(judgebench, tiny_pair, parsed, monkeypatch):
-    row = {"source": "An article about rain.", "human": {"coherence": 3}}
-    rows = [
-        row | {"output": f"Rain {i}.", "human": {"coherence": 1 + i % 5}, "group_id": f"g{i % 3}"} for i in range(6)
-    ]
-    data = Path("own.jsonl")
-    data.write_text("\n".join(json.dumps(row) for row in rows))
-    command = (
-        *(
-            "judge=local",
-            f"judge.path={tiny_pair[0]}",
-            "data=jsonl",
-            "data.path=own.jsonl",
-            "data.fields.group_id=group_id",
-        ),
-        *("logger=none", "report=false", "metrics.resamples=0", "run_dir=run"),
-    )
-    judgebench(*command)
-    judgebench(*command)
-    assert len(parsed) == 1
-    data.write_text("\n".join(json.dumps(row) for row in rows[:4]))
-    judgebench(*command)
-    assert len(parsed) == 2
-    assert len(RunFolder.open("run").read("readings")) == 4
-    for file in Path("outputs").glob("readings.sqlite*"):
-        os.remove(file)
-    judgebench(*command)
+    run("data.limit_groups=3,4", "run_dir=read", first=["-m"])
     assert len(parsed) == 3
-    assert Path("outputs/readings.sqlite").is_file()
-    # a file that changes between its loading and the run's end
-    whole = Experiment.parse
+    assert len(RunFolder.open("read/1").read("readings")) > len(RunFolder.open("read/0").read("readings"))
 
-    def parse(*given):
-        found = whole(*given)
-        data.write_text("\n".join(json.dumps(row) for row in rows[:5]))
-        return found
 
-    data.write_text("\n".join(json.dumps(row) for row in rows))
-    monkeypatch.setattr(Experiment, "parse", parse)
-    judgebench(*command)
-    assert len(RunFolder.open("run").read("readings")) == 6
-    monkeypatch.setattr(Experiment, "parse", whole)
-    judgebench(*command)
-    assert len(RunFolder.open("run").read("readings")) == 5
+def test_runs_by_themselves_share_nothing_so_a_changed_file_counts(judgebench, tiny_pair, parsed):
+    rows = [
+        {"source": "Rain.", "output": f"Rain {i}.", "human": {"coherence": 1 + i % 5}, "group_id": f"g{i % 3}"}
+        for i in range(6)
+    ]
+    command = (
+        *("judge=local", f"judge.path={tiny_pair[0]}", "data=jsonl", "data.path=own.jsonl"),
+        *("data.fields.group_id=group_id", "logger=none", "report=false", "metrics.resamples=0", "run_dir=run"),
+    )
+    for count in (6, 4):
+        Path("own.jsonl").write_text("\n".join(json.dumps(row) for row in rows[:count]))
+        judgebench(*command)
+        assert len(RunFolder.open("run").read("readings")) == count
+    assert len(parsed) == 2
