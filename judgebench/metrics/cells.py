@@ -1,3 +1,0 @@
-"""Moved to `judgebench.stats.scores`."""
-
-from judgebench.stats.scores import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `judgebench.stats.evaluate`."""
-
-from judgebench.stats.evaluate import *  # noqa: F403

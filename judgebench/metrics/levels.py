@@ -1,3 +1,0 @@
-"""Moved to `judgebench.stats.levels`."""
-
-from judgebench.stats.levels import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `judgebench.stats.paired`."""
-
-from judgebench.stats.paired import *  # noqa: F403

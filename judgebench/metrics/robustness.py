@@ -1,3 +1,0 @@
-"""Moved to `judgebench.stats.robustness`."""
-
-from judgebench.stats.robustness import *  # noqa: F403
