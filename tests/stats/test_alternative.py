@@ -159,15 +159,6 @@ def test_calibrated_scores_are_rounded_to_be_comparable():
     assert whole["advantage"] > 0.8
 
 
-def test_interval_of_the_advantage_is_that_of_loops():
-    ratings, groups = ragged(4, texts=120)
-    scores = np.random.default_rng(4).integers(1, 6, 120).astype(float)
-    record = alternative_record(scores, ratings, groups, resamples=300)
-    judge = by_loops(scores, ratings)[0]
-    assert record["advantage"] == pytest.approx(np.mean(np.nanmean(judge, axis=0)), abs=1e-12)
-    assert record["advantage_low"] < record["advantage"] < record["advantage_high"]
-
-
 def test_few_texts_test_nobody():
     record = alternative_record(np.ones(20), np.ones((20, 2)), np.arange(20))
     assert record["winning_rate"] is record["passes"] is record["advantage"] is None

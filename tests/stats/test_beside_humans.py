@@ -128,22 +128,6 @@ def test_one_group_has_no_calibrated_scores():
     assert calibrated["points_reason"].startswith("No calibrated scores")
 
 
-@pytest.mark.parametrize(
-    ("scores", "ratings"),
-    [
-        (np.array([3.0]), np.array([[2.0, 4.0]])),
-        (np.full(60, 3.0), np.full((60, 2), 3.0)),
-        (np.full(60, 3.0), ragged(4)[0]),
-        (np.arange(60) % 5 + 1.0, np.full((60, 3), NAN)),
-        (np.arange(60) % 5 + 1.0, np.where(np.arange(60)[:, None] < 20, ragged(3)[0], NAN)),
-    ],
-)
-def test_little_is_no_error(scores, ratings):
-    groups = np.arange(len(scores)) // 3
-    raw, _ = both(scores, ratings, groups)
-    assert raw["alternative_reason"] or raw["winning_rate"] is not None
-
-
 def test_explained_variance_compares_like_with_like():
     """Isotonic scores and the constant are both learned from the same other texts, and compared by squares."""
     ratings, groups, judges = panel("coherence")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -143,23 +142,3 @@ def test_what_cannot_be_told_is_left_out_with_its_reason():
     assert rare["left_out"]["format"] == "fewer than 6 groups have texts that differ in it"
     (alone,) = error_records([side(systems=np.array([""] * 60))])
     assert alone["left_out"]["slices by system"] == "there is one system"
-
-
-ODD = {
-    "no scale": {"scale": None},
-    "nobody rated": {"ratings": np.full((60, 1), np.nan), "raters": ()},
-    "one group": {"groups": 1},
-    "a constant error": {"ratings": np.full((60, 3), 3.0), "scores": np.full(60, 3.0)},
-    "no texts": {"texts": ()},
-    "a text a system": {"systems": np.array([f"s{i}" for i in range(60)])},
-}
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_data_have_reasons_and_no_nan(odd):
-    (record,) = error_records([side(**ODD[odd])])
-    assert "NaN" not in json.dumps(record)
-    assert record["bias"] is not None or record["reason"].startswith("No errors: ")
-    if odd == "one group":
-        assert record["reason"].startswith("No intervals: ")
-        assert all(one["p_holm"] is None for one in (*record["factors"], *record["slices"]))

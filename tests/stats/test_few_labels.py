@@ -9,10 +9,8 @@ from scipy import stats
 from judgebench.stats.few_labels import (
     FEWEST_LABELLED,
     FewLabels,
-    dispersions,
     from_labels,
     means_not_refuted,
-    student,
 )
 from tests.stats.recorded import needs_recorded, recorded
 
@@ -67,14 +65,6 @@ def test_articles_rated_in_part_count_by_their_share_of_texts() -> None:
     human = np.array([3.0, NAN, 4.0, 5.0, NAN, NAN])
     data = few(human, groups=np.array([0, 0, 1, 1, 2, 2]))
     assert data.unlabelled() == pytest.approx([1 - 2 / 3 * 3 / 4])
-
-
-def test_dispersion_by_hand() -> None:
-    """Of one system: squares 4 of at most 9 * 4 (mean 3), and one even rating, 4 / 3 of 4."""
-    found = dispersions(np.array([4.0]), np.array([9]), np.array([3.0]), SCALE)
-    assert found == pytest.approx([(4 + 4 / 3) / (36 + 4)])
-    # Ratings that are all alike leave the even one alone.
-    assert dispersions(np.zeros(1), np.array([9]), np.array([5.0]), SCALE) == pytest.approx([1 / 3])
 
 
 def test_a_system_rated_best_throughout_is_not_certain() -> None:
@@ -133,11 +123,6 @@ def test_a_reversed_scale_reverses_the_interval(ratings: list[float]) -> None:
     ours, theirs = from_labels(few(ratings)), from_labels(few(6 - np.array(ratings)))
     assert ours.low == pytest.approx(6 - theirs.high)
     assert ours.high == pytest.approx(6 - theirs.low)
-
-
-def test_students_quantile() -> None:
-    assert student(np.array([9, 1])) == pytest.approx(stats.t.ppf(0.975, [9, 1]))
-    assert student(0) == np.inf
 
 
 @needs_recorded

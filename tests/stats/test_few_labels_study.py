@@ -82,24 +82,6 @@ def test_another_model_stands_in_for_humans_in_spearman():
     assert third["spearman"] is None
 
 
-def test_odd_data_never_fail():
-    one = partly()
-    means = one.human[:, None]
-    alone = np.array(["system"] * 60)
-    odd = [
-        partly(scores=np.full(60, 3.0)),
-        side(ratings=means, raters=()),
-        side(ratings=means, raters=(), systems=alone, scale=None),
-        side(ratings=unrated(side().ratings, np.arange(60) == 7), groups=1),
-        side(ratings=unrated(np.full((60, 3), 5.0), np.arange(60) < 40)),
-    ]
-    records = few_labels_records(odd)
-    assert len(records) == len(odd)
-    assert records[0]["narrower"] == 0
-    assert records[2]["differences"] == []
-    assert records[3]["reason"].startswith("No interval: 1 group has")
-
-
 @needs_recorded
 def test_twenty_articles_of_summeval_hold_the_truth_of_sixty_and_the_judge_alone_does_not():
     held, misses, narrower = [], [], []

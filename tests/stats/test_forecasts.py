@@ -3,7 +3,6 @@ record of each distribution, by the law that decodes, with reasons for what is u
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -342,27 +341,3 @@ def test_lists_that_a_server_cut_have_no_mass():
     assert (record["mass"], record["answers"]) == (None, None)
     assert record["mass_reason"] == "No mass: the judge's probabilities are not known over all tokens."
     assert record["rps"] is not None
-
-
-ODD = {
-    "generated answers": {"logprobs": {}, "scores": np.full(60, 3.0)},
-    "no assistant": {"logprobs": {"main": MAIN}, "cell": cell("pair", "contrastive", 0.5, 1.0)},
-    "nobody rated": {"ratings": np.full((60, 1), NAN), "raters": ()},
-    "means alone": {"ratings": side().human[:, None], "raters": ()},
-    "no scale": {"scale": None},
-    "a scale of no length": {"scale": (3.0, 3.0), "ratings": np.full((60, 3), 3.0)},
-    "one group": {"groups": 1},
-    "a constant judge": {"logprobs": {"main": np.log(np.full((60, 5), 0.2))}},
-    "rows without an answer": {"logprobs": {"main": np.full((60, 5), -np.inf)}},
-    "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, side().ratings)},
-    "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
-}
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_data_have_reasons_and_no_nan(odd):
-    (record,) = stats.forecast_records([side(**ODD[odd])])
-    assert "NaN" not in json.dumps(record)
-    assert record.get("rps") is not None or record["reason"].startswith("No ")
-    for name in ("coverage", "risk"):
-        assert record.get(name, 0) is not None or record[f"{name}_reason"].startswith("No ")

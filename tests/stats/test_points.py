@@ -11,15 +11,12 @@ from judgebench.stats.points import (
     POINTS_FIGURES,
     cross_fitted,
     nearest_category,
-    on_scale,
     pair_figures,
     points_record,
     rater_points_record,
     rounded,
 )
-from judgebench.types import ScoreRange
 from tests.stats.panels import FIVE, built, panel, ragged
-from tests.stats.recorded import DIMENSIONS
 
 NAN = np.nan
 
@@ -117,23 +114,6 @@ def test_raters_meet_each_other_and_never_themselves():
     assert record["single_bias"] == pytest.approx(0.0, abs=1e-12)
     assert record["single_exact"] < 1
     assert record["single_kappa_low"] < record["single_kappa"] < record["single_kappa_high"]
-
-
-def test_recorded_judges_by_sklearn():
-    for dimension in DIMENSIONS:
-        ratings, groups, judges = panel(dimension)
-        for scores in judges.values():
-            record = points_record(scores, ratings, groups, FIVE, resamples=50)
-            kappas = [
-                cohen_kappa_score(scores.astype(int), said.astype(int), weights="quadratic") for said in ratings.T
-            ]
-            assert record["single_kappa"] == pytest.approx(np.mean(kappas), abs=1e-12)
-            assert record["mae"] == pytest.approx(mean_absolute_error(ratings.mean(axis=1), scores), abs=1e-12)
-            assert record["bias_low"] <= record["bias"] <= record["bias_high"]
-
-
-def test_mapping_of_a_range_keeps_its_ends():
-    assert on_scale(np.array([3.0, 5.0, 7.0]), ScoreRange(3, 7), (1, 5)).tolist() == [1, 3, 5]
 
 
 def test_halves_go_up_whatever_the_rounding():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from judgebench.results.results import Results
 from judgebench.stats.sample import Sample
 from judgebench.stats.scores import Cell
 from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
@@ -206,13 +205,6 @@ def test_what_cannot_be_known_is_null_with_a_reason(sides, reason):
     json.dumps(records, allow_nan=False)
 
 
-def test_one_group_has_numbers_without_intervals():
-    values, _ = known_judge(7, 10)
-    (record,) = of(variance_records([side(values[:, i], *FOUR[i], groups=["g"] * 10) for i in range(4)]))
-    assert record["texts_share"] is not None
-    assert record["texts_share_low"] is None
-
-
 def test_raters_of_ragged_ratings_who_never_meet_are_told():
     ratings = np.full((6, 3), np.nan)
     ratings[np.arange(6), np.arange(6) % 3] = np.arange(6) % 5 + 1
@@ -244,47 +236,3 @@ def test_experts_have_the_intraclass_correlations_of_shrout_and_fleiss(dimension
     assert one["relative"] == pytest.approx((between - error) / (between + 2 * error))
     assert three["relative"] == pytest.approx((between - error) / between)
     assert record["raters"] == 3
-
-
-@needs_recorded
-def test_pingouin_has_the_same_intraclass_correlations():
-    pandas, pingouin = (
-        pytest.importorskip("pandas"),
-        pytest.importorskip("pingouin", reason="pingouin is not installed"),
-    )
-    raters = recorded("coherence", "gpt-4o").raters
-    (record,) = of(variance_records([side(np.zeros(960), ratings=raters)]), HUMANS)
-    text, rater = np.indices(raters.shape).reshape(2, -1)
-    frame = pandas.DataFrame({"text": text, "rater": rater, "score": raters.ravel()})
-    table = pingouin.intraclass_corr(frame, targets="text", raters="rater", ratings="score")["ICC"].to_numpy()
-    one, three = record["decisions"]
-    found = [one["absolute"], one["relative"], three["absolute"], three["relative"]]
-    assert found == pytest.approx([table[1], table[2], table[4], table[5]], abs=0.001)
-
-
-def test_a_run_of_recorded_judges_leaves_its_components_and_systems(judgebench):
-    """Qwen2.5-Coder over four ranges: one number before and after each repair, in the file and after reading it; and
-    the pair against the main model's decoding of the same rule."""
-    code, *_ = judgebench("+exp=demo", "report=false", "worth=true", "metrics.resamples=20", "run_dir=run")
-    assert code == 0
-    records = Results.load("run").variance
-    shares = {(one["judge"], one["decoding"], one["calibrated"]): one["range_both"] for one in records}
-    assert shares["main", "greedy", False] == pytest.approx(0.554, abs=0.001)
-    assert shares["main", "expectation", False] == pytest.approx(0.406, abs=0.001)
-    assert shares["pair", "contrastive", False] == pytest.approx(0.439, abs=0.001)
-    assert shares["main", "expectation", True] < 0.05 < shares["main", "greedy", True]
-    columns = Results.load("run").scores
-    greedy = columns[(columns["judge"] == "main") & (columns["decoding"] == "greedy")]
-    part = (greedy["score"] - greedy["range_min"]) / (greedy["range_max"] - greedy["range_min"])
-    table = part.groupby([greedy["example_id"], greedy["range_min"]]).first().unstack().to_numpy()
-    error = ((table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()) ** 2).sum() / (287 * 3)
-    text = table.mean(axis=1).var(ddof=1) - error / 4
-    moved = table.mean(axis=0).var(ddof=1) - error / 288
-    (record,) = [one for one in of(records) if (one["judge"], one["decoding"]) == ("main", "greedy")]
-    assert record["range_both"] == pytest.approx((moved + error) / (text + moved + error))
-    assert {one["study"] for one in records} == {RANGES, JUDGES, HUMANS}
-    systems = Results.load("run").systems
-    assert {len(one["ranking"]) for one in systems} == {6}
-    told = [(one["judge"], {test["decoding"] for test in one["against"]}) for one in systems]
-    assert [decoding for judge, decoding in told if judge == "pair"] == [{"greedy"}] * 4
-    assert [decoding for judge, decoding in told if judge != "pair"] == [set()] * 16
