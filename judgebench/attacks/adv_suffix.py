@@ -362,7 +362,7 @@ def exits_of(
 
 
 def identity_of(suffix: AdvSuffix, scorer: PhraseScorer, reader: Reader, words: Sequence[str]) -> dict[str, Any]:
-    """All that a search's steps depend on, by which its journal is found again."""
+    """All that a search's steps depend on, by which its journal is known."""
     texts = hashlib.sha256()
     for gap in scorer.gaps:
         for part in (gap.head, gap.tail):

@@ -48,7 +48,7 @@ class Objective:
 @dataclass(frozen=True)
 class EngineExit:
     """One of the judge's models: an engine, and which of its exits is read. `nulls` is condition -> [tokens] where it
-    reads prompts about nothing whatever the phrase."""
+    reads prompts about nothing, whichever the phrase."""
 
     engine: Engine
     exit: int = 0

@@ -166,7 +166,7 @@ class AdvSuffix:
             )
         contexts = self._taken("contexts", free, groups)
         systems = self._taken("systems", sorted({example.system_id for example in examples}), None)
-        chosen = [one for one in examples if one.group_id in contexts and one.system_id in systems]
+        chosen = [text for text in examples if text.group_id in contexts and text.system_id in systems]
         if not chosen:
             raise UserError("attack.contexts, attack.systems: none of these systems has a text in these contexts.")
         return chosen
@@ -183,18 +183,18 @@ class AdvSuffix:
             drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
             return frozenset(free[i] for i in drawn.tolist())
         wanted = frozenset(map(str, wanted))
-        for given in sorted(wanted - set(free)):
-            if known is not None and given in known:
+        for entry in sorted(wanted - set(free)):
+            if known is not None and entry in known:
                 raise UserError(
-                    f"attack.contexts: {given!r} is of the test split, on which the phrase is to be tried; contexts to "
+                    f"attack.contexts: {entry!r} is of the test split, on which the phrase is to be tried; contexts to "
                     "learn on and to try on must not overlap. Take it from the development split, or raise "
                     "data.dev_share."
                 )
-            raise UserError(f"attack.{name}: there is no {given!r} in the data.")
+            raise UserError(f"attack.{name}: there is no {entry!r} in the data.")
         return wanted
 
     def settings(self) -> dict[str, Any]:
-        """All that its words depend on beside texts and judge, plain; not how many they are."""
+        """All that its words depend on, texts and judge aside, plain; not how many they are."""
         return {
             "vocabulary": self.vocabulary,
             "words": self.words,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PROBES = ("table", "Quickly", "seven", "under")
-"""Words that begin and end differently: whatever the prompts with them have in common is not the phrase."""
+"""Words that begin and end differently: what the prompts with them have in common is not the phrase."""
 
 AROUND = 48
 """Characters on each side of a gap that its tokens may depend on; tokenizers split texts at blanks before all else."""
@@ -141,7 +141,7 @@ def fitting(
 ) -> list[tuple[str, tuple[int, ...]]]:
     """The words that stay what they are between the words `before` and `after` of a phrase in a gap, each with the
     tokens that it adds: what it puts between tokens that are the same for other words. A word survives if these same
-    tokens stand there whatever stands next to it.
+    tokens stand there beside any word.
     """
 
     def encoded(inside: Sequence[str]) -> list[list[int]]:

@@ -53,25 +53,25 @@ class ThresholdCurve:
 
 
 def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
-    """Precision and recall of every cut that tells two values [texts] apart; no cut claims an attack of a text without
+    """Precision and recall of every cut between two values [texts]; no cut claims an attack of a text without
     one (NaN).
 
-    Both kinds of texts weigh the same in total, as where each attacked text has its clean one beside it. Otherwise the
+    Both kinds of texts weigh the same in total, as where each attacked text has a clean one. Otherwise the
     best F1 would depend on how many attacks there are: with three of them, claiming one of every text makes 0.86.
     """
     values, attacked = np.asarray(values, np.float64), np.asarray(attacked, bool)
     weights = np.where(attacked, 1 / max(1, attacked.sum()), 1 / max(1, (~attacked).sum()))
-    known = ~np.isnan(values)
+    valued = ~np.isnan(values)
     total = float(weights[attacked].sum())
-    ordered = np.argsort(values[known], kind="stable")
-    known_values, weights, attacked = values[known][ordered], weights[known][ordered], attacked[known][ordered]
-    levels, first = np.unique(known_values, return_index=True)
-    # claimed at a cut is whatever stands from its level's first text on
+    ordered = np.argsort(values[valued], kind="stable")
+    ascending, weights, attacked = (part[valued][ordered] for part in (values, weights, attacked))
+    levels, first = np.unique(ascending, return_index=True)
+    # claimed at a cut is all from its level's first text on
     claimed = np.cumsum(weights[::-1])[::-1][first]
-    found = np.cumsum((weights * attacked)[::-1])[::-1][first]
+    hits = np.cumsum((weights * attacked)[::-1])[::-1][first]
     middles = levels[:-1] + (levels[1:] - levels[:-1]) / 2
     middles = np.where(middles < levels[1:], middles, levels[:-1])  # between neighboring floats there is no middle
-    return ThresholdCurve(np.append(np.nextafter(levels[0], -np.inf), middles), found / claimed, found / total)
+    return ThresholdCurve(np.append(np.nextafter(levels[0], -np.inf), middles), hits / claimed, hits / total)
 
 
 @dataclass(frozen=True)
@@ -218,14 +218,14 @@ class PlannedDetection(Planned):
     def _fitted(self, resources: Resources, training: Sequence[JudgedText], features: np.ndarray) -> dict[str, Any]:
         """The record of a new detector; see `Findings.detectors`."""
         attacked = _attacked(training)
-        known = ~np.isnan(features).any(axis=1)
-        if lacking := [kind for kind in (True, False) if not (known & (attacked == kind)).any()]:
+        measured = ~np.isnan(features).any(axis=1)
+        if lacking := [kind for kind in (True, False) if not (measured & (attacked == kind)).any()]:
             raise UserError(
                 f"defenses: {self.name} can measure none of the {'attacked' if lacking[0] else 'clean'} texts of the "
                 "development split, for they are empty or have a single token; add an attack that leaves words, as in "
                 "'attacks=[none,dsi]', or more articles with data.dev_share=0.2."
             )
-        learned = self.detector.fit(features[known], attacked[known])
+        learned = self.detector.fit(features[measured], attacked[measured])
         values = self.detector.values(features, learned)
         curve = threshold_curve(values, attacked)
         threshold, thin = float(curve.thresholds[curve.best]), curve.thinned(MAXIMUM_POINTS)

@@ -155,7 +155,7 @@ class Detector:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings beside the helper that a threshold depends on, for its record."""
+        """Settings, the helper aside, that a threshold depends on, for its record."""
         return {}
 
     def measure(self, texts: Sequence[Example], resources: Resources) -> TextFeatures:

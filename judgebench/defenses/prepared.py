@@ -76,10 +76,10 @@ class Findings:
             found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
             text is warned of; `training` and `test`, its `DetectionMetrics` there, training also with its `groups` and
             `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points on training data.
-        rewritings: a record for each defense that writes texts anew: `defense`, `dataset`, `helper`, `helper_sha256`,
+        rewritings: a record for each defense that rewrites texts: `defense`, `dataset`, `helper`, `helper_sha256`,
             `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
             are), and how many end where the most tokens were reached (`cut`).
-        costs: defense -> seconds of getting ready: `once`, whatever is judged; for each `context`; for each `text`.
+        costs: defense -> seconds of getting ready: `once` a run; for each `context`; for each `text`.
     """
 
     standards: Sequence[Mapping[str, Any]] = ()
@@ -118,7 +118,7 @@ class Planned(Defense):
         """The defense, ready.
 
         Raises:
-            UserError: whatever the user can mend; see the defenses.
+            UserError: what the user can mend; see the defenses.
         """
         raise NotImplementedError
 

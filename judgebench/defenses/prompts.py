@@ -62,9 +62,9 @@ class TemplateDefense(Defense):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for own, part in zip(PARTS, (self.prompt, self.texts, self.each), strict=True):
-            named = template_fields(part, FIELDS, f"defenses: the template of {self.name}")
-            if [field for field in named if field in PARTS] != [own]:
+        for own_field, part in zip(PARTS, (self.prompt, self.texts, self.each), strict=True):
+            fields = template_fields(part, FIELDS, f"defenses: the template of {self.name}")
+            if [field for field in fields if field in PARTS] != [own_field]:
                 raise UserError(
                     f"defenses: each part of the template of {self.name} must name one of {{prompt}}, {{texts}} and "
                     "{text}, once, and stand for it alone; parts are kept apart by a line of three dashes."
@@ -88,7 +88,7 @@ class TemplateDefense(Defense):
             if match[1] in parts:
                 raise UserError(f"defenses: the template of {name} has two parts with {match[0]}; keep one.")
             parts[match[1]] = part
-        around = {own: parts.get(own, f"{{{own}}}") for own in PARTS}
+        around = {field: parts.get(field, f"{{{field}}}") for field in PARTS}
         return cls(name, around[_PROMPT], around[_TEXTS], around[_TEXT], seed)
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
@@ -190,9 +190,9 @@ PARAPHRASE = "paraphrase"
 
 @dataclass(frozen=True, eq=False)
 class Paraphrase(Prepared):
-    """Every text as the helper has written it anew; a text that `rewritten` lacks stays as it is.
+    """Every text as the helper has rewritten it; a text that `rewritten` lacks stays as it is.
 
-    A phrase cannot be learned under it: every phrase that a search tries would have to be written anew first.
+    A phrase cannot be learned under it: every phrase that a search tries would have to be rewritten first.
     """
 
     rewritten: Mapping[str, str]

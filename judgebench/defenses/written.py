@@ -114,7 +114,7 @@ def _strengths(
         training = contexts_of(resources.training(planned.name, "strengths"))
         targets = (vectors.low_threshold, vectors.high_threshold)
         tried = measure_strengths(tutor, training, standard, [scale * x for x in spec.strengths], scorer, targets)
-        tried = here().agree(lambda: tried)  # two that come equally near may be told apart by the last bit
+        tried = here().agree(lambda: tried)  # two that come equally near may differ in the last bit alone
     high, low = (
         selected_strength(tried, side) if alpha is None else scale * alpha
         for side, alpha in ((HIGH, spec.alpha_high), (LOW, spec.alpha_low))
@@ -135,6 +135,6 @@ def _strengths(
         **{name: getattr(vectors, name).tolist() for name in arrays},
         "file": f"vectors_{dimension}.safetensors",
     }
-    known = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
-    strengths = [{**known, **asdict(strength)} for strength in tried]
+    place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
+    strengths = [{**place, **asdict(strength)} for strength in tried]
     return standard, (high, low), Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths)

@@ -308,12 +308,12 @@ def measure_strengths(
         tried = []
         for alpha in dict.fromkeys(map(float, alphas)):
             judged = [scores.get((sign * alpha, i)) for i in range(len(contexts))]
-            known = np.array([score for score in judged if score is not None and not math.isnan(score)])
-            n, mean, variance, half = known.size, None, None, None
+            numbers = np.array([score for score in judged if score is not None and not math.isnan(score)])
+            n, mean, variance, half = numbers.size, None, None, None
             if n:
-                mean = float(known.mean())
+                mean = float(numbers.mean())
             if n > 1 and mean is not None:
-                variance = float(known.var(ddof=1))
+                variance = float(numbers.var(ddof=1))
                 half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
             low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
             empty = sum(score is None for score in judged)

@@ -39,7 +39,7 @@ def contexts_of(examples: Iterable[Example]) -> list[Example]:
 
 
 def written_example(context: Example, name: str, text: str) -> Example:
-    """A text of the tutor's for a context, as a text to be judged; `name` tells it from the context's others."""
+    """A text of the tutor's for a context, as a text to be judged; `name` is its own among those of the context."""
     return replace(context, example_id=f"{context.group_id}/{name}", system_id="tutor", output=text)
 
 

@@ -49,11 +49,11 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
         UserError: the judge does not tell candidates apart, or a set is too small to average.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    known = scores[~np.isnan(scores)]
+    numbers = scores[~np.isnan(scores)]
     more = "raise tutor.candidates, or take more contexts"
-    if not known.size:
+    if not numbers.size:
         raise UserError(f"tutor: none of {len(scores)} candidates has a score, so there are no standards; {more}.")
-    low_at, high_at = (float(x) for x in np.percentile(known, [low_percentile, high_percentile]))
+    low_at, high_at = (float(x) for x in np.percentile(numbers, [low_percentile, high_percentile]))
     if low_at >= high_at:
         raise UserError(
             f"tutor: the judge gives {low_at:g} to the candidates from percentile {low_percentile:g} to "
@@ -68,7 +68,7 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
     ):
         if len(kept) < MINIMUM_TEXTS:
             raise UserError(
-                f"tutor: {len(kept)} of {known.size} candidates scored {which} (score {at:.3g}), too few to average: "
+                f"tutor: {len(kept)} of {numbers.size} candidates scored {which} (score {at:.3g}), too few to average: "
                 f"the {name} set needs at least {MINIMUM_TEXTS}; {more}, or set tutor.{name}_percentile nearer to 50."
             )
     return Retained(low_at, high_at, low, high)
@@ -225,8 +225,8 @@ def find_vectors(
         )
     candidates = write_candidates(tutor, contexts)
     # a text of nothing has no final position, and nothing to judge
-    shown = [candidate for candidate in candidates if candidate.text]
-    if not shown:
+    written = [candidate for candidate in candidates if candidate.text]
+    if not written:
         raise UserError(
             f"tutor: none of the {len(candidates)} candidates that {spec.source.title} wrote holds any text; choose "
             "another tutor, or other tutor.prompts."
@@ -241,9 +241,9 @@ def find_vectors(
         seed=spec.seed,
         candidates=spec.candidates,
     )
-    scores = np.asarray(scorer([candidate.example for candidate in shown]), dtype=np.float64)
+    scores = np.asarray(scorer([candidate.example for candidate in written]), dtype=np.float64)
     # in one process: on another machine the last bits may be others, and what is steered by them another text
-    return here().agree(lambda: _vectors_of(tutor, shown, scores, origin))
+    return here().agree(lambda: _vectors_of(tutor, written, scores, origin))
 
 
 def _vectors_of(tutor: Tutor, shown: Sequence[Candidate], scores: np.ndarray, origin: Origin) -> StandardVectors:
@@ -284,7 +284,7 @@ def _no_layer(layer: int, layers: int, tutor: str) -> UserError:
     return UserError(f"tutor.layer: {layer} is no layer of {tutor}; give a whole number from 1 to {layers}.")
 
 
-_ORIGIN = {**{one.name: str for one in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
+_ORIGIN = {**{field.name: str for field in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
 """Name -> its shape, see `judgebench.runtime.parsing.check_shape`."""
 
 

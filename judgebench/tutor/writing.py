@@ -147,7 +147,7 @@ class WritePass(Pass):
         return [self.view.source]
 
     def key(self, text: Text) -> str:
-        """Key of a text in the store. A strength of 0 is the plain tutor's text, whatever the standard."""
+        """Key of a text in the store. A strength of 0 is the plain tutor's text under any standard."""
         steered = None
         if self.standard is not None and text.alpha != 0:
             steered = {"standard": self.standard.fingerprint, "alpha": float(text.alpha)}

@@ -93,9 +93,9 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
         changed: dict[tuple[Any, ...], str] = {}
         names = with_labels(_KEY, run.texts)
         if run.examples is not None:
-            said = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
+            sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
             texts = {
-                example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in said
+                example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in sayings
             }
             made = run.texts[[*names, "order", "text"]].itertuples(index=False)
             changed = {(*key, order or ""): text for *key, order, text in made}
@@ -116,13 +116,13 @@ def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -
             if at in decided:
                 reading["p"] = decided[at]
             if run.examples is not None:
-                own = texts.get(columns["example_id"][at], {})
+                said = texts.get(columns["example_id"][at], {})
                 text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
                 if text is not None:
                     reading["x"] = text
                 if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
                     reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
-                parts = {"x": text or "", "o": own.get("output", ""), **own}
+                parts = {"x": text or "", "o": "", **said}
                 reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
             numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
             reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]

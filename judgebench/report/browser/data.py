@@ -126,12 +126,12 @@ def _coded(values: Sequence[str]) -> tuple[list[int], list[str]]:
 
 
 def _numbers(values: np.ndarray) -> list[float | int | None]:
-    shown = [None if value != value else round(value, 4) for value in values.tolist()]
-    return [int(value) if value is not None and value == int(value) else value for value in shown]
+    rounded = [None if value != value else round(value, 4) for value in values.tolist()]
+    return [int(value) if value is not None and value == int(value) else value for value in rounded]
 
 
 def _scale(dataset: str, dimension: str, runs: Sequence[Results]) -> list[float] | None:
-    """The human scale; None where human and judge cannot be laid beside each other."""
+    """The human scale; None where the scores of human and judge do not compare."""
     scale = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
     return [float(end) for end in scale] if scale is not None and spans(scale) else None
 

@@ -16,7 +16,7 @@ from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
 CUT, CONTROL = "article cut", "control token"
-"""Flags of single prompts, beside those of scores and of whole conditions."""
+"""Flags of single prompts; scores and whole conditions have others."""
 
 EXPLAINED: Mapping[str, str] = {
     FAILED: "an answer that could not be read; the lowest score stands in for it",
@@ -61,7 +61,7 @@ class Index:
         series: the columns of scores; `settings` maps (series, place) to lambda and t as a reader sees them.
         knobs: (series, place) -> judge, decoding, lambda, t.
         example, place: [rows] numbers of both.
-        human: [rows], NaN where nobody has scored.
+        human: [rows], NaN without a human score.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
         flags: flag -> [rows] numbers, ascending.
         raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
@@ -142,8 +142,8 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
         dataset, dimension, *rest = (axes[name].index(getattr(place, name)) for name in _AXES)
         return dataset, dimension, place.range.order, *rest
 
-    shown = sorted(places, key=rank)
-    order = np.argsort([places[place] for place in shown])
+    sorted_places = sorted(places, key=rank)
+    order = np.argsort([places[place] for place in sorted_places])
     settings, knobs = {}, {}
     for place, column, kind in (entry for entries in at for entry in entries):
         lambda_, temperature = number(kind["lambda"]), number(kind["temperature"])
@@ -159,7 +159,7 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     human = np.full(len(keys), np.nan)
     human[rows] = table["human"]
     group_of, system_of, split_of = ([values[i] for values in about.values()] for i in range(3))
-    every = names, list(about), group_of, system_of, split_of, shown, series, settings, knobs
+    every = names, list(about), group_of, system_of, split_of, sorted_places, series, settings, knobs
     of_rows = keys % len(about), keys // len(about), human, scores, status
     index = Index(*every, *of_rows, {}, {})
     return _with_flags(index, runs, numbers)
@@ -205,7 +205,7 @@ def rows_of(
     index: Index, run: Results, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
 ) -> list[int | None]:
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
-    of winning, whatever the places are called."""
+    of winning, however the places are called."""
     numbers = numbers or {key: i for i, key in enumerate(index.examples)}
     keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
     places: dict[Hashable, int] = {}

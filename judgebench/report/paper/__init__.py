@@ -1,4 +1,4 @@
-"""The tables of the contrastive-decoding and the CAP paper, the published figures beside ours.
+"""The tables of the contrastive-decoding and the CAP paper, the published figures with ours.
 
 `python -m judgebench.report.paper RUN [RUN ...]` prints them for finished runs, several families together.
 """
@@ -31,7 +31,7 @@ def check_tables(names: Any) -> list[str]:
     """The tables that the config's `tables` names.
 
     Raises:
-        UserError: it is no list of `TABLES`.
+        UserError: it is not a list of `TABLES`.
     """
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise UserError(f"tables: {names!r} is not a list, as in tables=[{next(iter(TABLES))}].")

@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = []
         for folder in map(RunFolder.open, options.run):
             contents = {name: folder.read(name) for name in ARTIFACTS}
-            known = {name: content for name, content in contents.items() if content is not None}
-            runs.append(Results(**known, path=folder.path))
+            present = {name: content for name, content in contents.items() if content is not None}
+            runs.append(Results(**present, path=folder.path))
         cap = build_cap(runs)
         tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
         # 2. files, and for each judge absolute against comparative assessment under attack

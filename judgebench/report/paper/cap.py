@@ -1,4 +1,4 @@
-"""The CAP paper's tables, the published figures beside ours."""
+"""The CAP paper's tables, the published figures with ours."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def _table(
 
 
 def _bounded(rows: pd.DataFrame, measures: Sequence[Measure], how: str = "") -> list[str]:
-    known = (f"{measure.key}_low" for measure in measures)
-    bounded = any(name in rows and rows[name].notna().any() for name in known)
+    bounded = any(name in rows and rows[name].notna().any() for name in (f"{measure.key}_low" for measure in measures))
     return [f"In brackets: 95 % interval{how}."] if bounded else []
 
 
@@ -228,7 +227,7 @@ def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
 
 def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with references."""
-    ends, found = ("", "_low", "_high"), []
+    ends, lines = ("", "_low", "_high"), []
     for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
         cell = {"data": dataset, "judge_key": judge, "judge": names.get(judge, base["label"]), "attack": attack}
@@ -236,14 +235,14 @@ def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
             {f"score{end}": base.get(f"{name}_mean_score{end}") for end in ends} for name in ("clean", "attacked")
         ]
         change = {f"change{end}": base.get(f"change{end}") for end in ends}
-        found += [{**cell, "key": "original", **scores[0]}, {**cell, "key": "attack", **scores[1], **change}]
+        lines += [{**cell, "key": "original", **scores[0]}, {**cell, "key": "attack", **scores[1], **change}]
         for defense, condition in _REFERENCES.items():
             for _, row in part[part["defense"] == defense].iterrows():
                 score = {f"score{end}": row.get(f"attacked_mean_score{end}") for end in ends}
                 clean = {f"clean{end}": row.get(f"clean_mean_score{end}") for end in ends}
                 gain = {"change": score["score"] - base["clean_mean_score"], "tutor": row["tutor"]}
-                found.append({**cell, "key": condition, **score, **gain, **clean})
-    conditions = pd.DataFrame(found).assign(ours=True)
+                lines.append({**cell, "key": condition, **score, **gain, **clean})
+    conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
     return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
 
@@ -285,8 +284,8 @@ def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
         measures = [*_SPEARMAN, *_SPEARMAN_CHANGE]
         caption = f"{_OURS}Spearman correlation (x 100) with the humans on {cap.place_text(place)}, clean texts."
         notes = [*_bounded(part, measures), _CHANGE_NOTE, *_clean_notes(part)]
-        own = cap.beside(None, part).assign(data=place[0])
-        tables.append(_table(f"{cap.own_name(place, clean)}_spearman", caption, own, _BY_DEFENSE, measures, notes))
+        joined = cap.beside(None, part).assign(data=place[0])
+        tables.append(_table(f"{cap.own_name(place, clean)}_spearman", caption, joined, _BY_DEFENSE, measures, notes))
     return tables
 
 
@@ -413,11 +412,11 @@ def _printed_strengths(number: int, parameter: str, ours: pd.DataFrame) -> pd.Da
     )
     keys = ["data", "judge_key", "family"]
     ours = ours.assign(family=ours["tutor"].map(cap.tutor_family)).drop_duplicates(keys)
-    own = [*keys, "judge", "tutor", "ours", parameter, f"{parameter}_share"]
-    joined = printed.merge(ours[own], how="left", on=keys)
+    columns = [*keys, "judge", "tutor", "ours", parameter, f"{parameter}_share"]
+    joined = printed.merge(ours[columns], how="left", on=keys)
     known = ours[keys].merge(printed[keys], on=keys)
     rest = ours[~ours.set_index(keys).index.isin(known.set_index(keys).index)]
-    joined = pd.concat([joined, rest[own]], ignore_index=True)
+    joined = pd.concat([joined, rest[columns]], ignore_index=True)
     short = joined["tutor"].map(lambda title: shorten(title, 30) if isinstance(title, str) else "")
     return joined.assign(
         judge=joined["printed_judge"].fillna(joined["judge"]),

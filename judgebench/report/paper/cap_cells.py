@@ -21,7 +21,7 @@ ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Ad
 """The paper's attacks, and how it prints them."""
 
 ADAPTIVE = "adaptive"
-"""The attack that tells the judge to ignore references; the paper tries it on CAP alone."""
+"""The attack that asks the judge to ignore references; the paper tries it on CAP alone."""
 
 SUFFIX_LENGTH = 4
 """Words of the learned phrase in the paper's tables."""
@@ -71,7 +71,7 @@ _LABELS = {NO_DEFENSE: "w/o defense", "cot": "CoT", "perplexity": "Perplexity"} 
 _MARKS = {"llama": "L", "mistral": "M"}
 _ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]  # "": defenses that the paper does not have
 _RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
-_WORDS = "greedy"  # how an answer in words is written, whatever else the run's decodings are
+_WORDS = "greedy"  # how an answer in words is written, under any decodings of the run
 
 
 class Defended(NamedTuple):
@@ -190,11 +190,11 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         places = list({tuple(place.values()): place for place in map(_place, run.shown)}.values())
         defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense
         for place in places:
-            own = place | {"judge_key": key, "label": label}
+            keys = place | {"judge_key": key, "label": label}
             for cost in run.costs if defended else ():
                 column = defended_by(str(cost["defense"]), tutor).keys
-                costs.append({**cost, **own, **column, "tutor": tutor, "mixed": len(places) > 1})
-            steered += [own | one for one in _steered(run, place, tutor)]
+                costs.append({**cost, **keys, **column, "tutor": tutor, "mixed": len(places) > 1})
+            steered += [keys | strengths for strengths in _steered(run, place, tutor)]
     rows, cell = _frame(records, _RECORD), [*PLACE, "judge_key"]
     attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*cell, "column", "attack"])
     clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*cell, "column"])
@@ -203,7 +203,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """The rows, with these columns whatever they hold."""
+    """The rows, with these columns in any case."""
     frame = pd.DataFrame(rows)
     return frame.reindex(columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])))
 
@@ -217,18 +217,18 @@ def _records(
     for record in records:
         role, defense = str(record["judge"]), str(record["defense"])
         if (role, defense) not in decodings:
-            own = [one for one in records if one["defense"] == defense]
-            named = (decoding_of(own, role, rule) for rule in _RULES)
-            decodings[role, defense] = next((name for name in named if name is not None), None)
+            same = [other for other in records if other["defense"] == defense]
+            names = (decoding_of(same, role, rule) for rule in _RULES)
+            decodings[role, defense] = next((name for name in names if name is not None), None)
         attack = str(record["attack"])
         kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
         # a null context is never attacked: it says the same of everything
         silent = role == "assistant" and record.get("constant")
         counts = role in judges and record["decoding"] == decodings[role, defense] and kind in (CLEAN, *ATTACKS)
         if counts and not silent:
-            names = {"judge_key": judges[role][0], "label": judges[role][1], "attack": kind, "phrase": attack}
+            labels = {"judge_key": judges[role][0], "label": judges[role][1], "attack": kind, "phrase": attack}
             column = defended_by(defense, tutor)
-            rows.append({**record, **_place(record), **names, **column.keys, "word": word})
+            rows.append({**record, **_place(record), **labels, **column.keys, "word": word})
             rows[-1]["tutor"] = tutor if column.tutor is not None else None
     return rows
 
@@ -244,14 +244,18 @@ def _place(record: Mapping[str, Any]) -> dict[str, Any]:
 def _steered(run: Results, place: Mapping[str, Any], tutor: str | None) -> list[dict[str, Any]]:
     """The strengths of a run's CAP references in one dimension; none without any."""
     dimension = place["dimension"]
-    own = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == dimension)]
-    if not len(own) or own[["alpha_high", "alpha_low"]].isna().any(axis=None):
+    rows = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == dimension)]
+    if not len(rows) or rows[["alpha_high", "alpha_low"]].isna().any(axis=None):
         return []
-    alphas = {side: float(own[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
-    selected = {(one["side"], one["alpha"]) for one in run.strengths if one["chosen"] and one["dimension"] == dimension}
+    alphas = {side: float(rows[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
+    selected = {
+        (tried["side"], tried["alpha"])
+        for tried in run.strengths
+        if tried["chosen"] and tried["dimension"] == dimension
+    }
     tried = selected >= set(alphas.items())
     how = "the strengths tried whose texts scored nearest to the thresholds" if tried else "as configured"
-    standard = next((one for one in run.standards if one["dimension"] == dimension), None)
+    standard = next((record for record in run.standards if record["dimension"] == dimension), None)
     norm = None
     if standard is not None:
         layer = int(standard["layer"])
@@ -273,8 +277,8 @@ def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
     figures = {f"{key}_published": rows[key].astype(float) for key in keys}
     unread = {f"{key}_unread": rows[key].isna() for key in keys}
     columns = pd.DataFrame([printed_defense(defense).keys for defense in rows["defense"]])
-    own = [column for column in ("attack", "judge_key") if column in rows]
-    return pd.concat([rows[own], columns], axis=1).assign(**figures, **unread, printed=True)
+    keyed = [column for column in ("attack", "judge_key") if column in rows]
+    return pd.concat([rows[keyed], columns], axis=1).assign(**figures, **unread, printed=True)
 
 
 def beside(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:

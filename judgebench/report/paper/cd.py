@@ -89,7 +89,7 @@ def printed_settings() -> pd.DataFrame:
     """Tables 3-5 in print order; `judgebench.tuning` keeps them, for it can take them."""
     rows = paper.published(str(FILE)).assign(range_step=1.0)
     rows["kappa"] = rows["lambda"] / rows["temperature"]
-    return rows.rename(columns={one.key: f"{one.key}_published" for one in _SETTINGS})
+    return rows.rename(columns={measure.key: f"{measure.key}_published" for measure in _SETTINGS})
 
 
 # --- ours -------------------------------------------------------------------------------------------------------------
@@ -124,15 +124,15 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     tuned = set()
     for run in runs:
         judges, (main, assistant) = paper.judges_of(run), paper.names_of(run)
-        shown = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
+        wanted = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
         shown_records = [
-            record for record in run.metrics if all(record[name] == value for name, value in shown.items())
+            record for record in run.metrics if all(record[name] == value for name, value in wanted.items())
         ]
         decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
         if assistant is not None:
             pair, label = judges["pair"]
             models[pair] = main, assistant
-            if any(known == label for other, known in labels.items() if other != pair):
+            if any(name == label for other, name in labels.items() if other != pair):
                 judges["pair"] = pair, f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
             if any(record["decoding"] == decodings["pair"] for record in run.tuning or ()):
                 tuned.add(pair)
@@ -216,8 +216,8 @@ def _correlation_table(name: str, title: str, caption: str, rows: pd.DataFrame, 
     ranged = rows["range_min"].notna()
     ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
     for key in CORRELATIONS:
-        known = rows[ranged & rows[key].notna()].groupby("judge_key")[key]
-        means = {judge: fmean(values) for judge, values in known if len(values) == ranges}
+        by_judge = rows[ranged & rows[key].notna()].groupby("judge_key")[key]
+        means = {judge: fmean(values) for judge, values in by_judge if len(values) == ranges}
         rows[key] = rows[key].where(ranged, rows["judge_key"].map(means)).astype(float)
     rows = rows.assign(ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna())
     rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
@@ -313,7 +313,7 @@ def _own_settings(rows: pd.DataFrame, cells: CdCells) -> PaperTable:
 
 
 def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
-    rows = rows.reindex(columns=[*rows, *({f"{one.key}_published" for one in _SETTINGS} - set(rows))])
+    rows = rows.reindex(columns=[*rows, *({f"{measure.key}_published" for measure in _SETTINGS} - set(rows))])
     rows = rows.assign(kappa=rows["lambda"] / rows["temperature"])
     rows = rows.assign(ours=rows["kappa"].notna(), printed=rows["kappa_published"].notna())
     edge = [EDGE in flags if isinstance(flags, list | tuple) else False for flags in rows["flags"]]

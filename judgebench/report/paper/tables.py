@@ -1,4 +1,4 @@
-"""A paper's table, published figures beside ours; and the judges of runs as the papers' tables know them."""
+"""A paper's table, published figures with ours; and the judges of runs as the papers' tables know them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def judge_key(main: str, assistant: str | None = None) -> str:
 
 
 def names_of(run: Results) -> tuple[str, str | None]:
-    """The names of a run's models, told apart where files are called alike."""
+    """The names of a run's models, distinct where files are called alike."""
     main, assistant = run.titles.get("main") or "main", run.titles.get("assistant")
     if assistant is not None and model_key(assistant) == model_key(main):
         return f"{main} (main)", f"{assistant} (assistant)"
@@ -195,7 +195,7 @@ def judges_of(run: Results) -> dict[str, tuple[str, str]]:
 def decoding_of(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
     """The one of a judge's decodings by a rule that stands in its rows; None where it has none."""
     # runs of earlier versions do not name the rule: it was the paper's
-    own = [record for record in records if record["judge"] == judge and (record.get("rule") or "argmax") == rule]
-    names = [record["decoding"] for record in own]
+    same = [record for record in records if record["judge"] == judge and (record.get("rule") or "argmax") == rule]
+    names = [record["decoding"] for record in same]
     preferred = CONTRASTIVE if judge == "pair" else PREFERRED[rule]
     return preferred if preferred in names else next(iter(names), None)
