@@ -46,8 +46,12 @@ MARKS = range(0xE000, 0xE000 + 26)
 def tokenize(text: str, score_range: ScoreRange) -> str | None:
     """`text` in lower case with its numbers, or where the range is worded its `MARKS`, as tokens; None if it says that
     it judges on another scale."""
-    tokens = _mark_tokens if score_range.worded else _number_tokens
-    text = _without_echoes(tokens(_clean(text), score_range), score_range)
+    text = _clean(text)
+    if score_range.worded:
+        text = text.translate({mark: _token(score) for mark, score in zip(MARKS, score_range.values, strict=False)})
+    else:
+        text = _number_tokens(text, score_range)
+    text = _without_echoes(text, score_range)
     return None if _OTHER_SCALE.search(text) else _collapsed(text, score_range)
 
 
@@ -151,33 +155,25 @@ _LIST_NUMBER = re.compile(r"(?<!\S)(\d{1,2})[.)](?=\s+[^\W\d])")
 def _number_tokens(text: str, score_range: ScoreRange) -> str:
     if score_range.maximum == 100:
         text = re.sub(r"(?<=\d) ?%", "", text)
-    text = _REFERENCE.sub(" ", _without_list_numbers(text))
+    # the `1.`, `2.`, ... of a list, which must count up from 1 to at least 2
+    numbers = [int(match[1]) for match in _LIST_NUMBER.finditer(text)]
+    if len(numbers) > 1 and numbers == list(range(1, len(numbers) + 1)):
+        text = _LIST_NUMBER.sub("", text)
+    text = _REFERENCE.sub(" ", text)
 
-    def digits(found: re.Match[str]) -> str:
+    def digits(match: re.Match[str]) -> str:
         # A dash after a word is a sign only where scores can be negative: `Coherence -3`.
-        before = text[max(0, found.start() - 2) : found.start()].rstrip(" ")[-1:]
-        negative = found["sign"] and (score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "["))
-        written = found["digits"]
+        before = text[max(0, match.start() - 2) : match.start()].rstrip(" ")[-1:]
+        negative = match["sign"] and (score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "["))
+        written = match["digits"]
         thousands = written.count(",") > 1 or (written[-4:-3] == "," and score_range.maximum >= 1000)
-        value = float(written.replace(",", "" if thousands else ".")) + (0.5 if found["half"] else 0.0)
-        return _token(-value) if negative else (found["sign"] or "") + _token(value)
+        value = float(written.replace(",", "" if thousands else ".")) + (0.5 if match["half"] else 0.0)
+        return _token(-value) if negative else (match["sign"] or "") + _token(value)
 
-    def word(found: re.Match[str]) -> str:
-        return _token(_WORDS.index(found["word"]) + (0.5 if found["half"] else 0.0))
+    def word(match: re.Match[str]) -> str:
+        return _token(_WORDS.index(match["word"]) + (0.5 if match["half"] else 0.0))
 
     return _WORD.sub(word, _NUMBER.sub(digits, text))
-
-
-def _mark_tokens(text: str, score_range: ScoreRange) -> str:
-    scores = {mark: _token(score) for mark, score in zip(MARKS, score_range.values, strict=False)}
-    return text.translate(scores)
-
-
-def _without_list_numbers(text: str) -> str:
-    """Without the `1.`, `2.`, ... of a list, which must count up from 1 to at least 2."""
-    numbers = [int(found[1]) for found in _LIST_NUMBER.finditer(text)]
-    is_list = len(numbers) > 1 and numbers == list(range(1, len(numbers) + 1))
-    return _LIST_NUMBER.sub("", text) if is_list else text
 
 
 # 3. Echoes of the scale
@@ -208,25 +204,25 @@ _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to
 
 def _without_echoes(text: str, score_range: ScoreRange) -> str:
     ends = (score_range.minimum, score_range.maximum)
-    told = {ends, ends[::-1]} if score_range.labels else {ends}
+    scales = {ends, ends[::-1]} if score_range.labels else {ends}
     scores = [list(score_range.values), list(score_range.values)[:: -1 if score_range.labels else 1]]
 
-    def span(found: re.Match[str]) -> str:
-        named = (token_value(found[2]), token_value(found[4]))
-        return " " if named in told and (found["by"] != "and" or found["between"]) else found[0]
+    def span(match: re.Match[str]) -> str:
+        named = (token_value(match[2]), token_value(match[4]))
+        return " " if named in scales and (match["by"] != "and" or match["between"]) else match[0]
 
-    def interval(found: re.Match[str]) -> str:
-        return " " if (token_value(found[1]), token_value(found[2])) in told else found[0]
+    def interval(match: re.Match[str]) -> str:
+        return " " if (token_value(match[1]), token_value(match[2])) in scales else match[0]
 
-    def explained_ends(found: re.Match[str]) -> str:
-        return " " if all(token_value(token) in ends for token in found.groups() if token) else found[0]
+    def explained_ends(match: re.Match[str]) -> str:
+        return " " if all(token_value(token) in ends for token in match.groups() if token) else match[0]
 
-    def maximum(found: re.Match[str]) -> str:
-        return " " if token_value(found[1]) == score_range.maximum else found[0]
+    def maximum(match: re.Match[str]) -> str:
+        return " " if token_value(match[1]) == score_range.maximum else match[0]
 
-    def listed(found: re.Match[str]) -> str:
-        named = [token_value(token) for token in re.findall(TOKEN, found[0])]
-        return " " if named in scores and len(named) > 2 else found[0]
+    def listed(match: re.Match[str]) -> str:
+        named = [token_value(token) for token in re.findall(TOKEN, match[0])]
+        return " " if named in scores and len(named) > 2 else match[0]
 
     text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
     text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
@@ -249,17 +245,17 @@ _ALTERNATIVES = re.compile(
 
 
 def _collapsed(text: str, score_range: ScoreRange) -> str:
-    def fraction(found: re.Match[str]) -> str:
-        if token_value(found[3]) == score_range.maximum:
-            return f"⟦{found[1]}/⟧"
-        return found[0] if not found["of"].startswith(("/", "out")) else _token(math.nan)
+    def fraction(match: re.Match[str]) -> str:
+        if token_value(match[3]) == score_range.maximum:
+            return f"⟦{match[1]}/⟧"
+        return match[0] if not match["of"].startswith(("/", "out")) else _token(math.nan)
 
-    def alternatives(found: re.Match[str]) -> str:
-        tokens = re.findall(TOKEN, found[0])
+    def alternatives(match: re.Match[str]) -> str:
+        tokens = re.findall(TOKEN, match[0])
         if len({token_value(token) for token in tokens}) == 1:
             return f"⟦{tokens[0]}⟧"
-        if " and " in found[0] and not found[0].startswith("between"):
-            return found[0]  # two numbers side by side, not one vague one
+        if " and " in match[0] and not match[0].startswith("between"):
+            return match[0]  # two numbers side by side, not one vague one
         return _token(math.nan)
 
     text = text if score_range.worded else _FRACTION.sub(fraction, text)  # `B/A` is no part of A

@@ -120,11 +120,11 @@ def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence]) -> fl
     if tokens is None or "⟦" not in tokens:
         return math.nan
     for evidence in kinds:
-        found = {token_value(token) for token in evidence(tokens)}
+        values = {token_value(token) for token in evidence(tokens)}
         if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
-            found = {value for value in found if score_range.minimum <= value <= score_range.maximum}
-        if found:
-            return found.pop() if len(found) == 1 else math.nan
+            values = {value for value in values if score_range.minimum <= value <= score_range.maximum}
+        if values:
+            return values.pop() if len(values) == 1 else math.nan
     return math.nan
 
 
@@ -198,12 +198,12 @@ def _marked(text: str) -> Sequence[str]:
 
 
 def _headed(text: str) -> Sequence[str]:
-    return [found[2] for found in _HEADED.finditer(text) if not _COUNTS.search(found["heading"])]
+    return [match[2] for match in _HEADED.finditer(text) if not _COUNTS.search(match["heading"])]
 
 
 def _prose(text: str) -> Sequence[str]:
-    stated = [found[2] for found in _STATED.finditer(text) if not found["withheld"]]
-    leading = [found[1] for line in text.split("\n") if (found := _LEADING.match(line))]
+    stated = [match[2] for match in _STATED.finditer(text) if not match["withheld"]]
+    leading = [match[1] for line in text.split("\n") if (match := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
     return stated + leading + _FRACTION.findall(text) + _POINTS.findall(text) + (parts if len(parts) > 1 else [])
 
@@ -234,20 +234,26 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
         'A good text. answer 4.0.'
     """
     text = _MARKUP.sub(" ", text)
-    told = {letter: _telling(letter, score) for letter, score in choices.items()}
-    if sum(pattern.search(text) is not None for pattern in told.values()) > 1:
-        for pattern in told.values():
+    # the choices may be listed again: a letter with its own score beside it, or at the end of the line that it begins
+    patterns = []
+    for letter, score in choices.items():
+        written = f"{score:z.6f}".rstrip("0").rstrip(".")
+        number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
+        beside = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
+        ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
+        patterns.append(re.compile(f"{beside}|{ending}", re.MULTILINE))
+    if sum(pattern.search(text) is not None for pattern in patterns) > 1:
+        for pattern in patterns:
             text = pattern.sub("\n", text)
-
     return _with_letters(text, {letter: repr(score) for letter, score in choices.items()})
 
 
 def _with_letters(text: str, written: Mapping[str, str]) -> str:
     """A text with what is `written` for each letter in the place of those that answer."""
 
-    def letter(found: re.Match[str]) -> str:
-        instead = written.get(found["letter"].upper())
-        return found[0] if instead is None else f"{found.groupdict().get('before', '')}{instead}"
+    def letter(match: re.Match[str]) -> str:
+        instead = written.get(match["letter"].upper())
+        return match[0] if instead is None else f"{match.groupdict().get('before', '')}{instead}"
 
     return _SMALL.sub(letter, _LETTER.sub(letter, _CHOICE.sub("answer", text)))
 
@@ -256,18 +262,9 @@ def _with_marks(text: str, labels: Sequence[str]) -> str:
     """An answer with one of `MARKS` in the place of each label that may answer, a longer one before a shorter."""
     marks = {label.casefold(): chr(mark) for label, mark in zip(labels, MARKS, strict=False)}
     text = _MARKUP.sub(" ", text.translate(dict.fromkeys(MARKS)))
-    text = _SMALL_LAST.sub(lambda found: found[0].upper(), text)
+    text = _SMALL_LAST.sub(lambda match: match[0].upper(), text)
     if words := sorted((label for label in marks if len(label) > 1), key=len, reverse=True):
         named = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
         pattern = re.compile(rf"{_APART}(?:{named}){_ENDING}", re.IGNORECASE)
-        text = pattern.sub(lambda found: marks.get(" ".join(found[0].casefold().split()), found[0]), text)
+        text = pattern.sub(lambda match: marks.get(" ".join(match[0].casefold().split()), match[0]), text)
     return _with_letters(text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1})
-
-
-def _telling(letter: str, score: float) -> re.Pattern[str]:
-    """A letter with its own score beside it, or at the end of the line that it begins."""
-    written = f"{score:z.6f}".rstrip("0").rstrip(".")
-    number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
-    beside = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
-    ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
-    return re.compile(f"{beside}|{ending}", re.MULTILINE)

@@ -22,7 +22,6 @@ from judgebench.types import (
     SECOND,
     TIE,
     Reading,
-    Score,
     ScoreRange,
     answered_place,
 )
@@ -86,9 +85,9 @@ def decode(
     for reading in readings:
         if reading.text is None:
             cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
-    for cell, held in cells.items():
+    for cell, own in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
-            parts += _decoded(held, cell[1], name, decoding)
+            parts += _decoded(own, cell[1], name, decoding)
     if answered := [reading for reading in readings if reading.text is not None]:
         parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
@@ -140,7 +139,14 @@ def _decoded(
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     warn_of_cut(reading.text or "" for reading in readings)
     how = [reading.generation for reading in readings]
-    scores = [_answer(reading) for reading in readings]
+    scores = []
+    for reading in readings:
+        asked = (reading.prompt.condition.range, reading.prompt.choices)
+        if reading.prompt.condition.order:
+            scores.append(parse_place(reading.text or "", asked[1], asked[0]))
+        else:
+            reasoned = reading.generation is not None and reading.generation.reasoned
+            scores.append((parse_final if reasoned else parse_answer)(reading.text or "", *asked))
     values = [score.value for score in scores]
     places = [
         answered_place(value) if reading.prompt.condition.order else value
@@ -154,14 +160,6 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
     columns["temperature"] = [_or_nan(h.temperature if h else None) for h in how]
     return columns
-
-
-def _answer(reading: Reading) -> Score:
-    text, condition, choices = reading.text or "", reading.prompt.condition, reading.prompt.choices
-    if condition.order:
-        return parse_place(text, choices, condition.range)
-    reasoned = reading.generation is not None and reading.generation.reasoned
-    return (parse_final if reasoned else parse_answer)(text, condition.range, choices)
 
 
 def _columns(
@@ -257,7 +255,9 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 def _places(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Order -> [pairs] rows of it, pair for pair alike."""
     rows: dict[str, dict[tuple[Any, ...], int]] = {order: {} for order in ORDERS}
-    keys = zip(*([_plain(value) for value in np.asarray(columns[name]).tolist()] for name in _SAME), strict=True)
+    # NaN, which is not even itself, stands for a knob that does not exist
+    plain = ([None if value != value else value for value in np.asarray(columns[name]).tolist()] for name in _SAME)
+    keys = zip(*plain, strict=True)
     for row, (order, key) in enumerate(zip(columns["order"], keys, strict=True)):
         if key in rows[str(order)]:
             raise ValueError(f"scores: {key} appears twice with its text {order}")
@@ -270,7 +270,3 @@ def _places(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         FIRST: np.array(list(rows[FIRST].values()), dtype=np.int64),
         SECOND: np.array([at[key] for key in rows[FIRST]], dtype=np.int64),
     }
-
-
-def _plain(value: Any) -> Any:
-    return None if value != value else value  # NaN, which is not even itself, stands for a knob that is not there

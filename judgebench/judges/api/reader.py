@@ -176,17 +176,17 @@ class ApiReader(BaseReader):
         return readings
 
     def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
-        known = [answer_record(answer) for answer in answers]
-        fact: dict[str, Any] = {"prompt": prompt, "as": [(k["model"], k["fingerprint"]) for k in known]}
-        fact |= {name: known[0].get(name) for name in ("unlisted", "bounded", "undecided")}
+        records = [answer_record(answer) for answer in answers]
+        fact: dict[str, Any] = {"prompt": prompt, "as": [(one["model"], one["fingerprint"]) for one in records]}
+        fact |= {name: records[0].get(name) for name in ("unlisted", "bounded", "undecided")}
         if answers[0].logprobs is not None:
             _, lower, upper = unstacked(answers[0])
             fact |= {"lower": lower.tolist(), "upper": upper.tolist()}
-        if "text" in known[0]:
+        if "text" in records[0]:
             reasoned = prompt.condition.defense in self.task.free_text
-            texts = [record["text"] for record in known]
+            texts = [record["text"] for record in records]
             failed = 0 if reasoned else sum(candidate_of(prompt, text) is None for text in texts)
-            fact |= {"answers": len(known), "failed": failed, "texts": texts}
+            fact |= {"answers": len(records), "failed": failed, "texts": texts}
         self._facts[role].append(fact)
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:

@@ -138,7 +138,18 @@ class ApiSpec(JudgeSettings):
         elsewhere = ("url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role")
         with mistakes.caught():
             check_fields(self, self.role, of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
-        self._check_tokenizer(mistakes)
+        with mistakes.caught():
+            self.own_tokenizer  # noqa: B018 - checks what names it
+        if self.protocol == "completions" and self.tokenizer is None:
+            mistakes.add(
+                f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
+                f"tokenizer, as {self.role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
+            )
+        if self.explicit in ("vllm", "sglang") and self.protocol != "completions":
+            mistakes.add(
+                f"{self.role}.explicit: {self.explicit} takes tokens by their numbers, so it needs "
+                "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
+            )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
             object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
@@ -233,20 +244,6 @@ class ApiSpec(JudgeSettings):
             mistakes.add(
                 f"{self.role}.url: the address holds a user, a password or a query, which would stand in every file of "
                 f"the run; put the key into the environment and name it with {self.role}.key_variable."
-            )
-
-    def _check_tokenizer(self, mistakes: Mistakes) -> None:
-        with mistakes.caught():
-            self.own_tokenizer  # noqa: B018 - checks what names it
-        if self.protocol == "completions" and self.tokenizer is None:
-            mistakes.add(
-                f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
-                f"tokenizer, as {self.role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
-            )
-        if self.explicit in ("vllm", "sglang") and self.protocol != "completions":
-            mistakes.add(
-                f"{self.role}.explicit: {self.explicit} takes tokens by their numbers, so it needs "
-                "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
             )
 
 
