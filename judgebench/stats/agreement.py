@@ -19,6 +19,9 @@ from judgebench.stats.correlation import krippendorff_alpha, rating_table, resam
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
 
+MOST_BLOCKS = 200
+"""Parts of the texts that are left out in turn for the intervals of alpha and AC2."""
+
 FIGURES = ("alpha_interval", "alpha_ordinal", "ac2", "ac2_ordinal", "icc_single", "icc_mean", "reliability")
 """Figures of agreement in the order of `agreement_record`."""
 
@@ -184,7 +187,10 @@ def agreement_record(ratings: np.ndarray, groups: np.ndarray, categories: np.nda
         alphas = {f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None for metric in _METRICS}
         return alphas | {name: ac2(part, categories, alike) for name, alike in weights.items()}
 
-    figures |= dict.fromkeys(_KINDS, np.array([np.nan])) | jackknife(of_texts, groups)
+    # neighboring groups are left out together where there are many, for each alpha takes all texts
+    number = np.unique(groups, return_inverse=True)[1]
+    blocks = number // -(-(number.max(initial=0) + 1) // MOST_BLOCKS)
+    figures |= dict.fromkeys(_KINDS, np.array([np.nan])) | jackknife(of_texts, blocks)
     record: dict[str, Any] = {"raters_per_text": float(parts.raters[0]) if len(ratings) else None}
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
