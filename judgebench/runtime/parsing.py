@@ -6,9 +6,9 @@ of the shape that was asked for. Everything else is one `UserError` that names i
 Example:
     >>> parse_json('{"phrase": "so good"}', "phrase.json", shape={"phrase": str})
     {'phrase': 'so good'}
-    >>> parse_json('{"phrase": 1, "phrase": 2}', "phrase.json")
+    >>> parse_json('{"phrase": NaN}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (the key 'phrase' stands twice in one object).
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import math
 import os
 import re
 import stat
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +101,7 @@ def parse_json(
         remedy: a clause that says what would be right.
 
     Raises:
-        UserError: no JSON, a key twice in one object, NaN or Infinity, a number that no float holds, half a surrogate,
+        UserError: no JSON, NaN or Infinity, a number that no float holds, half a surrogate,
             more than `limits` allow, or another shape.
     """
 
@@ -110,7 +109,6 @@ def parse_json(
         content = _text(text, limits.size)
         value = json.loads(
             content,
-            object_pairs_hook=_unique,
             parse_int=_whole,
             parse_float=lambda number: float(_bounded(number)),
             parse_constant=None if limits.nan else _constant,
@@ -188,14 +186,6 @@ def _within(text: Any, size: int) -> Any:
 def _text(text: str | bytes | bytearray, size: int) -> str:
     given = _within(text, size)
     return given if isinstance(given, str) else given.decode("utf-8-sig")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise _Refused(f"the key {shown(twice)} stands twice in one object")
-    return made
 
 
 def _whole(text: str) -> int:
@@ -297,14 +287,12 @@ class _Loader(_Nodes):
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """A mapping, none of whose keys stands twice; `<<` is one of them, and means nothing."""
+        """A mapping whose keys are text; `<<` is one of them, and means nothing."""
         made: dict[Any, Any] = {}
         for key_node, value in node.value:
             key = self.construct_object(key_node, deep=True)
             if type(key) is not str and not (self._limits.keys and isinstance(key, int)):
                 raise _Refused(f"the key {shown(key)} is no text")
-            if key in made:
-                raise _Refused(f"the key {shown(key)} stands twice in one mapping")
             made[key] = self.construct_object(value, deep=deep)
         return made
 
