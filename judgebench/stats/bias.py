@@ -65,9 +65,9 @@ def bias(
         bias_shift: the judge's mean less the humans', as a share of the range.
 
     Example:
-        >>> names = bias(np.array([4.0, 4.0, 5.0]), np.array([1.0, 2.0, 5.0]), ScoreRange(1, 5), (1, 5))
-        >>> [round(value, 3) for value in names.values()]  # 3 + 2 + 0 points of distance over 3 texts and 4 points
-        [0.417, 0.733, 0.417]
+        >>> record = bias(np.array([4.0, 4.0, 5.0]), np.array([1.0, 2.0, 5.0]), ScoreRange(1, 5), (1, 5))
+        >>> [round(value, 3) for value in record.values()]  # 3 + 2 + 0 points of distance over 3 texts and 4 points
+        [0.417, 0.453, 0.417]
     """
     target = mapped(human, scale, score_range) if scale is not None and len(human) else None
     if target is None:
