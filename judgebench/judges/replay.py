@@ -282,17 +282,8 @@ class AnswerRows:
 
 
 def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-    """Matches each row with the prompt that it answers.
-
-    Args:
-        split: group_id -> dev or test.
-        dataset: its name, for errors.
-
-    Raises:
-        UserError: what the rows raise; a row that lacks a field or has one of the wrong type, that names several
-            examples, or that answers what another row has answered; no row at all, none about an example of the data,
-            or none under one of the conditions, or none there of the test split while others have some.
-    """
+    """Matches each row with the prompt that it answers; UserError for a row that cannot be read or matched, or
+    conditions without answers. `split`: group_id -> dev or test; `dataset`: its name, for errors."""
     file, named = source.file, source.fields
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     examples = {prompt.example.example_id: prompt.example for prompt in prompts}
