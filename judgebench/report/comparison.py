@@ -24,7 +24,6 @@ from judgebench.report.views.comparisons import (
     comparison_sentences,
 )
 from judgebench.report.views.humans import ceilings
-from judgebench.report.views.scales import SCALES
 from judgebench.report.views.tasks import TASKS_TABLE
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import condition_text, labelled, shown_split, with_labels
@@ -216,13 +215,8 @@ def _tasks(compared: Compared) -> list[Block]:
     return TASKS_TABLE({run.letter: run.content for run in compared.runs})
 
 
-def _scales(compared: Compared) -> list[Block]:
-    return [block for run in compared.runs for block in SCALES.tables(run.content)]
-
-
 TASK_SECTIONS = (
     PageSection("tasks", "Tasks", (_tasks,)),
-    PageSection("scales", "The same texts on two scales", (_scales,)),
     PageSection("compared_configs", "What was different", (_configs,)),
 )
 """Of runs on several data sets."""

@@ -31,10 +31,9 @@ from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import cost, judges_line, repeat, served
-from judgebench.report.views.scales import SCALES
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.report.views.variance import BY_AUTHOR, HUMAN_VARIANCE, JUDGE_VARIANCE, RANGE_VARIANCE
+from judgebench.report.views.variance import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
@@ -75,7 +74,7 @@ PAGE = (
     PageSection(
         "bias",
         "Range bias",
-        (favorite_tables, SCALES, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
+        (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
     ),
     PageSection(
         "contrast",
@@ -101,7 +100,7 @@ PAGE = (
         (
             *(beside_answers, experts, POINTS, STAND_IN),
             *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
-            *(RANGE_VARIANCE, Drawn("range_variance"), BY_AUTHOR, JUDGE_VARIANCE, HUMAN_VARIANCE),
+            *(RANGE_VARIANCE, Drawn("range_variance"), HUMAN_VARIANCE),
             *(SYSTEMS, RANKED, SYSTEM_TESTS),
             *(LABELS_AND_JUDGES, MEANS, DIFFERENCES),
             error_tables,
@@ -124,7 +123,7 @@ def terminal_blocks(results: Results) -> list[Any]:
     parts += PAIRS(results) + ranking_blocks(results)
     for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
         parts += part(results)
-    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SCALES, SIMILARITY, flags, served):
+    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
         parts += part(results)
     return parts
 

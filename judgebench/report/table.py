@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import Format, interval, is_known, no_text, text
+from judgebench.stats.clusters import FEWEST
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Col:
         page: whether only pages and files show it, for a terminal is narrow.
         optional: whether it is left out where no row has a value.
         width: how many columns of a terminal it takes at most; 0: any number.
+        says: the meaning of its numbers, a clause without a full stop: in the note below the table, and on a page also
+            where a reader points at its head. It may name `{groups}` and `{examples}`.
     """
 
     title: str
@@ -68,6 +71,7 @@ class Col:
     page: bool = False
     optional: bool = False
     width: int = 0
+    says: str = ""
 
     def cell(self, row: Any) -> TableCell:
         """The cell of a row, a mapping."""
@@ -125,9 +129,14 @@ class Table:
         return [column.title for column in self.columns]
 
     @property
+    def cells(self) -> list[TableCell]:
+        """All cells, row by row."""
+        return [cell for section in self.sections for row in section.rows for cell in row]
+
+    @property
     def is_marked(self) -> bool:
         """True if any cell is emphasized."""
-        return any(cell.marked for section in self.sections for row in section.rows for cell in row)
+        return any(cell.marked for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -191,7 +200,10 @@ class View:
             row; empty: no line.
         once: keys of columns that show a value only where it changes within a section.
         below: key of a text below a row.
-        note: the meaning of the numbers, below the last table; marks: that of emphasized cells.
+        note: what its columns do not say themselves (`Col.says`), below the last table; with `brackets`, the subject of
+            its intervals, a warning where groups are few, and each text of `reasons`, keys of reasons for what is
+            missing.
+        marks: the meaning of emphasized cells.
         folded: whether a page shows the tables only when asked.
     """
 
@@ -207,6 +219,8 @@ class View:
     once: Sequence[str] = ()
     below: str = ""
     note: Note = ""
+    brackets: str = ""
+    reasons: Sequence[str] = ()
     marks: str = ""
     folded: str = ""
 
@@ -220,13 +234,24 @@ class View:
         frame = self.frame(results)
         if not len(frame):
             return []
-        note = self.note if isinstance(self.note, str) else self.note(results, frame)
-        made = [self._table(rows) for rows in _grouped(records(frame), self.by)]
+        words = {"groups": getattr(results, "groups", "groups"), "examples": getattr(results, "examples_word", "texts")}
+        columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
+        made = [self._table(rows, columns) for rows in _grouped(records(frame), self.by)]
+        # The note: meanings of the columns shown, each once; what else the view says; intervals; reasons.
+        shown = dict.fromkeys((column.title, column.says) for table in made for column in table.columns if column.says)
+        heads = [title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title for title, _ in shown]
+        notes = [f"{head}: {says}." for head, (_, says) in zip(heads, shown, strict=True)]
+        notes.append(self.note.format(**words) if isinstance(self.note, str) else self.note(results, frame))
+        if self.brackets and any(cell.interval for table in made for cell in table.cells):
+            notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
+            few = next((frame[name].min() < FEWEST for name in ("groups", "articles") if name in frame), False)
+            notes += [f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."] if few else []
+        notes += dict.fromkeys(str(one) for key in self.reasons if key in frame for one in frame[key] if is_known(one))
         marks = self.marks if any(table.is_marked for table in made) else ""
-        return [*made[:-1], replace(made[-1], note=note, marks=marks)]
+        return [*made[:-1], replace(made[-1], note=" ".join(filter(None, notes)), marks=marks)]
 
-    def _table(self, rows: list[dict[str, Any]]) -> Table:
-        columns = [column for column in self.columns if not column.optional or _has(rows, column)]
+    def _table(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> Table:
+        columns = [column for column in columns if not column.optional or _has(rows, column)]
         return Table(
             self.name,
             self.heading,
@@ -248,6 +273,11 @@ class View:
             cells.append(line)
         notes = [text(row.get(self.below)) for row in rows] if self.below else ()
         return TableSection(cells, self.section.format(**rows[0]) if self.section else "", notes)
+
+
+def few_groups(groups: str) -> str:
+    """The warning of intervals that rest on fewer than `FEWEST` groups."""
+    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and no difference is called significant."
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

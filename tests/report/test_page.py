@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import io
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -295,20 +293,18 @@ def test_nothing_that_others_named_steers_a_terminal(full):
     assert "[bold]" in file.getvalue()
 
 
-def vendoring():
-    path = Path(__file__).resolve().parents[2] / "scripts" / "vendor_assets.py"
-    spec = importlib.util.spec_from_file_location("vendor_assets", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+VENDORED = {
+    "tabulator": "d7e715672ddf4b10fc63668e3aeaa92c3b471dac2a95eda37010e3898613df29",
+    "diff": "315fa6fa042fa08a8b5ae4ec84763bec1dfb9ca73a5779f1ad79c28f03cee9a4",
+}
+"""SHA-256 of the bundles that were checked."""
 
 
-def test_the_libraries_are_those_that_were_checked():
-    found = vendoring()
-    for library in found.LIBRARIES:
-        assert hashlib.sha256((found.VENDOR / f"{library.name}.js").read_bytes()).hexdigest() == library.bundled
-        assert "Copyright (c)" in (found.VENDOR / f"{library.name}.LICENSE").read_text("utf-8")
+@pytest.mark.parametrize("name", VENDORED)
+def test_the_libraries_are_those_that_were_checked(name):
+    vendor = Path(__file__).parents[2] / "judgebench" / "report" / "assets" / "vendor"
+    assert hashlib.sha256((vendor / f"{name}.js").read_bytes()).hexdigest() == VENDORED[name]
+    assert "Copyright (c)" in (vendor / f"{name}.LICENSE").read_text("utf-8")
 
 
 def test_what_every_page_carries_is_small_and_stays_within_its_elements():

@@ -17,8 +17,6 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.chunks import bounds, reading_chunks
 from judgebench.report.browser.data import index_data
 from judgebench.report.browser.index import index_of
-from judgebench.report.layout import draw_all
-from judgebench.report.views.pairwise import PAIRS, pair_frame, pair_sentences
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
@@ -26,7 +24,7 @@ from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.stats.evaluate import evaluate
 from judgebench.tracking.records import example_rows, scalars
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
-from tests.report.conftest import ENVIRONMENT, in_terminal, on_page, texts_of, words_of
+from tests.report.conftest import ENVIRONMENT, in_terminal, words_of
 
 TITLES = {"main": "a judge", "assistant": "another", "groups": "dialogues", "examples": "pairs", "note": None}
 DECODINGS = {"greedy": Greedy(), "expectation": Expectation(), "contrastive": Contrastive(lambda_=1.0)}
@@ -71,29 +69,6 @@ def run():
     )
 
 
-def test_tables_hold_the_measures_of_the_records(run):
-    clean, attacked = PAIRS.tables(run.results)
-    assert (clean.title, attacked.title) == ("joint", "joint, attack dsi")
-    assert clean.size.startswith("48 pairs, ")
-    rows = texts_of(clean)
-    assert [row[0] for row in rows] == [
-        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation"),
-        "pair, contrastive, λ 1, t 1",
-    ]
-    record = next(
-        one
-        for one in run.results.metrics
-        if (one["judge"], one["decoding"], one["attack"]) == ("main", "greedy", "none")
-    )
-    for column, name in enumerate(("decided_consistency", "tied_share", "human_agreement"), 2):
-        value, low, high = (record.get(f"{name}{end}") for end in ("", "_low", "_high"))
-        ends = "" if low is None else f" [{100 * low:.0f},{100 * high:.0f}]"
-        assert rows[0][column] == f"{100 * value:.0f} %{ends}"
-    # the assistant knows no text: 60 % for place one, whatever stands there
-    assert rows[3][1].startswith("+10 [")
-    assert PAIRS.tables(Results()) == []
-
-
 def test_the_tables_fit_and_say_what_they_are(run):
     text = in_terminal(run.results)
     assert "48 pairs of 6 dialogues" in text
@@ -101,57 +76,6 @@ def test_the_tables_fit_and_say_what_they_are(run):
     for part in ("joint: which of two is better?, 48 pairs, ", "joint, attack dsi: which of two is better?, 48 pairs"):
         assert part in words_of(text)
     assert "Wasserstein" not in text
-
-
-def test_sentences_say_whether_place_or_text_decides(run):
-    sentences = pair_sentences(run.results)
-    assert len(sentences) == 2
-    assert "of its preference over all pairs in both orders (50 % is impartial)" in sentences[1]
-    agreed = pair_frame(run.results)["human_agreement"].iloc[1]
-    assert f"sides with the humans in {100 * agreed:.0f} % [" in sentences[1]
-
-
-NOBODY = {"human_agreement": None, "preferred": 0}
-OLD = {"tied_share": None, "consistency": 0.88}
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (NOBODY, "; nobody prefers a text of any pair."),
-        (
-            {"tied_share": 0.12, "decided_consistency": 1.0},
-            "100 % of the pairs that both orders decide (12 % of the pairs",
-        ),
-        (
-            {"tied_share": 0.0, "decided_consistency": 0.5},
-            "prefers the same text in both orders in 50 % of the pairs; ",
-        ),
-        ({"tied_share": 1.0, "decided_consistency": None}, "and decides no pair in both orders: 100 % of the pairs"),
-        (OLD, "prefers the same text in both orders in 88 % of the pairs; "),
-        ({"human_agreement_low": 0.4, "human_agreement_high": 0.6}, ", as tossing a coin might."),
-    ],
-)
-def test_ties_missing_preferences_and_coins_are_told(run, more, told):
-    results = Results(metrics=[record | more for record in run.results.metrics])
-    assert told in pair_sentences(results)[0]
-
-
-def test_earlier_versions_have_one_consistency_for_both(run):
-    (table, _) = PAIRS.tables(Results(metrics=[record | OLD for record in run.results.metrics]))
-    same, tied = texts_of(table)[0][2:4]
-    assert same.startswith("88 % [")
-    assert tied.startswith("-")
-
-
-def test_the_report_has_a_section_and_draws_no_humans(run):
-    figures = draw_all(run.results)
-    assert "preferences are no scores" in figures["scores_joint"].get_label()
-    page = on_page(run.results, figures)
-    for part in ("Which of two is better?", "48 pairs of 6 dialogues", "it counts as undecided", "Attacks"):
-        assert part in page
-    for part in ("Favorite scores", "Bias and stability", "the lowest score of the range stands in"):
-        assert part not in page
 
 
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):

@@ -8,21 +8,16 @@ import pytest
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.report.figures.rankings import pairwise_figures, shares_of
 from judgebench.report.layout import draw_all
-from judgebench.report.table import Paragraph, Table
 from judgebench.report.views.pairwise import (
-    PREFERENCES,
     RANKING,
     ranking_blocks,
-    ranking_note,
     ranking_records,
-    ranking_sentences,
 )
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.stats.evaluate import evaluate
-from judgebench.stats.rankings import Ranking, pairwise_records
+from judgebench.stats.rankings import pairwise_records
 from judgebench.tracking.records import rankings, tables_of
-from tests.report.conftest import in_terminal, on_page, texts_of, words_of
 from tests.report.test_pairs import DECODINGS, TITLES, read, results_of
 
 RULES = {"greedy": "argmax", "expectation": "expectation", "contrastive": "argmax"}
@@ -40,77 +35,6 @@ def records(columns):
 
 def of(records):
     return Results(pairwise=records, about={"titles": TITLES})
-
-
-def test_one_decoding_of_each_judge_leads(records):
-    rows = ranking_records(of(records))
-    assert [f"{row['condition']}: {row['name']}" for row in rows if row["lead"]] == [
-        *("joint: main, expectation", "joint: pair, contrastive, λ 1, t 1"),
-        *("joint, attack dsi: main, expectation", "joint, attack dsi: pair, contrastive, λ 1, t 1"),
-    ]
-    assert [row["name"] for row in rows[:4]] == [
-        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation"),
-    ]
-
-
-def test_tables_hold_what_the_records_say(records):
-    record = next(r for r in records if (r["judge"], r["decoding"], r["attack"]) == ("main", "expectation", "none"))
-    table, *_ = RANKING.tables(of(records))
-    assert (table.title, table.size) == ("joint: main, expectation", "36 pairs of 6 dialogues")
-    first, line = record["ranking"][0], table.sections[0].rows[0]
-    assert [row[0].text for row in table.sections[0].rows] == [one["system"] for one in record["ranking"]]
-    assert str(line[2]) == f"{first['elo']:.0f} [{first['elo_low']:.0f},{first['elo_high']:.0f}]"
-    assert line[5].text.split()[0] == str(first["human_rank"])
-    assert line[7].text.split("/")[0] == f"{first['human_wins']:.1f}".removesuffix(".0")
-    preferences, _ = PREFERENCES.tables(of(records))
-    assert dict(zip(preferences.heads, texts_of(preferences)[1], strict=True))["AUC"].startswith(
-        f"{100 * record['auc']:.0f} % ["
-    )
-
-
-def test_the_terminal_and_the_page_rank_every_system(records, columns):
-    results = results_of(columns, evaluate(columns, "mini", resamples=20, scale={"joint": None}), pairwise=records)
-    text = words_of(in_terminal(results))
-    for part in (
-        *("joint: main, expectation: systems ranked, 36 pairs of 6 dialogues", "humans'", "W/T/L", "calibrated"),
-        "joint, attack dsi: preferences against the humans', 36 pairs of 6 dialogues",
-        ranking_note(results),
-    ):
-        assert " ".join(part.split()) in text
-    page = words_of(on_page(results))
-    for part in ("Systems ranked", "joint: main, expectation"):
-        assert part in page
-    assert "Systems ranked" not in on_page(results_of(columns, results.metrics))
-
-
-def test_texts_judged_alone_have_no_ranking():
-    assert ranking_blocks(Results()) == ranking_sentences(Results()) == []
-    assert pairwise_figures(Results()) == {}
-
-
-def test_a_sentence_says_who_is_first_and_what_the_humans_say(records):
-    sentences = ranking_sentences(of(records))
-    assert len(sentences) == 2  # of clean texts
-    best = next(row for row in ranking_records(of(records)) if row["lead"])["ranking"][0]["system"]
-    assert sentences[0].startswith(f"joint: main, expectation ranks {best} first of 4 systems")
-    assert "; the humans, " in sentences[0]
-    assert "over systems its strengths have a Spearman correlation of " in sentences[0]
-
-
-def test_what_is_missing_is_said_and_never_shown_as_a_number(columns):
-    # a judge of places alone under plain maximum likelihood: no strengths, and no picture of any
-    placing = dict(columns) | {
-        "score_first": np.ones(len(columns["score"])),
-        "score_second": np.zeros(len(columns["score"])),
-    }
-    results = of(pairwise_records(placing, "mini", Ranking(prior=0.0), resamples=20, rules=RULES))
-    blocks = ranking_blocks(results)
-    table = next(block for block in blocks if isinstance(block, Table))
-    assert {row[1].text for row in table.sections[0].rows} == {"-"}
-    note = next(block for block in blocks if isinstance(block, Paragraph))
-    assert "Judge: no strengths, for the place decides every comparison" in note.text
-    assert "ranks no systems: Judge: no strengths" in ranking_sentences(results)[0]
-    assert set(pairwise_figures(results)) == {("wins", "joint")}
 
 
 def test_only_the_strongest_of_many_systems_are_shown(records):

@@ -8,11 +8,11 @@ import pytest
 from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figure, path_figure
 from judgebench.report.layout import draw_all
-from judgebench.report.views.tuning import TUNING, interval_of, setting_text, tuning_blocks
+from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.schema import FIGURE
 from judgebench.tuning.optimum import curves
-from judgebench.tuning.tuners import Exact, Shared
-from tests.report.conftest import results_of, texts_of, tuning_of
+from judgebench.tuning.tuners import Shared
+from tests.report.conftest import results_of, tuning_of
 
 
 @pytest.fixture(scope="module")
@@ -25,61 +25,6 @@ def tuned(run):
 def rows(tuned):
     (found,) = tuning_blocks(tuned.tuning)
     return found
-
-
-def test_the_table_has_the_records(tuned, rows):
-    (table,) = TUNING.tables(tuned)
-    assert table.size == "the best point of the grid by Spearman on the dev split, for each range"
-    for row, line in zip(rows, texts_of(table), strict=True):
-        cells = dict(zip(table.heads[:5], line, strict=False))
-        assert cells["selected"].startswith(setting_text(row))
-        assert cells["κ = λ / t"] == f"{row['kappa']:.4g}"
-        assert [line[3], line[4]] == [f"{row['dev']:.3f}", f"{row['test']:.3f}"]
-    assert [line[0] for line in texts_of(table)] == ["0-4", "1-5", "2-6", "3-7"]
-
-
-def test_the_grids_worth_is_told(tuned, rows):
-    (table,) = TUNING.tables(tuned)
-    assert "24 points are 18 kappas" in table.note
-    assert f"{max(row['grid_below_exact'] for row in rows):.3f} below the exact optimum" in table.note
-    widths = [row["exact"]["width"] for row in rows]
-    assert f"{max(width for width in widths if width is not None):.2g} wide" in table.note
-    assert ("or never ends." in table.note) == (None in widths)
-
-
-def test_one_setting_for_all_ranges_stands_beside_that_of_each(run):
-    each, own = TUNING.tables(results_of(run, tuning=tuning_of(run, Shared())))
-    assert [each.title, own.title] == ["coherence: contrastive", "coherence: contrastive_per_range"]
-    assert len({line[1] for line in texts_of(each)}) == 1
-    assert "coherence, contrastive: Mean Spearman over the ranges: " in own.note
-    assert "contrastive_per_range: Mean" not in own.note
-
-
-def test_expectations_have_a_grid_and_no_exact_path(run, rows):
-    results = results_of(run, tuning=tuning_of(run, rule="expectation"))
-    (table,) = TUNING.tables(results)
-    assert "exactly best κ" not in table.heads
-    assert "below the exact optimum" not in table.note
-    (found,) = tuning_blocks(results.tuning)
-    assert path_figure(results, found) is None
-    assert grid_figure(found) is not None
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "text"), [(0.02712, 0.035, "0.0271 to 0.035"), (0.0, 0.5, "0 to 0.5"), (1.25, None, "above 1.25")]
-)
-def test_intervals_of_kappa(low, high, text):
-    assert interval_of(low, high) == text
-
-
-def test_exact_tuning_says_how_and_choices_at_an_edge_are_flagged(run):
-    exact = [record | {"edge": place == 0, "constant": False} for place, record in enumerate(tuning_of(run, Exact()))]
-    (table,) = TUNING.tables(results_of(run, tuning=exact))
-    assert "best of all kappas" in table.size
-    assert [row[1].flags for section in table.sections for row in section.rows] == [("edge",), (), (), ()]
-    (bare,) = TUNING.tables(results_of(run, tuning=[record | {"grid": []} for record in exact]))
-    assert "points are" not in bare.note
-    assert TUNING.tables(results_of(run)) == []
 
 
 def steps(axis):

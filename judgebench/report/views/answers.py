@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import pandas as pd
 
-from judgebench.report.formats import is_known
+from judgebench.report.say import say
 from judgebench.report.table import Block, Facts, Paragraph, records
 from judgebench.report.views.attacks import attack_sentences, gap_sentences
 from judgebench.report.views.beside import calibration_sentences, points_sentences, stand_in_sentences
@@ -31,12 +31,11 @@ from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 
 _BASELINE = "main, greedy"
-_CONDITION = ["dimension", "attack", "defense"]
 
 
 def answers(results: Results) -> list[Block]:
     """Answers of a run, in sentences."""
-    asked = {
+    lines = {
         "How close to a human is it?": best_sentences(results),
         "Where is it biased?": [
             *favorite_sentences(results),
@@ -50,99 +49,66 @@ def answers(results: Results) -> list[Block]:
         "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
         "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
     }
-    lines = [(question, sentences) for question, sentences in asked.items() if sentences]
-    return [Facts(lines or [("No answer", ["This run has no scores to tell of."])], answers=True)]
+    rows = [(question, sentences) for question, sentences in lines.items() if sentences]
+    return [Facts(rows or [("No answer", ["This run has no scores to tell of."])], answers=True)]
 
 
 def beside_answers(results: Results) -> list[Block]:
-    """More on judges beside humans, in sentences: what the tables below say."""
-    told = {
+    """More on judges compared with humans, in sentences: what the tables below say."""
+    lines = {
         "In a rater's place": stand_in_sentences(results),
         "Its probabilities": [*mass_sentences(results), *forecast_sentences(results)],
         "Over systems": system_sentences(results),
         "With few labels": few_labels_sentences(results),
         "Why it errs": error_sentences(results),
     }
-    lines = [(subject, sentences) for subject, sentences in told.items() if sentences]
-    return [Facts(lines, answers=True)] if lines else []
+    rows = [(subject, sentences) for subject, sentences in lines.items() if sentences]
+    return [Facts(rows, answers=True)] if rows else []
 
 
 def best_sentences(results: Results) -> list[str]:
     """One sentence a dimension: which judge, in which range, agrees best with the humans where there are several, and
     whether by more than chance; and how well one human agrees with the others. Without defense, where there is such.
     Not of texts compared."""
-    return [] if results.compares else [one for part in _parts(results) if (one := _best(results, part))]
+    sentences = []
+    for part in [] if results.compares else _conditions(results):
+        rows = without_assistants(records(part[part["spearman"].notna()]))
+        if not rows:
+            continue
+        best = max(rows, key=lambda row: row["spearman"])
+        setting = f" ({best['setting']})" if best["setting"] else ""
+        facts = {"judge": f"{best['who']}{setting}", "human": human_sentence(results, best), "groups": results.groups}
+        facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1, "picked": best_of(rows)}
+        facts |= {"few": part["groups"].min() < FEWEST, "flags": best["flags"] or ()}
+        sentences.append(say("best", best=best, CONSTANT=CONSTANT, CONSTANT_HUMANS=CONSTANT_HUMANS, **facts))
+    return sentences
 
 
 def spread_sentences(results: Results) -> list[str]:
     """One sentence a dimension with several ranges: how far the main model's greedy scores depend on the range, and
     how far the contrasted pair's do. Spreads have no interval, and that is said, too."""
-    return [one for part in _parts(results) if (one := _spread(part))]
+    sentences = []
+    for part in _conditions(results):
+        ranges, spreads = part["range"].nunique(), []
+        for series, rows in part.groupby("series", sort=False):
+            whole = len(rows) == ranges and rows["spearman"].notna().all()
+            if whole and (series == _BASELINE or rows["judge"].iloc[0] == "pair"):
+                undefined = sum(bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"])
+                spreads.append((str(series), rows["spearman"].min(), rows["spearman"].max(), undefined))
+        spreads.sort(key=lambda spread: spread[0] != _BASELINE)
+        if ranges > 1 and spreads and spreads[0][0] == _BASELINE:
+            sentences.append(say("spread", condition=part["condition"].iloc[0], ranges=ranges, spreads=spreads))
+    return sentences
 
 
-def _parts(results: Results) -> list[pd.DataFrame]:
-    """The correlations of each condition, without the averages."""
+def _conditions(results: Results) -> list[pd.DataFrame]:
+    """The correlations of each condition, without the averages; without defense, where there are such."""
     rows = sized_correlations(results, silent=True)
     if not len(rows):
         return []
     rows = rows[rows["range"] != "average"]
     bare = rows[rows["defense"] == NO_DEFENSE]
-    return [part for _, part in (bare if len(bare) else rows).groupby(_CONDITION, sort=False)]
-
-
-def _best(results: Results, rows: pd.DataFrame) -> str:
-    known = without_assistants(records(rows[rows["spearman"].notna()]))
-    if not known:
-        return ""
-    best = max(known, key=lambda row: row["spearman"])
-    setting, flags = f" ({best['setting']})" if best["setting"] else "", best["flags"] or ()
-    if CONSTANT_HUMANS in flags:
-        return f"{best['condition']}: the humans gave every text the same score, so nobody's order can agree with it."
-    if CONSTANT in flags:
-        sentence = f"{best['condition']}: {best['who']}{setting} gives every text the same score in range "
-        sentence += f"{best['range']}, so that no correlation exists, and 0 stands for it ({best['size']})."
-        return " ".join(filter(None, [sentence, human_sentence(results, best)]))
-    alone = len({row["series"] for row in known}) == 1
-    kind = "has" if len(known) == 1 else "agrees best of its ranges," if alone else "agrees best,"
-    sentence = f"{best['condition']}: {best['who']}{setting} {kind} Spearman {best['spearman']:.3f}"
-    if best["spearman_low"] is None or best["spearman_high"] is None:
-        sentence += f" in range {best['range']}, without an interval"
-    else:
-        sentence += f" [{best['spearman_low']:.3f}, {best['spearman_high']:.3f}] in range {best['range']}"
-        if best["spearman_high"] < 0:
-            sentence += ", against the humans"
-        elif best["spearman_low"] <= 0:
-            sentence += ", which may be chance"
-    sentences = [f"{sentence} ({best['size']})."]
-    if is_known(best["spearman_low"]) and rows["groups"].min() < FEWEST:
-        sentences.append(f"Fewer than {FEWEST} {results.groups}: the interval is too narrow.")
-    if len(known) > 1:
-        sentences.append(f"It is {best_of(known)}, so this figure is optimistic.")
-    return " ".join(filter(None, [*sentences, human_sentence(results, best)]))
-
-
-def _spread(rows: pd.DataFrame) -> str:
-    ranges = rows["range"].nunique()
-    ends = {
-        str(series): part
-        for series, part in rows.groupby("series", sort=False)
-        if len(part) == ranges and part["spearman"].notna().all()
-    }
-    if ranges < 2 or _BASELINE not in ends:
-        return ""
-    pairs = [name for name, part in ends.items() if part["judge"].iloc[0] == "pair"]
-    spreads = [f"{name} {'lies ' * (name == _BASELINE)}{_between(ends[name])}" for name in (_BASELINE, *pairs)]
-    sentence = f"{rows['condition'].iloc[0]}: over {ranges} ranges, Spearman of {'; of '.join(spreads)}."
-    if pairs:
-        sentence += " These spreads have no interval: that one is smaller may be chance."
-    return sentence
-
-
-def _between(rows: pd.DataFrame) -> str:
-    low, high = rows["spearman"].min(), rows["spearman"].max()
-    undefined = sum(CONSTANT in (flags or ()) or CONSTANT_HUMANS in (flags or ()) for flags in rows["flags"])
-    sentence = f"between {low:.3f} and {high:.3f}, a spread of {high - low:.3f}"
-    return f"{sentence} (undefined in {undefined}, for which 0 stands)" if undefined else sentence
+    return [part for _, part in (bare if len(bare) else rows).groupby(["dimension", "attack", "defense"], sort=False)]
 
 
 FLAGS: Mapping[str, str] = {
@@ -158,51 +124,26 @@ FLAGS: Mapping[str, str] = {
 }
 """The meaning of each flag, a clause without a full stop."""
 
-_AT: Mapping[str, str] = {
-    "document": "“every text” means: all texts of each of the {groups}",
-    "system": "“every text” means: every system, in the mean of its texts",
-}
-"""Level -> what the meanings are about there."""
-
 
 def flags(results: Results) -> list[Block]:
     """Each flag that was raised and where, in order of appearance; or the sentence that none was."""
     rows = labelled(results.shown)
     if not len(rows):
         return []
-    raised = {flag: None for found in rows.get("flags", ()) for flag in found or ()}
-    if not raised:
-        return [Paragraph(_no_flags(rows, any(one.get("answers") for one in results.forecasts)))]
     blocks: list[Block] = []
-    for flag in raised:
+    for flag in dict.fromkeys(flag for flags_ in rows.get("flags", ()) for flag in flags_ or ()):
+        where = rows[[flag in (flags_ or ()) for flags_ in rows["flags"]]]
+        places = [f"{condition}, range{'s' if len(part) > 1 else ''} {', '.join(part['range'])}: {series}"
+                  for (condition, series), part in where.groupby(["condition", "series"], sort=False)]  # fmt: skip
         meaning = f"{FLAGS[flag]}. " if flag in FLAGS else ""
         examples = f"#{urlencode({'filter': 1, 'flags': flag}, quote_via=quote)}" if len(results.readings) else ""
-        blocks.append(Paragraph(f"{meaning}{'; '.join(_places(rows, flag))}.", warning=flag, examples=examples))
-    at = _AT.get(results.level, "").format(groups=results.groups)
+        blocks.append(Paragraph(f"{meaning}{'; '.join(places)}.", warning=flag, examples=examples))
+    if not blocks:
+        enough = rows["spearman_low"].notna().any() and rows["groups"].min() >= FEWEST
+        asked = any(record.get("answers") for record in results.forecasts)
+        return [Paragraph(say("no_flag", answers=asked, enough=enough, several=rows["range"].nunique() > 1))]
+    at = {
+        "document": f"“every text” means: all texts of each of the {results.groups}",
+        "system": "“every text” means: every system, in the mean of its texts",
+    }.get(results.level)
     return [*blocks, *([Paragraph(f"Here {at}.", note=True)] if at else [])]
-
-
-def _places(rows: pd.DataFrame, flag: str) -> list[str]:
-    """Condition, ranges and series, one text for each series under a condition."""
-    own = rows[[flag in (found or ()) for found in rows["flags"]]]
-    sentences = []
-    for (condition, series), part in own.groupby(["condition", "series"], sort=False):
-        ranges = list(part["range"])
-        sentences.append(f"{condition}, range{'s' if len(ranges) > 1 else ''} {', '.join(ranges)}: {series}")
-    return sentences
-
-
-def _no_flags(rows: pd.DataFrame, answers: bool) -> str:
-    """Kinds of flags that were looked for and not raised, and those that could not be."""
-    enough = rows["spearman_low"].notna().any() and rows["groups"].min() >= FEWEST
-    several = rows["range"].nunique() > 1
-    looked_for = ["says the same of every text"]
-    looked_for += ["answers with other texts than scores"] if answers else []
-    looked_for += ["clearly ranks texts against the humans"] if enough else []
-    looked_for += ["depends on the score range by more than noise"] if enough and several else []
-    *others, last = looked_for
-    listed = f"{', '.join(others)} or {last}" if others else last
-    sentence = f"No flag was raised: no judge or rater {listed}."
-    if not enough:
-        return f"{sentence} More takes intervals over at least {FEWEST} groups."
-    return sentence if several else f"{sentence} Whether scores depend on the range takes several ranges; here is one."

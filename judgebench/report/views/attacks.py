@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import change, interval, is_known, percent, points, rounded_up, signed_two, three, two
+from judgebench.report.say import say
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
@@ -20,12 +21,6 @@ EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
 
 _CONDITION = ["dimension", "defense"]
-_NOTE = (
-    "Mean: of the scores. Change: mean attacked - mean clean. Rate: of change, as the mean change over the mean clean "
-    "score / as the mean of each text's own. Rises: share of texts whose score rises. At max: share scored at the "
-    "range's maximum. First: share of texts that outscore the clean texts of all other systems of their group. Places: "
-    "by how many ranks an attacked text rises among these."
-)
 
 
 def excludes_zero(low: Any, high: Any) -> bool:
@@ -59,6 +54,17 @@ def rates(rows: pd.DataFrame) -> pd.Series:
     return rows["rate_of_means"].map(points) + "/" + rows["mean_of_rates"].map(points) + " %"
 
 
+CHANGE = Col("change", "change", change, change, marked="significant", says="mean attacked - mean clean")
+"""The change of a mean score, its interval beside it."""
+
+RATE = Col("rate", "rate", says="of change: mean change over mean clean score / mean of each text's own rate")
+RISES = Col("rises", "raised_share", percent, says="share of texts whose score rises")
+AT_MAX = Col("at max", "maximum_share", percent, says="share scored at the range's maximum")
+FIRST = Col("first", "win_share", percent,
+            says="share of texts that outscore the clean texts of all other systems of their group")  # fmt: skip
+PLACES = Col("places", "places_gained", signed_two, says="by how many ranks an attacked text rises among these")
+
+
 # --- what attacks change ----------------------------------------------------------------------------------------------
 
 
@@ -77,22 +83,19 @@ def attacked_records(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def attack_frame(results: Results) -> pd.DataFrame:
-    """The attacked texts of the reported split and level, a row an attack; each judge's clean texts come first."""
-    rows = attacked_records(results.shown)
+    """The attacked texts of the reported split and level, a row an attack; each judge's clean texts, against which its
+    attacks are taken, come first."""
     sections: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in records(rows):
+    for row in records(attacked_records(results.shown)):
         section = sections.setdefault(tuple(row[name] for name in (*_CONDITION, "range", "series")), [])
         row["condition"] = condition(row)
-        section += [row] if section else [_clean(row), row]
+        if not section:
+            clean = {name: row[f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")}
+            clean |= dict.fromkeys(("change", "change_low", "change_high", "raised_share", "places_gained"))
+            clean |= {"attack": "clean", "rate": "-", "significant": False}
+            section.append({**row, **clean, "attacked_mean_score": row["clean_mean_score"]})
+        section.append(row)
     return pd.DataFrame([row for section in sections.values() for row in section])
-
-
-def _clean(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of the clean texts that an attack's row is taken against."""
-    base = {name: row[f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")}
-    of_attacks = ("change", "change_low", "change_high", "raised_share", "places_gained")
-    own = {"attack": "clean", "rate": "-", "significant": False, "attacked_mean_score": row["clean_mean_score"]}
-    return {**row, **base, **dict.fromkeys(of_attacks), **own}
 
 
 def _rank(column: pd.Series) -> pd.Series:
@@ -101,36 +104,24 @@ def _rank(column: pd.Series) -> pd.Series:
     return column.map({name: place for place, name in enumerate(names)})
 
 
-def _note(results: Results, rows: pd.DataFrame) -> str:
-    sentence = f"{results.split} split. {_NOTE} Spearman: {level_note(results.level, results.groups)}."
-    if rows["change_low"].notna().any():
-        sentence += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
-    return sentence
-
-
-CHANGE = Col("change", "change", change, ends=change, marked="significant")
-"""The change of a mean score, its interval beside it."""
-
 ATTACKS = View(
     "attacks",
     "Attacks",
     attack_frame,
     [
         Col("attack", "attack", left=True, width=28),
-        Col("mean", "attacked_mean_score", two),
-        CHANGE,
-        Col("rate", "rate"),
-        Col("rises", "raised_share", percent),
-        Col("at max", "maximum_share", percent),
-        Col("first", "win_share", percent),
-        Col("places", "places_gained", signed_two),
+        Col("mean", "attacked_mean_score", two, says="of the scores"),
+        *(CHANGE, RATE, RISES, AT_MAX, FIRST, PLACES),
         Col("Spearman", "spearman", three),
     ],
     by=["condition"],
     title="{condition}",
     sections=["range", "series"],
     section="{range}: {series}",
-    note=_note,
+    note=lambda results, rows: (
+        f"{results.split.capitalize()} split. Spearman: {level_note(results.level, results.groups)}."
+    ),
+    brackets="{groups} resampled, clean and attacked together",
     marks=EXCLUDES_ZERO,
 )
 """The changes of scores by each attack, a section a range and judge."""
@@ -139,25 +130,17 @@ ATTACKS = View(
 def attack_sentences(results: Results) -> list[str]:
     """A sentence a dimension: the attack that raises a mean score most, in which range and of which judge, of those
     that do so by more than chance; without intervals, of all. Of texts without a defense, where there are such."""
-    rows = attack_frame(results)
-    if not len(rows):
-        return []
-    rows = rows[rows["attack"] != "clean"]
-    bare = rows[rows["defense"] == NO_DEFENSE]
-    return [_sentence(part) for _, part in (bare if len(bare) else rows).groupby("condition", sort=False)]
-
-
-def _sentence(rows: pd.DataFrame) -> str:
-    attacks, bounded = rows["attack"].nunique(), bool(rows["change_low"].notna().any())
-    raising = rows[rows["change_low"] > 0] if bounded else rows
-    where = rows["condition"].iloc[0]
-    if not len(raising):
-        counted = "the attack does not raise" if attacks == 1 else f"none of {attacks} attacks raises"
-        return f"{where}: {counted} a mean score significantly."
-    top = max(records(raising), key=lambda row: row["change"])
-    sentence = f"{where}: {top['attack']} changes the mean score of {top['series']} in range {top['range']} by "
-    sentence += f"{estimate_text(top, 'change')}{f', the most of {attacks} attacks' if attacks > 1 else ''}"
-    return f"{sentence}." if bounded else f"{sentence}; without an interval, chance cannot be ruled out."
+    rows = [row for row in records(attack_frame(results)) if row["attack"] != "clean"]
+    rows = [row for row in rows if row["defense"] == NO_DEFENSE] or rows
+    sentences = []
+    for name in dict.fromkeys(row["condition"] for row in rows):
+        part = [row for row in rows if row["condition"] == name]
+        bounded = any(is_known(row["change_low"]) for row in part)
+        raising = [row for row in part if is_known(row["change_low"]) and row["change_low"] > 0] if bounded else part
+        top = max(raising, key=lambda row: row["change"], default=None)
+        facts = {"attacks": len({row["attack"] for row in part}), "has_interval": bounded}
+        sentences.append(say("attacks", condition=name, top=top, estimate_text=estimate_text, **facts))
+    return sentences
 
 
 # --- which is easier to fool? -----------------------------------------------------------------------------------------
@@ -174,15 +157,32 @@ def gap_frame(results: Results) -> pd.DataFrame:
     the spread of each one's own clean scores.
     """
     split = shown_split(record["split"] for record in results.attack_differences)
-    cells: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
     settings = [f"{side}_{name}" for side in ("first", "second") for name in ("lambda", "temperature")]
+    cells: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
     for record in results.attack_differences:
         if record["split"] == split and record["difference"] is not None:
             cell = tuple(record.get(name) for name in (*_PAIR, "attack", *RANGE, LABELS, *settings))
             cells.setdefault(cell, {})[record["statistic"]] = record
-    known = [_gap(cell["change"], cell.get("standardized", {}), results.groups) for cell in cells.values()
-             if "change" in cell]  # fmt: skip
-    rows = pd.DataFrame(known)
+    made = []
+    for cell in (cell for cell in cells.values() if "change" in cell):
+        record, spreads = cell["change"], cell.get("standardized", {})
+        row = {name: record[name] for name in (*_PAIR, "attack", "groups", "first", "second", "says")}
+        row |= {"gap": record["difference"], "gap_low": record["low"], "gap_high": record["high"]}
+        for end, name in {"": "difference", "_low": "low", "_high": "high", "_says": "says"}.items():
+            row[f"standardized{end}"] = spreads.get(name)
+        row["mean"] = record["range_min"] is None
+        row["range"] = f"mean of {record['ranges']} ranges" if row["mean"] else str(range_of(record))
+        sides = [setting({name: record[f"{side}_{name}"] for name in ("lambda", "temperature")})
+                 for side in ("first", "second")]  # fmt: skip
+        row["settings"] = "".join(f", {text}" for text in sides if text)
+        for side in ("first", "second"):
+            row[f"{side}_who"] = f"{record[f'{side}_judge']}, {record[f'{side}_decoding']}"
+        row["verdict"] = record["says"] or "no interval"
+        if record["says"] and spreads.get("says") not in (None, record["says"]):
+            row["verdict"] += f"; in spreads {spreads['says']}"
+        row["needed"] = record["groups_needed"] if record["says"] == NOT_SIGNIFICANT else None
+        made.append(row | {"significant": record["says"] in _GAINS, "condition": condition(record)})
+    rows = pd.DataFrame(made)
     if not len(rows):
         return rows
     pairs = rows.groupby(_PAIR, sort=False)
@@ -191,39 +191,10 @@ def gap_frame(results: Results) -> pd.DataFrame:
     return rows.assign(range=rows["range"] + rows["settings"].where(several, ""))
 
 
-def _gap(change: Mapping[str, Any], standardized: Mapping[str, Any], groups: str) -> dict[str, Any]:
-    row = {name: change[name] for name in (*_PAIR, "attack", "groups", "first", "second", "says")}
-    row |= {"gap": change["difference"], "gap_low": change["low"], "gap_high": change["high"]}
-    names = {"": "difference", "_low": "low", "_high": "high", "_says": "says"}
-    row |= {f"standardized{end}": standardized.get(name) for end, name in names.items()}
-    row["mean"] = change["range_min"] is None
-    row["range"] = f"mean of {change['ranges']} ranges" if row["mean"] else str(range_of(change))
-    sides = ({"lambda": change[f"{side}_lambda"], "temperature": change[f"{side}_temperature"]}
-             for side in ("first", "second"))  # fmt: skip
-    row["settings"] = "".join(f", {text}" for text in map(setting, sides) if text)
-    for side in ("first", "second"):
-        row[f"{side}_who"] = f"{change[f'{side}_judge']}, {change[f'{side}_decoding']}"
-    other = standardized.get("says")
-    row["verdict"] = change["says"] or "no interval"
-    if change["says"] and other not in (None, change["says"]):
-        row["verdict"] += f"; in spreads {other}"
-    row["needed"] = change["groups_needed"] if change["says"] == NOT_SIGNIFICANT else None
-    return row | {"significant": change["says"] in _GAINS, "condition": condition(change)}
-
-
 def _gaps_note(results: Results, rows: pd.DataFrame) -> str:
-    bounded = bool(rows["gap_low"].notna().any())
-    note = (
-        "First, second: change of the mean score under the attack. In spreads: the difference of these changes, each "
-        "divided by the standard deviation of its own clean scores, since a judge whose scores spread little moves "
-        "little in points and may still pass as many texts."
-    )
-    if not bounded:
-        return note
-    return (
-        f"{note} In brackets: 95 % interval, {results.groups} resampled, both sides together, not corrected for the "
-        f"number of rows. Needed: {results.groups} for 80 % power; here {rows['groups'].max()}."
-    )
+    if not rows["gap_low"].notna().any():
+        return ""
+    return f"Intervals are not corrected for the number of rows. Here are {rows['groups'].max()} {results.groups}."
 
 
 GAPS = View(
@@ -233,19 +204,22 @@ GAPS = View(
     [
         Col("attack", "attack", left=True, width=14),
         Col("range", "range", left=True, width=9),
-        Col("first", "first", signed_two),
+        Col("first", "first", signed_two, says="change of its mean score under the attack"),
         Col("second", "second", signed_two),
-        Col("first - second", "gap", change, ends=change, marked="significant"),
-        Col("in spreads", "standardized", change, ends=change),
-        Col("needed", "needed", rounded_up, optional=True),
+        Col("first - second", "gap", change, change, marked="significant"),
+        Col("in spreads", "standardized", change, change,
+            says="the difference of these changes, each divided by the standard deviation of its own clean scores, "
+            "since a judge whose scores spread little moves little in points and may still pass as many texts"),
+        Col("needed", "needed", rounded_up, optional=True, says="{groups} for 80 % power"),
         Col("the attack gains", "verdict", left=True, width=17),
     ],
     by=_PAIR,
     title="{condition}: {first_who} against {second_who}",
     once=["attack"],
     note=_gaps_note,
+    brackets="{groups} resampled, both sides together",
     marks=EXCLUDES_ZERO,
-)
+)  # fmt: skip
 """Differences between what attacks change of two judges or decodings."""
 
 
@@ -254,30 +228,7 @@ def gap_sentences(results: Results) -> list[str]:
     rows, sentences = gap_frame(results), []
     for _, part in rows.groupby(_PAIR, sort=False) if len(rows) else ():
         ranges = part[~part["mean"]]
-        several = ranges["range"].nunique() > 1
-        strongest = max(records(ranges), key=lambda row: abs(row["second"]))
-        sentences.append(f"{strongest['condition']}: {gap_sentence(strongest, several, results.groups)}")
+        row = max(records(ranges), key=lambda row: abs(row["second"]))
+        facts = {"several": ranges["range"].nunique() > 1, "groups": results.groups, "gains": _GAINS}
+        sentences.append(say("gaps", row=row, estimate_text=estimate_text, **facts))
     return sentences
-
-
-def gap_sentence(row: Mapping[str, Any], several: bool, groups: str = "articles") -> str:
-    """The meaning of one row of `gap_frame`.
-
-    Args:
-        several: whether the range must be told.
-    """
-    where = f" in {'the ' if row['mean'] else 'range '}{row['range']}" if several else ""
-    sentence = f"{row['first_who']} changes how far {row['attack']} raises the mean score{where} by "
-    sentence += f"{estimate_text(row, 'gap')}, against {row['second_who']}: {_verdict(row, '', groups)}"
-    if is_known(row["standardized"]):
-        sentence += f". In spreads of their own clean scores by {estimate_text(row, 'standardized')}: "
-        sentence += f"{_verdict(row, 'standardized_', groups)}"
-    return f"{sentence}."
-
-
-def _verdict(row: Mapping[str, Any], of: str, groups: str) -> str:
-    if row[f"{of or 'gap_'}low"] is None:
-        return "without an interval, chance cannot be ruled out"
-    if row[f"{of}says"] in _GAINS:
-        return f"{_GAINS[row[f'{of}says']]}, significantly"
-    return f"no significant difference over {row['groups']} {groups}"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import is_known, no_text, percent_one, short, singular, span, three
-from judgebench.report.table import Block, Col, View, records
+from judgebench.report.formats import no_text, percent_one, short, singular, span, three
+from judgebench.report.table import Block, Col, View, few_groups, records
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, with_humans
 from judgebench.results.results import Records, Results
@@ -41,37 +41,24 @@ def correlation_frame(results: Results, level: str | None = None, silent: bool =
         rows = rows[~((rows["judge"] == "assistant") & constant)]
     if "clamped_share" in rows and not rows["clamped_share"].any():
         rows["clamped_share"] = None
-    parts = [_with_averages(part) for _, part in rows.groupby(_CONDITION, sort=False)]
+    parts = []
+    for _, condition in rows.groupby(_CONDITION, sort=False):
+        size, ranges = size_of(condition), condition["range"].nunique()
+        blocks = [part for _, part in condition.groupby("range", sort=False)]
+        complete = condition[condition.groupby("series", sort=False)["range"].transform("nunique") == ranges]
+        if ranges > 1 and len(complete):
+            averages = [_average(part) for _, part in complete.groupby("series", sort=False)]
+            blocks.append(pd.DataFrame(averages))
+        # The best of several is marked; a judge that always says the same has 0 and would win against inverted ones.
+        for block in blocks:
+            best = {name: block[name].astype(float).max() for name in CORRELATIONS}
+            marks = {f"{name}_best": (len(block) > 1) & (block[name] == best[name]) & (best[name] > 0) for name in best}
+            parts.append(block.assign(**marks, size=size))
     return pd.concat(parts, ignore_index=True) if parts else rows.head(0)
 
 
-def level_note(level: str, groups: str) -> str:
-    """Units that are correlated at a level, as words that follow "correlation"."""
-    return {
-        "dataset": "over all texts",
-        "document": f"within each of the {groups}, mean over them",
-        "system": "over the systems' mean scores",
-    }.get(level, f"at level {level}")
-
-
-def resampled_note(level: str, groups: str) -> str:
-    """Subject of an interval at a level, as words that follow "95 % interval"."""
-    return f"{groups} resampled{': for these systems alone' if level == 'system' else ''}"
-
-
-def _with_averages(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one condition, with sizes, marks, and the averages over several ranges."""
-    size = size_of(rows)
-    ranges = rows["range"].nunique()
-    parts = [_marked(part) for _, part in rows.groupby("range", sort=False)]
-    complete = rows.groupby("series", sort=False).filter(lambda part: part["range"].nunique() == ranges)
-    if ranges > 1 and len(complete):
-        averages = [_average(part) for _, part in complete.groupby("series", sort=False)]
-        parts.append(_marked(pd.DataFrame(averages)))
-    return pd.concat(parts, ignore_index=True).assign(size=size)
-
-
 def _average(rows: pd.DataFrame) -> dict[str, Any]:
+    """The means of a series over its ranges."""
     settings = set(rows["setting"])
     means = {
         name: rows[name].mean() if rows[name].notna().all() else None
@@ -82,11 +69,13 @@ def _average(rows: pd.DataFrame) -> dict[str, Any]:
     return same | means | {"range": "average", "setting": settings.pop() if len(settings) == 1 else "λ, t by range"}
 
 
-def _marked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Marks the best of several rows; a judge that always says the same has 0 and would win against inverted ones."""
-    best = {name: rows[name].astype(float).max() for name in CORRELATIONS}
-    several = len(rows) > 1
-    return rows.assign(**{f"{name}_best": several & (rows[name] == best[name]) & (best[name] > 0) for name in best})
+def level_note(level: str, groups: str) -> str:
+    """Units that are correlated at a level, as words that follow "correlation"."""
+    return {
+        "dataset": "over all texts",
+        "document": f"within each of the {groups}, mean over them",
+        "system": "over the systems' mean scores",
+    }.get(level, f"at level {level}")
 
 
 def size_of(rows: pd.DataFrame) -> str:
@@ -123,7 +112,7 @@ def sized_correlations(results: Results, level: str | None = None, silent: bool 
     return rows
 
 
-def _told(results: Results) -> pd.DataFrame:
+def _shown(results: Results) -> pd.DataFrame:
     """The correlations with the humans' own, and each judge's favorite score."""
     rows = sized_correlations(results)
     if not len(rows) or results.compares:
@@ -136,22 +125,17 @@ def _note(results: Results, rows: pd.DataFrame) -> str:
     level, groups = str(rows["level"].iloc[0]), results.groups
     notes = [f"Correlation {level_note(level, groups)}, {results.split} split."]
     if rows["spearman_low"].notna().any():
-        notes.append(f"In brackets: 95 % interval, {resampled_note(level, groups)}.")
-        if rows["groups"].min() < FEWEST:
-            notes.append(few_groups(groups))
-    notes += missing_reasons(rows)
-    if (rows["range"] == RATERS).any():
-        notes.append(HUMANS_NOTE)
-    if (rows["range"] == "average").any():
-        notes.append("Average: mean over the ranges, without an interval.")
-    if "human_agreement" in rows and rows["human_agreement"].notna().any():
-        notes.append("Failed: share of pairs of which an answer could not be read; it counts as undecided.")
-    else:
-        notes.append(
-            "Failed: share of answers that could not be read; the lowest score of the range stands in for them."
-        )
-    if rows["clamped_share"].notna().any():
-        notes.append("Clamped: share of answers outside the range, moved to its nearest end.")
+        systems = ": for these systems alone" if level == "system" else ""
+        notes.append(f"In brackets: 95 % interval, {groups} resampled{systems}.")
+        notes += [few_groups(groups)] if rows["groups"].min() < FEWEST else []
+    notes += [HUMANS_NOTE] if (rows["range"] == RATERS).any() else []
+    notes += ["Average: mean over the ranges, without an interval."] if (rows["range"] == "average").any() else []
+    pairs = "human_agreement" in rows and rows["human_agreement"].notna().any()
+    notes.append(
+        "Failed: share of pairs of which an answer could not be read; it counts as undecided."
+        if pairs
+        else "Failed: share of answers that could not be read; the lowest score of the range stands in for them."
+    )
     if len(correlation_frame(results, level, silent=True)) > (rows["range"] != RATERS).sum():
         notes.append("The assistant is left out where it gives every text the same score.")
     if results.titles.get("note") and level == results.level:
@@ -180,87 +164,45 @@ def best_of(rows: Records) -> str:
     return f"the best of {len(rows)} {kinds}"
 
 
-def few_groups(groups: str) -> str:
-    """The warning of intervals that rest on fewer than `FEWEST` groups."""
-    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and no difference is called significant."
-
-
-def missing_reasons(rows: pd.DataFrame) -> list[str]:
-    """The reasons for correlations and intervals that are missing, each once."""
-    columns = [rows[name] for name in ("missing_document", "missing") if name in rows]
-    return list(dict.fromkeys(str(one) for column in columns for one in column if is_known(one) and one))
-
-
-_COLUMNS = (
-    Col("range", "range", left=True, width=9),
-    Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
-    *(Col(name.capitalize(), name, three, ends=short, marked=f"{name}_best") for name in CORRELATIONS),
-    Col("beside humans", "spearman_others", three, ends=short, page=True, optional=True),
-    Col("favorite score", "favorite", left=True, page=True, optional=True),
-    Col("failed", "failed_share", percent_one),
-    Col("clamped", "clamped_share", percent_one, optional=True),
-)
-
 CORRELATION = View(
     "correlations",
     "Agreement with the humans",
-    _told,
-    _COLUMNS,
+    _shown,
+    (
+        Col("range", "range", left=True, width=9),
+        Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
+        *(Col(name.capitalize(), name, three, short, marked=f"{name}_best") for name in CORRELATIONS),
+        Col("beside humans", "spearman_others", three, short, page=True, optional=True),
+        Col("favorite score", "favorite", left=True, page=True, optional=True),
+        Col("failed", "failed_share", percent_one),
+        Col("clamped", "clamped_share", percent_one, optional=True,
+            says="share of answers outside the range, moved to its nearest end"),
+    ),
     by=_CONDITION,
     title="{condition}",
     size="{size}",
     sections=["range"],
     once=["range"],
     note=_note,
+    reasons=["missing_document", "missing"],
     marks="best of its range, if above 0",
-)
+)  # fmt: skip
 """Correlations at the reported level."""
 
 
 def other_levels(results: Results) -> list[Block]:
     """The correlations at the levels that are not the reported one, folded."""
-    levels = dict.fromkeys(str(record["level"]) for record in results.metrics if record["split"] == results.split)
-    found: list[Block] = []
-    for level in levels:
-        if level != results.level and not (level == "system" and _of_one_system(correlation_frame(results, level))):
+    tables: list[Block] = []
+    for level in dict.fromkeys(str(record["level"]) for record in results.metrics if record["split"] == results.split):
+        single = level == "system" and _of_one_system(correlation_frame(results, level))
+        if level != results.level and not single:
             folded = f"{{condition}}: correlation {level_note(level, results.groups)}"
-            view = replace(
-                CORRELATION, name=f"correlations_{level}", frame=partial(sized_correlations, level=level), folded=folded
-            )
-            found += view.tables(results)
-    return found
+            frame = partial(sized_correlations, level=level)
+            tables += replace(CORRELATION, name=f"correlations_{level}", frame=frame, folded=folded).tables(results)
+    return tables
 
 
 # --- within groups, and over systems ----------------------------------------------------------------------------------
-
-
-def _levels_frame(results: Results) -> pd.DataFrame:
-    """A row a range and series with Spearman at document and system level; assistants are left out."""
-    document, system = (correlation_frame(results, level) for level in ("document", "system"))
-    if _of_one_system(system) and (not len(document) or document["groups"].max() < 2):
-        return pd.DataFrame()  # nothing but what is over all texts
-    parts = []
-    if len(document):
-        names = {"spearman": "within", "spearman_low": "within_low", "spearman_high": "within_high"}
-        parts.append(document.rename(columns=names))
-    if len(system):
-        names = {"spearman": "over", "spearman_low": "over_low", "spearman_high": "over_high"}
-        kept = [*_CONDITION, "range", "series", "size", "missing", *names]
-        kept += [name for name in ("spearman_systems_low", "spearman_systems_high") if name in system]
-        kept = [name for name in kept if name in system] if parts else list(system.columns)
-        parts.append(system[kept].rename(columns=names))
-    if not parts:
-        return pd.DataFrame()
-    keys = [*_CONDITION, "range", "series"]
-    rows = parts[0] if len(parts) == 1 else parts[0].merge(parts[1], on=keys, how="left", suffixes=("_document", ""))
-    rows = rows[(rows["judge"] != "assistant") & (rows["range"] != "average")]
-    columns = [rows[name] for name in ("within", "over") if name in rows]
-    if not any(column.notna().any() for column in columns):
-        return rows.head(0)
-    rows = rows.assign(without=pd.Series([_without(row) for row in records(rows)], index=rows.index, dtype=object))
-    sizes = rows["size_document" if _of_one_system(system) else "size"]
-    rows["size"] = [sized(str(size), results.groups, results.examples_word) for size in sizes]
-    return rows
 
 
 def _of_one_system(rows: pd.DataFrame) -> bool:
@@ -268,27 +210,37 @@ def _of_one_system(rows: pd.DataFrame) -> bool:
     return len(rows) > 0 and rows["n"].max() < 2
 
 
-def _without(row: dict[str, Any]) -> str | None:
-    """The mean within groups without the silent ones, and how many these are."""
-    silent = row.get("human_constant_groups")
-    return None if silent is None else f"{three(row.get('spearman_varied'))} ({int(silent)})"
-
-
-def _levels_note(results: Results, rows: pd.DataFrame) -> str:
-    notes, groups = [], results.groups
-    if "within" in rows and rows["within"].notna().any():
-        notes.append(
-            f"Within: Spearman within each of the {groups}, mean over them; those whose humans gave all texts one "
-            "score say nothing of the judge and count as 0. Without: the mean without them, and their number."
-        )
-    if "over" in rows and rows["over"].notna().any():
-        notes.append("Systems: Spearman of the systems' mean scores.")
-        if rows["over_low"].notna().any():
-            notes.append(
-                f"These: 95 % interval for these very systems, {groups} resampled. Others: for systems like these, "
-                f"systems and {groups} resampled."
-            )
-    return " ".join([*notes, *missing_reasons(rows)])
+def _levels_frame(results: Results) -> pd.DataFrame:
+    """A row a range and series with Spearman at document and system level; assistants are left out."""
+    document, system = (correlation_frame(results, level) for level in ("document", "system"))
+    single, keys = _of_one_system(system), [*_CONDITION, "range", "series"]
+    if single and (not len(document) or document["groups"].max() < 2):
+        return pd.DataFrame()  # nothing but what is over all texts
+    parts = []
+    for frame, name in ((document, "within"), (system, "over")):
+        if len(frame):
+            frame = frame.rename(columns={f"spearman{end}": f"{name}{end}" for end in ("", "_low", "_high")})
+            if parts:
+                kept = [*keys, "size", "missing", "over", "over_low", "over_high"]
+                kept += ["spearman_systems_low", "spearman_systems_high"]
+                frame = parts.pop().merge(
+                    frame[[name for name in kept if name in frame]], on=keys, how="left", suffixes=("_document", "")
+                )
+            parts.append(frame)
+    if not parts:
+        return pd.DataFrame()
+    rows = parts[0][(parts[0]["judge"] != "assistant") & (parts[0]["range"] != "average")]
+    if not any(rows[name].notna().any() for name in ("within", "over") if name in rows):
+        return rows.head(0)
+    without = [
+        None if row.get("human_constant_groups") is None
+        else f"{three(row.get('spearman_varied'))} ({int(row['human_constant_groups'])})"
+        for row in records(rows)
+    ]  # fmt: skip
+    rows = rows.assign(without=pd.Series(without, index=rows.index, dtype=object))
+    sizes = rows["size_document" if single else "size"]
+    rows["size"] = [sized(str(size), results.groups, results.examples_word) for size in sizes]
+    return rows
 
 
 LEVELS = View(
@@ -298,15 +250,19 @@ LEVELS = View(
     [
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
-        Col("within", "within", three, ends=short, optional=True),
-        Col("without", "without", optional=True),
-        Col("systems", "over", three, optional=True),
-        Col("these", "over", no_text, ends=short, optional=True),
-        Col("others", "spearman_systems", no_text, ends=short, optional=True),
+        Col("within", "within", three, short, optional=True,
+            says="Spearman within each of the {groups}, mean over them; those whose humans gave all texts one score "
+            "say nothing of the judge and count as 0"),
+        Col("without", "without", optional=True, says="the mean without these, and their number"),
+        Col("systems", "over", three, optional=True, says="Spearman of the systems' mean scores"),
+        Col("these", "over", no_text, short, optional=True,
+            says="95 % interval for these very systems, {groups} resampled"),
+        Col("others", "spearman_systems", no_text, short, optional=True,
+            says="for systems like these, systems and {groups} resampled"),
     ],
     by=_CONDITION,
     title="{condition}",
     size="{size}",
-    note=_levels_note,
-)
+    reasons=["missing_document", "missing"],
+)  # fmt: skip
 """Spearman at document and system level."""

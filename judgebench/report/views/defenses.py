@@ -11,8 +11,17 @@ import pandas as pd
 from scipy import stats
 
 from judgebench.report.formats import one, percent, signed_two, three, two, whole
+from judgebench.report.say import say
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
-from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, attacked_records, estimate_text, excludes_zero
+from judgebench.report.views.attacks import (
+    CHANGE,
+    EXCLUDES_ZERO,
+    RATE,
+    RISES,
+    attacked_records,
+    estimate_text,
+    excludes_zero,
+)
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, defenses_of, shown_split
 from judgebench.types import LABELS, RANGE
@@ -36,29 +45,27 @@ def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     Args:
         metrics: metrics.json, or attack/suffix.json.
     """
+    cells = [tuple(record.get(name) for name in _CELL) for record in metrics]
+    # Of each cell, the decodings with lambda and t that every defense has.
     settings: dict[tuple[Any, ...], dict[str, dict[tuple[Any, ...], None]]] = {}
-    for record in metrics:
-        of_cell = settings.setdefault(_cell(record), {}).setdefault(str(record["defense"]), {})
-        of_cell[tuple(record[name] for name in _SETTING)] = None
+    for cell, record in zip(cells, metrics, strict=True):
+        how = tuple(record[name] for name in _SETTING)
+        settings.setdefault(cell, {}).setdefault(str(record["defense"]), {})[how] = None
     shown: list[dict[str, Any]] = []
     in_words = set()
-    for record in metrics:
-        by_defense, defense = settings[_cell(record)], str(record["defense"])
-        beside = [how for name, settings_ in by_defense.items() if name != defense for how in settings_]
-        others = dict.fromkeys(how for how in beside if how[0] != _FREE_TEXT)
-        if {how[0] for how in by_defense[defense]} == {_FREE_TEXT} and others:
+    for cell, record in zip(cells, metrics, strict=True):
+        defense = str(record["defense"])
+        others = [how for name, hows in settings[cell].items() if name != defense for how in hows]
+        stand_ins = dict.fromkeys(how for how in others if how[0] != _FREE_TEXT)
+        if {how[0] for how in settings[cell][defense]} == {_FREE_TEXT} and stand_ins:
             in_words.add(defense)
             # where others have greedy scores too, its own stand beside them
-            shown += [dict(record)] if any(how[0] == _FREE_TEXT for how in beside) else []
-            shown += [{**record, **dict(zip(_SETTING, how, strict=True))} for how in others]
+            shown += [dict(record)] if any(how[0] == _FREE_TEXT for how in others) else []
+            shown += [{**record, **dict(zip(_SETTING, how, strict=True))} for how in stand_ins]
         else:
             shown.append(dict(record))
-    marked = {name: f"{name} (its number)" for name in in_words}
-    return [record | {"shown_defense": marked.get(str(record["defense"]), str(record["defense"]))} for record in shown]
-
-
-def _cell(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(record.get(name) for name in _CELL)
+    marks = {name: f"{name} (its number)" for name in in_words}
+    return [record | {"shown_defense": marks.get(str(record["defense"]), str(record["defense"]))} for record in shown]
 
 
 def defense_frame(results: Results) -> pd.DataFrame:
@@ -74,34 +81,26 @@ def defense_frame(results: Results) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def _defenses_note(results: Results, rows: pd.DataFrame) -> str:
-    sentence = (
-        "Clean, Spearman: of the clean texts under the same defense; the change is taken against them. By how much a "
-        "defense's Spearman lies below that of none is its cost where nobody attacks."
-    )
-    return f"{sentence} {FREE_TEXT_NOTE}" if (rows["defense"] != rows["shown_defense"]).any() else sentence
-
-
 DEFENSES = View(
     "defenses",
     "Defenses side by side",
     defense_frame,
     [
         Col("defense", "shown_defense", left=True, width=28),
-        Col("clean", "clean_mean_score", two),
-        Col("Spearman", "clean_spearman", three),
+        Col("clean", "clean_mean_score", two, says="mean score of the clean texts under the same defense, against "
+            "which the change is taken"),
+        Col("Spearman", "clean_spearman", three, says="of the clean texts under the same defense; by how much it lies "
+            "below that of none is the cost where nobody attacks"),
         Col("attacked", "attacked_mean_score", two),
-        CHANGE,
-        Col("rate", "rate"),
-        Col("rises", "raised_share", percent),
+        *(CHANGE, RATE, RISES),
     ],
     by=["dimension"],
     title="{dimension}",
     sections=["attack", "range", "series"],
     section="{attack}, {range}: {series}",
-    note=_defenses_note,
+    note=lambda _, rows: FREE_TEXT_NOTE if (rows["defense"] != rows["shown_defense"]).any() else "",
     marks=EXCLUDES_ZERO,
-)
+)  # fmt: skip
 """The effect of attacks under each defense, a section an attack, range and judge."""
 
 
@@ -113,26 +112,11 @@ def defense_sentences(results: Results) -> list[str]:
         sections = [records(section) for _, section in part.groupby(["range", "series"], sort=False)]
         open_ = [section for section in sections if section[0]["defense"] == NO_DEFENSE and len(section) > 1]
         if open_:
-            sentences.append(f"{dimension}: {_sentence(*max(open_, key=lambda section: float(section[0]['change'])))}")
+            bare, *defended = max(open_, key=lambda section: float(section[0]["change"]))
+            least = min(defended, key=lambda row: abs(row["change"]))
+            facts = {"bare": bare, "least": least, "defenses": len(defended), "estimate_text": estimate_text}
+            sentences.append(say("defenses", dimension=dimension, **facts))
     return sentences
-
-
-def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
-    sentence = f"{bare['attack']} changes the mean score of {bare['series']} in range {bare['range']} by "
-    sentence += f"{estimate_text(bare, 'change')} without a defense"
-    if bare["change_low"] is not None and bare["change_low"] <= 0:
-        return f"{sentence}, a gain that may be chance."
-    least = min(defended, key=lambda row: abs(row["change"]))
-    name, several = least["shown_defense"], len(defended) > 1
-    if abs(least["change"]) >= abs(bare["change"]):
-        keeps = f"none of {len(defended)} defenses keeps" if several else f"{name} does not keep"
-        return f"{sentence}; {keeps} it nearer to its score of clean texts."
-    sentence += f"; {f'least of {len(defended)} defenses under' if several else 'under'} {name}, by "
-    sentence += estimate_text(least, "change")
-    before, after = bare["clean_spearman"], least["clean_spearman"]
-    if before is not None and after is not None:
-        sentence += f". On clean texts its Spearman is {three(after)} instead of {three(before)}, without an interval"
-    return f"{sentence}."
 
 
 # --- preparation ------------------------------------------------------------------------------------------------------
@@ -140,32 +124,8 @@ def _sentence(bare: Mapping[str, Any], *defended: Mapping[str, Any]) -> str:
 
 def standards(results: Results) -> list[Block]:
     """The making of the standard vectors of each dimension, and whether their layer separates more than chance."""
-    sentences = [Paragraph(f"{one['dimension']}: {_made(one, results.groups)} {_separability(one)}")
-            for one in results.standards]  # fmt: skip
+    sentences = [Paragraph(say("standards", one=record, groups=results.groups)) for record in results.standards]
     return [Heading("How CAP was prepared"), *sentences] if sentences else []
-
-
-def _made(standard: Mapping[str, Any], groups: str) -> str:
-    scored = sum(score is not None for score in standard["scores"])
-    return (
-        f"{standard['tutor']} wrote {standard['candidates']} texts for each of {len(standard['groups'])} {groups}; of "
-        f"the {scored} that {standard['judge']} scored, {standard['high_count']} at {two(standard['high_threshold'])} "
-        f"or above make the high standard, {standard['low_count']} at {two(standard['low_threshold'])} or below the "
-        "low one."
-    )
-
-
-def _separability(standard: Mapping[str, Any]) -> str:
-    layer, layers = int(standard["layer"]), len(standard["separability"])
-    own, chance = (float(standard[name][layer - 1]) for name in ("separability", "chance"))
-    sentence = (
-        f"Layer {layer} of {layers} is steered: its separability, {three(own)}, is "
-        f"{'more' if own > chance else 'no more'} than chance, for of texts dealt to the sets at random 95 % stay "
-        f"below {three(chance)}"
-    )
-    if own > chance and layer == int(standard["best_layer"]) and layers > 1:
-        sentence += f"; but the best of {layers} layers surpasses that more easily than any single one"
-    return f"{sentence}."
 
 
 def reference_frame(results: Results) -> pd.DataFrame:
@@ -208,14 +168,8 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
     return row | {"difference_low": ends[0], "difference_high": ends[1], "significant": excludes_zero(*ends)}
 
 
-def _references_note(results: Results, rows: pd.DataFrame) -> str:
-    sentence = (
-        "Good, poor: the judge's mean score of the good references and of the poor ones, each read by itself. In "
-        f"brackets: 95 % interval of the mean difference over {results.groups}, by Student's t. Cut: share of the "
-        "texts that would have gone on."
-    )
-    unsteered = rows["cut"].isna().any()
-    return f"{sentence} Alpha 0: texts of the tutor for the development split, unsteered." if unsteered else sentence
+def _unsteered(results: Results, rows: pd.DataFrame) -> str:
+    return "Alpha 0: texts of the tutor for the development split, unsteered." if rows["cut"].isna().any() else ""
 
 
 REFERENCES = View(
@@ -226,45 +180,28 @@ REFERENCES = View(
         Col("defense", "defense", left=True),
         Col("split", "split", left=True),
         Col("n", "n", whole),
-        Col("good", "high", two),
-        Col("poor", "low", two),
-        Col("good - poor", "difference", signed_two, ends=signed_two, marked="significant"),
-        Col("cut", "cut", percent),
+        Col("good", "high", two, says="the judge's mean score of the good references, each read by itself"),
+        Col("poor", "low", two, says="the same of the poor ones"),
+        Col("good - poor", "difference", signed_two, signed_two, marked="significant"),
+        Col("cut", "cut", percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
     title="{dimension}",
-    note=_references_note,
+    note=_unsteered,
+    brackets="of the mean difference over {groups}, by Student's t",
     marks=EXCLUDES_ZERO,
 )
 """The judge's scores of references."""
-
-
-def _moved(row: Mapping[str, Any], groups: str) -> str:
-    """The sentence on whether steering moved the judge's scores of the references."""
-    sentence, difference = f"{row['dimension']}, {row['split']} split: ", estimate_text(row, "difference")
-    if row.get("difference_low") is None:
-        return f"{sentence}CAP's good references score {difference} above its poor ones, of one pair alone."
-    ends = f"{difference}, {row['n']} {groups}"
-    if not row["significant"]:
-        return (
-            f"{sentence}the judge does not clearly score CAP's good references above or below its poor ones ({ends})."
-        )
-    side = "above" if row["difference"] > 0 else "below"
-    return (
-        f"{sentence}the judge scores CAP's good references {side} its poor ones, by {difference} ({row['n']} {groups})."
-    )
 
 
 def detector_frame(results: Results) -> pd.DataFrame:
     """The detectors, a row each: F1 of the training texts, all else of the test texts."""
     rows = []
     for record in results.detectors:
-        test = record["test"]
+        test, by_attack = record["test"], record["test"].get("recall_by_attack") or {}
         shares = {name: test[name] for name in ("precision", "recall", "false_positive_rate")}
-        found = ", ".join(
-            f"{attack} {percent(share)}" for attack, share in (test.get("recall_by_attack") or {}).items()
-        )
-        rows.append({"defense": record["defense"], "f1": record["training"]["f1"], "by_attack": found} | shares)
+        shares["by_attack"] = ", ".join(f"{attack} {percent(share)}" for attack, share in by_attack.items())
+        rows.append({"defense": record["defense"], "f1": record["training"]["f1"]} | shares)
     return pd.DataFrame(rows)
 
 
@@ -274,35 +211,32 @@ DETECTORS = View(
     detector_frame,
     [
         Col("defense", "defense", left=True),
-        Col("F1", "f1", two),
-        Col("precision", "precision", percent),
-        Col("recall", "recall", percent),
-        Col("clean", "false_positive_rate", percent),
+        Col("F1", "f1", two, says="on the development texts, on which the threshold was chosen as the best; all else "
+            "is on test texts"),
+        Col("precision", "precision", percent, says="clean and attacked texts weigh the same, so that chance is 50 %"),
+        Col("recall", "recall", percent, says="share of the attacked texts that are warned of"),
+        Col("clean", "false_positive_rate", percent, says="that of the clean ones"),
         Col("recall by attack", "by_attack", left=True),
     ],
-    note="F1: on the development texts, on which the threshold was chosen as the best. All else on test texts. "
-    "Precision: clean and attacked texts weigh the same, so that chance is 50 %. Recall: share of the attacked texts "
-    "that are warned of, then by attack; clean: share of the clean ones.",
-)
+)  # fmt: skip
 """The warnings of detectors: a warning that every text gets protects nobody."""
-
-
-def _detection(row: Mapping[str, Any]) -> str:
-    """The sentence on whether a detector warns of attacked texts more than of clean ones."""
-    recall, clean = row["recall"], row["false_positive_rate"]
-    sentence = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)} of the "
-    if recall > clean:
-        return f"{sentence}clean ones."
-    return f"{sentence}clean ones: it does not tell them apart, and what changes under it is no work of detection."
 
 
 def preparation_sentences(results: Results) -> list[str]:
     """A sentence a dimension and split on whether steering moved the judge's scores of the references, and one a
-    detector on whether it detects."""
-    references, detectors = records(reference_frame(results)), records(detector_frame(results))
-    moved = [row for row in references if row["defense"] == "cap" and row.get("difference") is not None]
-    known = [row for row in detectors if row["recall"] is not None and row["false_positive_rate"] is not None]
-    return [*(_moved(row, results.groups) for row in moved), *map(_detection, known)]
+    detector on whether it warns of attacked texts more than of clean ones."""
+    sentences = [
+        say("references", row=row, groups=results.groups, estimate_text=estimate_text)
+        for row in records(reference_frame(results))
+        if row["defense"] == "cap" and row.get("difference") is not None
+    ]
+    for row in records(detector_frame(results)):
+        recall, clean = row["recall"], row["false_positive_rate"]
+        if recall is not None and clean is not None:
+            blind = ": it does not tell them apart, and what changes under it is no work of detection"
+            warns = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)}"
+            sentences.append(f"{warns} of the clean ones{'' if recall > clean else blind}.")
+    return sentences
 
 
 def cost_frame(results: Results) -> pd.DataFrame:
@@ -318,12 +252,11 @@ COSTS = View(
     [
         Col("defense", "defense", left=True),
         Col("n", "n", whole),
-        Col("a sample", "seconds", two),
+        Col("a sample", "seconds", two,
+            says="reading the prompt, with its share of what the defense made for the context"),
         Col("reading", "reading_seconds", two),
-        Col("context", "context_seconds", two),
-        Col("once", "once_seconds", one),
+        Col("context", "context_seconds", two, says="of what it made for one context"),
+        Col("once", "once_seconds", one, says="of its preparation, whatever is judged, in this run"),
     ],
-    note="Seconds a sample: reading the prompt, with its share of what the defense made for the context. Context: of "
-    "what it made for one context; once: of its preparation, whatever is judged, in this run.",
-)
+)  # fmt: skip
 """The seconds that defenses take."""

@@ -1,109 +1,98 @@
-"""Causes of judges' errors: tables of factors and of slices, and sentences."""
+"""Causes of judges' errors: factors of texts and slices of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import is_known, p_value, signed_two, spaced, two
+from judgebench.report.formats import is_known, p_value, signed_two, two
+from judgebench.report.say import say
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
-from judgebench.report.views.correlations import few_groups
 from judgebench.report.views.forecasts import leading
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 
-FACTORS: Mapping[str, str] = {
-    "length": "length, per doubling",
-    "format": "format, from plain to all lines marked up",
-    "family": "a system of the judge's own family",
+FACTORS: Mapping[str, tuple[str, str]] = {
+    "length": ("length, per doubling", "length"),
+    "format": ("format, from plain to all lines marked up", "format"),
+    "family": ("a system of the judge's own family", "its own family"),
 }
-"""The meaning of each factor's coefficient."""
+"""Each factor's coefficient in a table, and the factor in a sentence."""
+
+_MOST_OPEN = 10  # slices of a condition that are shown without being asked for
+_FEWEST_SYSTEMS, _TOGETHER = 4, -0.7  # a correlation over so many systems that is worth a sentence
 
 
-def _lead_rows(results: Results, lead: bool) -> pd.DataFrame:
+def error_rows(results: Results, lead: bool = True) -> list[dict[str, Any]]:
     """The records of errors.json with labels: of the leading cells, or of all others."""
-    rows = labelled(results.errors)
-    if not len(rows):
-        return rows
-    names = ["condition", "range", "who", "setting"]
-    leads = {tuple(one[name] for name in names) for one in leading(results)}
-    own = [tuple(row) in leads for row in rows[names].itertuples(index=False)]
-    return rows[pd.Series(own) == lead]
+    names = ("condition", "range", "who", "setting")
+    leads = {tuple(row[name] for name in names) for row in leading(results)}
+    return [row for row in records(labelled(results.errors))
+            if (tuple(row[name] for name in names) in leads) == lead] if results.errors else []  # fmt: skip
 
 
-def _listed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+def _listed(rows: Sequence[Mapping[str, Any]], name: str) -> pd.DataFrame:
     """A row for each factor or slice of each cell."""
-    found = [
-        {**row, **one, "series": f"{row['who']} in range {row['range']}"}
-        for row in rows.to_dict("records")
-        for one in row[name]
-    ]
-    return pd.DataFrame(found)
+    return pd.DataFrame(
+        [{**row, **part, "series": f"{row['who']} in range {row['range']}"} for row in rows for part in row[name]]
+    )
 
 
 def factor_frame(results: Results, lead: bool = True) -> pd.DataFrame:
     """A row for each coefficient of the leading cells' regressions, or of all others'."""
-    rows = _listed(_lead_rows(results, lead), "factors") if len(results.errors) else pd.DataFrame()
-    return rows.assign(named=[FACTORS.get(one, one) for one in rows["factor"]]) if len(rows) else rows
-
-
-_MOST_OPEN = 10
+    rows = _listed(error_rows(results, lead), "factors")
+    return rows.assign(named=[FACTORS.get(name, (name,))[0] for name in rows["factor"]]) if len(rows) else rows
 
 
 def slice_frame(results: Results) -> pd.DataFrame:
     """A row for each slice of the leading cells."""
-    rows = _listed(_lead_rows(results, True), "slices") if len(results.errors) else pd.DataFrame()
+    rows = _listed(error_rows(results), "slices")
     if not len(rows):
         return rows
     many = rows.groupby("condition")["slice"].transform("size") > _MOST_OPEN
     return rows.assign(fold=np.where(many, "Systems and lengths: " + rows["condition"], ""))
 
 
-def _note(results: Results, rows: pd.DataFrame) -> str:
-    few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
-    return (
-        "Error: the judge's score on the humans' scale less the humans' mean, in points. Each factor's share in it "
-        "while the others stay the same, by least squares; a judge that tells texts apart poorly shows, reversed, what "
-        "the humans reward. Format: lists, headings, code, tables, bold words. "
-        f"In brackets: 95 % interval, errors clustered by {results.groups}. Holm: p, corrected over the factors.{few}"
-    )
+_ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
+
+_LEAD = View(
+    "errors",
+    "Why the judge errs",
+    factor_frame,
+    (
+        Col("judge, decoding", "series", detail="setting", left=True),
+        Col("factor", "named", left=True, says="format: lists, headings, code, tables, bold words"),
+        Col("points", "estimate", signed_two, signed_two,
+            says="each factor's share in the error while the others stay the same, by least squares; a judge that "
+            "tells texts apart poorly shows, reversed, what the humans reward"),
+        Col("p", "p", p_value),
+        Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
+    ),
+    by=("condition",),
+    title="{condition}",
+    once=("series", "setting"),
+    note=f"Error: {_ERROR}.",
+    brackets="errors clustered by {groups}",
+)  # fmt: skip
+_OTHERS = replace(
+    _LEAD,
+    name="errors_others",
+    frame=lambda results: factor_frame(results, lead=False),
+    columns=[replace(column, says="") for column in _LEAD.columns],
+    folded="Other judges, decodings and ranges",
+    note="",
+    brackets="",
+)
 
 
-def _slice_note(results: Results, rows: pd.DataFrame) -> str:
-    few = f" {few_groups(results.groups)}" if rows["groups"].min() < FEWEST else ""
-    if rows["p"].isna().any():
-        few += f" A dash: a slice of one of the {results.groups}, or errors that do not vary."
-    return (
-        "Mean error: the judge's score on the humans' scale less the humans' mean, in points. Beside others: less the "
-        "mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts apart "
-        "poorly favors what humans find bad. In brackets: 95 % interval, errors "
-        f"clustered by {results.groups}. Holm: p of that difference, corrected over the slices.{few}"
-    )
-
-
-def _factors_view(lead: bool) -> View:
-    return View(
-        "errors" if lead else "errors_others",
-        "Why the judge errs",
-        lambda results: factor_frame(results, lead),
-        (
-            Col("judge, decoding", "series", detail="setting", left=True),
-            Col("factor", "named", left=True),
-            Col("points", "estimate", signed_two, ends=signed_two),
-            Col("p", "p", p_value),
-            Col("Holm", "p_holm", p_value),
-        ),
-        by=("condition",),
-        title="{condition}",
-        once=("series", "setting"),
-        note=_note if lead else "",
-        folded="" if lead else "Other judges, decodings and ranges",
-    )
+def _dashes(results: Results, rows: pd.DataFrame) -> str:
+    groups = results.groups
+    return f"A dash: a slice of one of the {groups}, or errors that do not vary." if rows["p"].isna().any() else ""
 
 
 SLICES = View(
@@ -114,123 +103,66 @@ SLICES = View(
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
         Col("humans' mean", "human", two),
-        Col("mean error", "error", signed_two, ends=signed_two),
-        Col("beside others", "apart", signed_two, ends=signed_two),
+        Col("mean error", "error", signed_two, signed_two, says=f"of {_ERROR}"),
+        Col("beside others", "apart", signed_two, signed_two,
+            says="less the mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts "
+            "apart poorly favors what humans find bad"),
         Col("p", "p", p_value),
-        Col("Holm", "p_holm", p_value),
+        Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
     ),
     by=("condition",),
     title="{condition}, {series}",
     sections=("kind",),
     folded="{fold}",
-    note=_slice_note,
-)
+    note=_dashes,
+    brackets="errors clustered by {groups}",
+)  # fmt: skip
 """Systems and lengths: which ones the judge favors."""
-
-_LEAD, _OTHERS = _factors_view(True), _factors_view(False)
 
 
 def error_tables(results: Results) -> list[Block]:
     """Factors and slices of the leading cells, those of all others folded, and what is left out for which reason."""
     tables = [*_LEAD.tables(results), *SLICES.tables(results), *_OTHERS.tables(results)]
-    lines = [Paragraph(line, note=True) for line in _left_out(results)]
-    return [Heading(_LEAD.heading), *tables, *lines] if tables else []
-
-
-def _left_out(results: Results) -> list[str]:
-    """Sentences on what is left out of the leading cells, each with the dimensions that it is true of."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for row in records(_lead_rows(results, True)):
-        named = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
-        for start, line in (("", row["reason"]), ("Left out of ", f"{named}." if named else "")):
+    # A sentence on what is left out stands once, with the dimensions that it is true of.
+    conditions: dict[tuple[str, str], list[str]] = {}
+    for row in error_rows(results):
+        names = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
+        for start, line in (("", row["reason"]), ("Left out of ", f"{names}." if names else "")):
             if line:
-                said.setdefault((start, line), []).append(row["condition"])
-    return [f"{start}{', '.join(where)}: {line}" for (start, line), where in said.items()]
-
-
-_TOLD: Mapping[str, tuple[str, str]] = {
-    "length": (
-        "a text twice as long gets {points} {more}, relative to the humans",
-        "length",
-    ),
-    "format": ("texts with all lines marked up (lists, headings, bold words) get {points} {more} than plain "
-               "ones, relative to the humans", "format"),
-    "family": ("systems of its own family get {points} {more} than others, relative to the humans",
-               "its own family"),
-}  # fmt: skip
+                conditions.setdefault((start, line), []).append(row["condition"])
+    lines = [f"{start}{', '.join(where)}: {line}" for (start, line), where in conditions.items()]
+    return [Heading(_LEAD.heading), *tables, *(Paragraph(line, note=True) for line in lines)] if tables else []
 
 
 def error_sentences(results: Results) -> list[str]:
     """At most two sentences a dimension on the main model's errors, in the range in which it agrees best with the
-    humans: which factors of texts move them by more than chance, and which systems it favors."""
-    found = []
-    for row in records(_lead_rows(results, True)):
-        where = f"{row['condition']}, {row['who']} in range {row['range']}"
-        told = (_factor_sentence(row), _system_sentence(row))
-        found += [f"{where}: {sentence}" for sentence in told if sentence]
-    return found
+    humans: which factors of texts move them by more than chance, and which systems' errors differ."""
+    sentences = []
+    for row in error_rows(results):
+        factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]
+        systems = [part for part in row["slices"] if part["kind"] == "system"]
+        if row["groups"] < FEWEST:
+            continue
+        if factors:
+            sure = [factor for factor in factors if _sure(factor)]
+            *names, last = ["", *(FACTORS[factor["factor"]][1] for factor in factors if not _sure(factor))]
+            rest = " or ".join(filter(None, [", ".join(names[1:]), last]))
+            sentences.append(say("errors", what="factors", row=row, sure=sure, rest=rest))
+        if systems:
+            sure = sorted(filter(_sure, systems), key=lambda part: part["apart"])
+            ends = [part for part in sure[-1:] if part["apart"] > 0] + [part for part in sure[:1] if part["apart"] < 0]
+            facts = {"sure": sure, "ends": ends, "systems": len(systems), "together": _draws_together(systems)}
+            sentences.append(say("errors", what="systems", row=row, **facts))
+    return sentences
 
 
-def _sure(row: Mapping[str, Any], groups: int) -> bool:
-    return groups >= FEWEST and is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
-
-
-def _by(row: Mapping[str, Any], name: str) -> str:
-    """The interval of a size whose direction a word tells."""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return spaced(low, high, two) if row[name] > 0 else spaced(-high, -low, two)
-
-
-def _factor_sentence(row: Mapping[str, Any]) -> str:
-    known = [one for one in row["factors"] if one["factor"] in _TOLD]
-    if not known or row["groups"] < FEWEST:
-        return ""
-    parts = []
-    for one in known:
-        if _sure(one, row["groups"]):
-            said = _TOLD[one["factor"]][0].format(
-                points=f"{two(abs(one['estimate']))} points {_by(one, 'estimate')}",
-                more="more" if one["estimate"] > 0 else "less",
-            )
-            parts.append(said)
-    rest = [_TOLD[one["factor"]][1] for one in known if not _sure(one, row["groups"])]
-    if not parts:
-        return f"its errors have no clear link with {_or(rest)}."
-    tail = f"; with {_or(rest)} they have no clear link" if rest else ""
-    return f"{', and '.join(parts)}{tail}."
-
-
-_FEWEST_SYSTEMS, _TOGETHER_AT = 4, -0.7
-_TOGETHER = (
-    "Over these systems its errors fall as the humans' means rise, as they do where a judge tells good texts from bad "
-    "ones less than the humans do."
-)
-
-
-def _system_sentence(row: Mapping[str, Any]) -> str:
-    own = [one for one in row["slices"] if one["kind"] == "system"]
-    if not own or row["groups"] < FEWEST:
-        return ""
-    sure = [one for one in own if _sure(one, row["groups"])]
-    if not sure:
-        return "no system's error differs clearly from the others'."
-    parts, drawn = [], _draws_together(own)
-    for sign, side in ((1, "higher"), (-1, "lower")):
-        least = sorted(sure, key=itemgetter("apart"))[-1 if sign > 0 else 0]
-        if sign * least["apart"] > 0:
-            parts.append(f"{least['slice']} {two(abs(least['apart']))} points {_by(least, 'apart')} {side}")
-    count = f"{len(sure)} of {len(own)} differ clearly, and {'these differ' if len(parts) > 1 else 'this one differs'}"
-    sentence = f"relative to the humans it scores {' and '.join(parts)} than the other systems ({count} most)."
-    return f"{sentence} {_TOGETHER}" if drawn else sentence
+def _sure(row: Mapping[str, Any]) -> bool:
+    return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
 
 
 def _draws_together(systems: Sequence[Mapping[str, Any]]) -> bool:
     """True where errors fall as systems get better in the humans' eyes, and little else moves them."""
-    if len(systems) < _FEWEST_SYSTEMS:
+    human, error = (np.array([part[name] for part in systems]) for name in ("human", "error"))
+    if len(systems) < _FEWEST_SYSTEMS or min(np.ptp(human), np.ptp(error)) == 0:
         return False
-    human, error = (np.array([one[name] for one in systems]) for name in ("human", "error"))
-    return bool(min(np.ptp(human), np.ptp(error)) > 0 and np.corrcoef(human, error)[0, 1] < _TOGETHER_AT)
-
-
-def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return bool(np.corrcoef(human, error)[0, 1] < _TOGETHER)

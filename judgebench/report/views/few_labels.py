@@ -1,4 +1,4 @@
-"""Means of systems from few human ratings and a judge's scores of all texts: tables and sentences.
+"""Means of systems from few human ratings and a judge's scores of all texts.
 
 Shown are the means on the very articles of the run, of which humans rated a part; `like_*` holds the same of articles
 like these. Run folders of earlier versions have the latter alone, and show them.
@@ -7,71 +7,21 @@ like these. Run folders of earlier versions have the latter alone, and show them
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from judgebench.report.formats import is_known, percent, short, signed_two, three, two
+from judgebench.report.say import say
 from judgebench.report.table import Col, View, records
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
-_TARGET = ", of the very texts of this run"
 _SHOWN = 5
 """Systems whose pairs a page shows, the best by labels and judge together."""
 
-
-def judges_frame(results: Results) -> pd.DataFrame:
-    """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
-    rows = _rows(results)
-    if not len(rows):
-        return rows
-    for name in ("labels", "predicted"):
-        for end in ("", "_low", "_high"):
-            rows[f"{name}_rho{end}"] = [_these(one or {}).get(f"{name}{end}") for one in rows["spearman"]]
-    rows["missed"] = [
-        f"{row['misses']:.0f} of {row['counted']:.0f}" if is_known(row["misses"]) else None
-        for row in rows.to_dict("records")
-    ]
-    return rows
-
-
-def means_frame(results: Results) -> pd.DataFrame:
-    """A row a system, for each dimension by the judge, decoding and range that makes the intervals narrowest."""
-    made = []
-    for row in _chosen(results):
-        head = {name: row[name] for name in ("condition", "size", "who", "setting", "range")}
-        for one in map(_these, row["systems"]):
-            labelled_texts = f"{one['labelled_texts']:,} of {one['texts']:,}"
-            missed = {True: "no", False: "yes"}.get(one["judge_misses"])
-            made.append(head | one | {"labelled": labelled_texts, "held": missed})
-    return pd.DataFrame(made)
-
-
-def differences_frame(results: Results) -> pd.DataFrame:
-    """A row a pair of the best systems, by the same judges."""
-    made = []
-    for row in _chosen(results):
-        head = {name: row[name] for name in ("condition", "size", "who", "setting", "range")}
-        known = [one for one in map(_these, row["systems"]) if one["predicted"] is not None]
-        best = {one["system"] for one in sorted(known, key=lambda one: -one["predicted"])[:_SHOWN]}
-        for one in map(_these, row["differences"]):
-            if {one["first"], one["second"]} <= best:
-                apart = {True: "yes", False: "no"}.get(one["told_apart"])
-                made.append(head | one | {"pair": f"{one['first']} - {one['second']}", "apart": apart})
-    return pd.DataFrame(made)
-
-
-def _rows(results: Results) -> pd.DataFrame:
-    if not results.few_labels:
-        return pd.DataFrame()
-    rows = labelled(map(_these, results.few_labels))
-    rows["size"] = [
-        f"{row['labelled_texts']:,} of {row['texts']:,} {results.examples_word} are rated, of "
-        f"{row['labelled_articles']:,} of {row['articles']:,} {results.groups}"
-        for row in rows.to_dict("records")
-    ]
-    return rows
+_HEAD = ("condition", "size", "who", "setting", "range")
 
 
 def _these(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,99 +30,99 @@ def _these(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
 
 
-def _chosen(results: Results) -> list[dict[str, Any]]:
-    """Of each dimension the record whose judge makes the intervals narrowest; of equal ones the first; `several`: how
-    many there are to choose from."""
-    held: dict[str, list[dict[str, Any]]] = {}
-    for row in records(_rows(results)):
-        held.setdefault(row["condition"], []).append(row)
-    return [max(rows, key=_saved) | {"several": len(rows)} for rows in held.values()]
+def judge_rows(results: Results) -> list[dict[str, Any]]:
+    """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
+    size = (
+        f"{{labelled_texts:,}} of {{texts:,}} {results.examples_word} are rated, of {{labelled_articles:,}} of "
+        f"{{articles:,}} {results.groups}"
+    )
+    rows = records(labelled(map(_these, results.few_labels))) if results.few_labels else []
+    for row in rows:
+        spearman = _these(row["spearman"] or {})
+        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}")
+                for name in ("labels", "predicted") for end in ("", "_low", "_high")}  # fmt: skip
+        row["size"] = size.format(**row)
+        row["missed"] = f"{row['misses']:.0f} of {row['counted']:.0f}" if is_known(row["misses"]) else None
+    return rows
 
 
-def _saved(row: Mapping[str, Any]) -> float:
-    return float(row["narrower"]) if is_known(row["narrower"]) else -1.0
+def best_rows(results: Results) -> list[dict[str, Any]]:
+    """Of each dimension the row whose judge makes the intervals narrowest; of equal ones the first; `several`: how many
+    there are to choose from."""
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in judge_rows(results):
+        parts.setdefault(row["condition"], []).append(row)
+    return [
+        max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
+        for rows in parts.values()
+    ]
+
+
+def means_frame(results: Results) -> pd.DataFrame:
+    """A row a system, for each dimension by the judge, decoding and range that makes the intervals narrowest."""
+    rows = []
+    for row in best_rows(results):
+        for system in map(_these, row["systems"]):
+            rated = f"{system['labelled_texts']:,} of {system['texts']:,}"
+            covers = {True: "no", False: "yes"}.get(system["judge_misses"])
+            rows.append({name: row[name] for name in _HEAD} | system | {"labelled": rated, "held": covers})
+    return pd.DataFrame(rows)
+
+
+def differences_frame(results: Results) -> pd.DataFrame:
+    """A row a pair of the best systems, by the same judges."""
+    rows = []
+    for row in best_rows(results):
+        means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
+        best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
+        for pair in map(_these, row["differences"]):
+            if {pair["first"], pair["second"]} <= set(best):
+                apart = {True: "yes", False: "no"}.get(pair["told_apart"])
+                names = {"pair": f"{pair['first']} - {pair['second']}", "apart": apart}
+                rows.append({name: row[name] for name in _HEAD} | pair | names)
+    return pd.DataFrame(rows)
 
 
 def few_labels_sentences(results: Results) -> list[str]:
     """One sentence a dimension that humans rated in part: what the judge adds to their labels, and how often its own
     means mislead."""
-    return [_sentence(results, row) for row in _chosen(results)]
-
-
-def _sentence(results: Results, row: Mapping[str, Any]) -> str:
-    start = f"{row['condition']}: humans rated {row['labelled_texts']:,} of {row['texts']:,} {results.examples_word}"
-    judge = f"{row['who']}, range {row['range']}"
-    if not is_known(row["narrower"]):
-        return f"{start}. {row['reason'] or 'No system has an interval.'}"
-    these = f" on these {row['articles']:,} {results.groups}" if is_known(row.get("like_labels_within")) else ""
-    said = (
-        f"{start}; these labels alone give a system's mean{these} to ± {two(row['labels_within'])} (95 %, mean over "
-        "systems), "
-    )
-    if row["narrower"] < 0.005:
-        said += f"and no judge makes that narrower ({judge})"
-    else:
-        said += f"with the judge's scores of all ({judge}) to ± {two(row['predicted_within'])}"
-        said += f", intervals {percent(row['narrower'])} narrower"
-        said += f" (the most of {row['several']})" if row["several"] > 1 else ""
-    if these:
-        said += f"; on {results.groups} like these to ± {two(row['like_predicted_within'])}"
-    if not is_known(row["misses"]):
-        return f"{said}."
-    if row["counted"] == 1:
-        verb = "misses" if row["misses"] else "holds"
-        return f"{said}; the judge's own interval, without labels, {verb} that mean for the one system that has both."
-    counted = f"{row['counted']:.0f} systems"
-    if not row["misses"]:
-        return f"{said}; the judge's own interval, without labels, holds that mean for all of {counted}."
-    return f"{said}; the judge's own interval, without labels, misses that mean for {row['misses']:.0f} of {counted}."
-
-
-def _note(results: Results, rows: pd.DataFrame) -> str:
-    reasons = [str(one) for one in rows["reason"].dropna().unique()]
-    spearman = (
-        " Spearman: of the judge with the humans, on the rated texts and with the other model's scores of all (both)."
-        if rows["labels_rho"].notna().any()
-        else ""
-    )
-    target, like = "", ""
-    if "like_predicted_within" in rows:
-        target = f"on the very {results.groups} of this run "
-        like = f" Like these: both, for other {results.groups} like them."
-    return " ".join(
-        [
-            f"Labels, both: how far the 95 % interval of a system's mean {target}reaches to each side, "
-            "mean over systems; from the ratings alone, and with the judge's scores of all texts (prediction-powered "
-            f"inference, PPI++).{like} Narrower: by how much; a judge that correlates .5 with humans within systems "
-            "saves a seventh at most. Judge misses: systems whose mean by both lies outside the interval of its "
-            f"own mean, which knows nothing of its bias.{spearman} Rated {results.groups} must be a random part "
-            "of all.",
-            *reasons,
-        ]
-    )
+    words = {"examples": results.examples_word, "groups": results.groups}
+    return [
+        say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)
+        for row in best_rows(results)
+    ]
 
 
 LABELS_AND_JUDGES = View(
     "few_labels",
     "Means from few labels",
-    judges_frame,
+    lambda results: pd.DataFrame(judge_rows(results)),
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("range", "range", left=True),
-        Col("labels ±", "labels_within", three),
-        Col("both ±", "predicted_within", three),
-        Col("like these ±", "like_predicted_within", three, optional=True),
-        Col("narrower", "narrower", percent),
-        Col("judge misses", "missed", left=True),
-        Col("labels", "labels_rho", three, ends=short, group="Spearman", optional=True),
-        Col("both", "predicted_rho", three, ends=short, group="Spearman", optional=True),
+        Col("labels ±", "labels_within", three,
+            says="how far the 95 % interval of a system's mean reaches to each side, mean over systems; on the very "
+            "{groups} of the run where those like these have a column; from the ratings alone"),
+        Col("both ±", "predicted_within", three,
+            says="with the judge's scores of all texts (prediction-powered inference, PPI++)"),
+        Col("like these ±", "like_predicted_within", three, optional=True, says="both, for other {groups} like them"),
+        Col("narrower", "narrower", percent,
+            says="by how much; a judge that correlates .5 with humans within systems saves a seventh at most"),
+        Col("judge misses", "missed", left=True,
+            says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
+            "its bias"),
+        Col("labels", "labels_rho", three, short, group="Spearman", optional=True,
+            says="Spearman of the judge with the humans on the rated texts"),
+        Col("both", "predicted_rho", three, short, group="Spearman", optional=True,
+            says="the same with the other model's scores of all"),
     ),
     by=["condition"],
     title="{condition}",
     size="{size}",
     once=["who"],
-    note=_note,
-)
+    note="Rated {groups} must be a random part of all.",
+    reasons=["reason"],
+)  # fmt: skip
 """Width of the intervals of systems' means, by judge."""
 
 MEANS = View(
@@ -182,9 +132,11 @@ MEANS = View(
     (
         Col("system", "system", left=True),
         Col("rated", "labelled", left=True),
-        Col("labels", "labels", two, ends=two),
-        Col("judge", "judge", two, ends=two),
-        Col("both", "predicted", two, ends=two),
+        Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
+        Col("judge", "judge", two, two,
+            says="of its scores mapped linearly to that scale; its interval says nothing of what humans would say, for "
+            "its bias is in it"),
+        Col("both", "predicted", two, two, says="of ratings and scores"),
         Col("narrower", "narrower", percent),
         Col("judge holds both", "held", left=True),
     ),
@@ -192,32 +144,23 @@ MEANS = View(
     title="{condition}",
     size="{who}, range {range}",
     below="reason",
-    note=lambda _, rows: (
-        f"Means on the humans' scale{_TARGET if 'like_labels' in rows else ''}: "
-        "of the ratings alone, of the judge's scores mapped linearly to it, and of both; "
-        "in brackets: 95 % intervals. The judge's own says nothing of what humans would say: its bias is in it."
-    ),
+    brackets="Student's t over {groups}",
     folded="Means of systems from labels, judge and both: {condition}",
-)
+)  # fmt: skip
 """Each system's mean three ways."""
 
-DIFFERENCES = View(
-    "few_labels_differences",
-    "Means from few labels",
-    differences_frame,
-    (
+DIFFERENCES = replace(
+    MEANS,
+    name="few_labels_differences",
+    frame=differences_frame,
+    columns=(
         Col("systems", "pair", left=True),
-        Col("labels", "labels", signed_two, ends=signed_two),
-        Col("both", "predicted", signed_two, ends=signed_two),
+        Col("labels", "labels", signed_two, signed_two),
+        Col("both", "predicted", signed_two, signed_two),
         Col("narrower", "narrower", percent),
-        Col("told apart", "apart", left=True),
+        Col("told apart", "apart", left=True, says="the interval by both leaves out 0, each pair by itself"),
     ),
-    by=["condition"],
-    title="{condition}",
-    size="{who}, range {range}",
-    below="reason",
-    note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more. Told apart: the interval "
-    "by both leaves out 0, each pair by itself.",
+    note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more.",
     folded="Differences of the best systems: {condition}",
 )
 """Differences of the best systems' means."""

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import percent, signed_two, two, whole
+from judgebench.report.formats import two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
-from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, excludes_zero, rates
+from judgebench.report.views.attacks import (
+    AT_MAX,
+    CHANGE,
+    EXCLUDES_ZERO,
+    FIRST,
+    PLACES,
+    RATE,
+    RISES,
+    excludes_zero,
+    rates,
+)
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled, shown_split
@@ -106,14 +117,10 @@ def _sides(results: Results) -> pd.DataFrame:
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
-    sentence = (
+    return (
         f"Seen: the phrase was learned on these {results.groups}, or on texts of these systems; unseen: it never saw "
-        "them, and only they tell what it does elsewhere. 0 words: the clean texts. The other columns are those of the "
-        "attacks above."
+        "them, and only they tell what it does elsewhere. 0 words: the clean texts."
     )
-    if rows["mean_score_low"].notna().any():
-        sentence += f" In brackets: 95 % interval, {results.groups} resampled, clean and attacked together."
-    return sentence
 
 
 WORDS = View(
@@ -125,11 +132,7 @@ WORDS = View(
         Col("words", "length", whole),
         Col("mean", "mean_score", two, ends=two),
         CHANGE,
-        Col("rate", "rate"),
-        Col("rises", "raised_share", percent),
-        Col("at max", "maximum_share", percent, page=True),
-        Col("first", "win_share", percent),
-        Col("places", "places_gained", signed_two, page=True),
+        *(RATE, RISES, replace(AT_MAX, page=True), FIRST, replace(PLACES, page=True)),
     ],
     by=PHRASE,
     title="{title}",
@@ -137,6 +140,7 @@ WORDS = View(
     sections=["series"],
     section="{series}",
     note=_note,
+    brackets="{groups} resampled, clean and attacked together",
     marks=EXCLUDES_ZERO,
 )
 """The effect of a phrase by its number of words, on texts that it never saw; a section a judge."""

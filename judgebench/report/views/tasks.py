@@ -10,11 +10,9 @@ import pandas as pd
 from judgebench.report.formats import is_known, one, short, three, whole
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.bias import favorite_text
-from judgebench.report.views.correlations import few_groups
-from judgebench.report.views.humans import HUMANS_NOTE, RATERS
+from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row
 from judgebench.results.results import Results
 from judgebench.results.series import labelled, range_of, ranges_of
-from judgebench.stats.clusters import FEWEST
 
 Runs = Mapping[str, Results]
 """Runs by the letters that a page calls them by."""
@@ -55,10 +53,9 @@ def _seconds(run: Results) -> dict[tuple[str, str], float]:
     """Dimension and range -> seconds of reading; without those of answers that were given elsewhere."""
     if not len(run.readings) or not run.readings["seconds"].gt(0).any():
         return {}
-    parts = run.readings.groupby("dimension", sort=False)
     return {
         (str(dimension), str(score_range)): float(rows["seconds"].sum())
-        for dimension, part in parts
+        for dimension, part in run.readings.groupby("dimension", sort=False)
         for score_range, rows in ranges_of(part)
     }
 
@@ -73,32 +70,15 @@ def _shown(runs: Runs) -> pd.DataFrame:
     frame["head"] = frame["task"] + ", " + frame["condition"]
     parts = []
     for _, part in frame.groupby(["run", "condition"], sort=False):
-        parts += [part, pd.DataFrame([_human_row(part.iloc[0].to_dict())])]
+        first = part.iloc[0].to_dict()
+        same = {name: first[name] for name in ("task", "run", "condition", "head", "n")}
+        row = ceiling_row(first, **same, who="")
+        if is_known(first["ceiling"]):
+            row["who"] = f"one of {first['raters']:g}, with the others"
+        else:
+            row |= {"who": "no ceiling", "setting": first["no_ceiling"].removeprefix("No human ceiling: ")}
+        parts += [part, pd.DataFrame([row])]
     return pd.concat(parts, ignore_index=True)
-
-
-def _human_row(first: Mapping[Any, Any]) -> dict[str, Any]:
-    row = {name: first[name] for name in ("task", "run", "condition", "head", "n")} | {"range": RATERS, "flags": ()}
-    if not is_known(first["ceiling"]):
-        return row | {"who": "no ceiling", "setting": first["no_ceiling"].removeprefix("No human ceiling: ")}
-    ends = {f"{name}{end}": first[f"ceiling{end}"] for name in _OF_HUMANS for end in ("", "_low", "_high")}
-    return row | ends | {"who": f"one of {first['raters']:g}, with the others", "setting": ""}
-
-
-_OF_HUMANS = ("spearman", "spearman_others")
-
-
-def _note(runs: Runs, rows: pd.DataFrame) -> str:
-    notes = [
-        "Spearman with the mean of all humans over all texts of the test split (the first, where there is none); in "
-        f"brackets: 95 % interval, groups resampled. {HUMANS_NOTE} Favorite: the score given most often, and its "
-        "share. Seconds: of reading the prompts of this range, when they were read."
-    ]
-    if rows["groups"].min() < FEWEST:
-        notes.append(few_groups("groups"))
-    if rows["task"].nunique() > 1:
-        notes.append("Tasks differ in texts, scales and raters: no difference between tasks is tested.")
-    return " ".join(notes)
 
 
 TASKS_TABLE = View(
@@ -108,15 +88,21 @@ TASKS_TABLE = View(
     (
         Col("range", "range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
-        Col("Spearman", "spearman", three, ends=short),
-        Col("beside humans", "spearman_others", three, ends=short, page=True, optional=True),
-        Col("favorite", "favorite", left=True),
+        Col("Spearman", "spearman", three, short,
+            says="with the mean of all humans over all texts of the test split (the first, where there is none)"),
+        Col("beside humans", "spearman_others", three, short, page=True, optional=True),
+        Col("favorite", "favorite", left=True, says="the score given most often, and its share"),
         Col("texts", "n", whole),
-        Col("seconds", "seconds", one, optional=True),
+        Col("seconds", "seconds", one, optional=True,
+            says="of reading the prompts of this range, when they were read"),
     ),
     sections=["run", "condition"],
     section="{head}",
     once=["range", "seconds"],
-    note=_note,
-)
+    note=lambda _, rows: HUMANS_NOTE + (
+        " Tasks differ in texts, scales and raters: no difference between tasks is tested."
+        if rows["task"].nunique() > 1 else ""
+    ),
+    brackets="{groups} resampled",
+)  # fmt: skip
 """Every task with its ranges and decodings."""
