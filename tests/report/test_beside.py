@@ -12,9 +12,8 @@ from judgebench.report.views.beside import (
 from judgebench.report.views.humans import RATERS
 from judgebench.results.results import Results
 from judgebench.stats.humans import Panel, beside_humans_records, human_records
-from tests.stats.panels import panel, ragged
+from tests.stats.panels import ragged
 from tests.stats.test_beside_humans import judge_scores
-from tests.worth.panels import ragged
 
 
 def results_of(*sides, scale=(1.0, 5.0), **more):

@@ -30,7 +30,7 @@ def _these(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
 
 
-def judge_rows(results: Results) -> list[dict[str, Any]]:
+def width_rows(results: Results) -> list[dict[str, Any]]:
     """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
     size = (
         f"{{labelled_texts:,}} of {{texts:,}} {results.examples_word} are rated, of {{labelled_articles:,}} of "
@@ -50,7 +50,7 @@ def best_rows(results: Results) -> list[dict[str, Any]]:
     """Of each dimension the row whose judge makes the intervals narrowest; of equal ones the first; `several`: how many
     there are to choose from."""
     parts: dict[str, list[dict[str, Any]]] = {}
-    for row in judge_rows(results):
+    for row in width_rows(results):
         parts.setdefault(row["condition"], []).append(row)
     return [
         max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
@@ -96,7 +96,7 @@ def few_labels_sentences(results: Results) -> list[str]:
 LABELS_AND_JUDGES = View(
     "few_labels",
     "Means from few labels",
-    lambda results: pd.DataFrame(judge_rows(results)),
+    lambda results: pd.DataFrame(width_rows(results)),
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("range", "range", left=True),
