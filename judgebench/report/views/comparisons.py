@@ -74,7 +74,7 @@ def setting_of(record: dict[str, Any], side: str = "first") -> str:
 
 
 def comparison_note(rows: pd.DataFrame, groups: str, together: bool = False) -> str:
-    """What the comparisons rest on: the number of tests that Holm's correction is over, and the groups that there are.
+    """The ground of the comparisons: the number of tests that Holm's correction is over, and the groups that there are.
 
     Args:
         together: whether the correction is over all that is shown, and not over each dimension by itself.

@@ -73,7 +73,7 @@ def _pairs_of_judges(results: Results) -> pd.DataFrame:
 
 
 def _errors_of_raters(results: Results, rows: pd.DataFrame) -> str:
-    """How far one rater's means lie from the others', by condition: raters are the same in all of its rows."""
+    """One rater's error from the others, by condition: raters are the same in all of its rows."""
     if "rater_error" not in rows or rows["rater_error"].isna().all():
         return ""
     firsts = records(rows[rows["rater_error"].notna()].drop_duplicates("condition"))
