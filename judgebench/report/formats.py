@@ -19,6 +19,16 @@ def is_known(value: Any) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
+def settled(value: Any) -> float:
+    """A number without its last digits, which differ from processor to processor and would send a tie up or down.
+
+    Example:
+        >>> two(0.125 - 1e-15), two(0.125 + 1e-15)
+        ('0.12', '0.12')
+    """
+    return round(float(value), 9)
+
+
 def decimals(digits: int, signed: bool = False) -> Format:
     """The format of numbers with so many decimals; with a sign, where they do not round to 0.
 
@@ -30,7 +40,7 @@ def decimals(digits: int, signed: bool = False) -> Format:
     def write(value: Any) -> str:
         if not is_known(value):
             return UNKNOWN
-        rounded = round(float(value), digits) + 0.0  # + 0.0: a rounded -0.0 would print a minus
+        rounded = round(settled(value), digits) + 0.0  # + 0.0: a rounded -0.0 would print a minus
         return f"{rounded:{'+' if signed and rounded else ''}.{digits}f}"
 
     return write
@@ -80,17 +90,17 @@ def percent(value: Any) -> str:
         >>> percent(0.256), percent(None)
         ('26 %', '-')
     """
-    return f"{100 * value:.0f} %" if is_known(value) else UNKNOWN
+    return f"{settled(100 * value):.0f} %" if is_known(value) else UNKNOWN
 
 
 def percent_one(value: Any) -> str:
     """A share in per cent with one decimal."""
-    return f"{100 * value:.1f} %" if is_known(value) else UNKNOWN
+    return f"{settled(100 * value):.1f} %" if is_known(value) else UNKNOWN
 
 
 def points(value: Any) -> str:
     """A share in whole per cent without its unit, as in an interval of shares."""
-    return f"{100 * value:.0f}" if is_known(value) else UNKNOWN
+    return f"{settled(100 * value):.0f}" if is_known(value) else UNKNOWN
 
 
 def p_value(value: Any) -> str:
@@ -102,7 +112,7 @@ def p_value(value: Any) -> str:
     """
     if not is_known(value):
         return UNKNOWN
-    return "<.001" if value < 0.001 else f"{value:.3f}"
+    return "<.001" if value < 0.001 else f"{settled(value):.3f}"
 
 
 def text(value: Any) -> str:
