@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pandas as pd
@@ -77,7 +78,11 @@ def best_sentences(results: Results) -> list[str]:
             continue
         best = max(rows, key=lambda row: row["spearman"])
         setting = f" ({best['setting']})" if best["setting"] else ""
-        facts = {"judge": f"{best['who']}{setting}", "human": human_sentence(results, best), "groups": results.groups}
+        facts: dict[str, Any] = {
+            "judge": f"{best['who']}{setting}",
+            "human": human_sentence(results, best),
+            "groups": results.groups,
+        }
         facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1, "picked": best_of(rows)}
         facts |= {"few": part["groups"].min() < FEWEST, "flags": best["flags"] or ()}
         sentences.append(say("best", best=best, CONSTANT=CONSTANT, CONSTANT_HUMANS=CONSTANT_HUMANS, **facts))

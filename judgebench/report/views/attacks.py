@@ -164,8 +164,8 @@ def gap_frame(results: Results) -> pd.DataFrame:
             cell = tuple(record.get(name) for name in (*_PAIR, "attack", *RANGE, LABELS, *settings))
             cells.setdefault(cell, {})[record["statistic"]] = record
     made = []
-    for cell in (cell for cell in cells.values() if "change" in cell):
-        record, spreads = cell["change"], cell.get("standardized", {})
+    for statistics in (statistics for statistics in cells.values() if "change" in statistics):
+        record, spreads = statistics["change"], statistics.get("standardized", {})
         row = {name: record[name] for name in (*_PAIR, "attack", "groups", "first", "second", "says")}
         row |= {"gap": record["difference"], "gap_low": record["low"], "gap_high": record["high"]}
         for end, name in {"": "difference", "_low": "low", "_high": "high", "_says": "says"}.items():

@@ -298,7 +298,7 @@ def best_pairs(results: Results) -> list[tuple[str, Row, Row]]:
     rows = judge_rows(results)
     rows = [row for row in rows if row["defense"] == NO_DEFENSE] or rows
     height = {series_key(row): row["spearman"] for row in correlated(results)} if rows else {}
-    pairs = []
+    pairs: list[tuple[str, Row, Row]] = []
     for condition in dict.fromkeys(str(row["condition"]) for row in rows):
         raw, fitted = ([row for row in rows if row["condition"] == condition and row["scores"] == kind]
                        for kind in (RAW, CALIBRATED))  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -121,6 +122,10 @@ COMPARISONS = View(
 """Differences in Spearman between judges and decodings."""
 
 
+def _given(frame: pd.DataFrame, results: Results) -> pd.DataFrame:
+    return frame
+
+
 def other_statistics(results: Results) -> list[Block]:
     """The same in the other correlations, folded."""
     tables: list[Block] = []
@@ -130,7 +135,7 @@ def other_statistics(results: Results) -> list[Block]:
             COMPARISONS,
             name=f"comparisons_{name}",
             heading=f"Differences in {name.capitalize()}",
-            frame=lambda _, frame=frame: frame,
+            frame=partial(_given, frame),
             columns=[replace(column, says="") for column in COMPARISONS.columns],
             folded=f"{{condition}}: the same in {name.capitalize()}",
             **dict.fromkeys(("note", "brackets", "marks"), ""),

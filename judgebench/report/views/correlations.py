@@ -216,7 +216,7 @@ def _levels_frame(results: Results) -> pd.DataFrame:
     single, keys = _of_one_system(system), [*_CONDITION, "range", "series"]
     if single and (not len(document) or document["groups"].max() < 2):
         return pd.DataFrame()  # nothing but what is over all texts
-    parts = []
+    parts: list[pd.DataFrame] = []
     for frame, name in ((document, "within"), (system, "over")):
         if len(frame):
             frame = frame.rename(columns={f"spearman{end}": f"{name}{end}" for end in ("", "_low", "_high")})

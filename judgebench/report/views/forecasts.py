@@ -154,7 +154,8 @@ def mass_sentences(results: Results) -> list[str]:
     ):
         low = part[part["answers"] == False]  # noqa: E712 (a column)
         if len(low) or judge == "main":
-            name = f"{judge} ({results.titles[judge]})" if results.titles.get(judge) else judge
+            title = results.titles.get(str(judge))
+            name = f"{judge} ({title})" if title else judge
             masses = (low if len(low) else part)["mass"].astype(float)
             share = f"{span(100 * masses.round(2))} %"
             sentences.append(say("mass", condition=condition, name=name, ranges=list(low["range"]), share=share))

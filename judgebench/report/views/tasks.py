@@ -70,7 +70,7 @@ def _shown(runs: Runs) -> pd.DataFrame:
     frame["head"] = frame["task"] + ", " + frame["condition"]
     parts = []
     for _, part in frame.groupby(["run", "condition"], sort=False):
-        first = part.iloc[0].to_dict()
+        first = records(part.head(1))[0]
         same = {name: first[name] for name in ("task", "run", "condition", "head", "n")}
         row = ceiling_row(first, **same, who="")
         if is_known(first["ceiling"]):

@@ -44,7 +44,8 @@ def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
             texts = ["none" if n is None else str(n) if n <= _MOST else f"> {_MOST}" for n in needed]
             row[f"{facet}s_needed"] = " / ".join(texts) or None
         row["place"] = (conditions.index(row["condition"]), index.all.index(series), row["calibrated"])
-    return pd.DataFrame(sorted(rows, key=lambda row: row["place"]))
+    rows.sort(key=lambda row: row["place"])
+    return pd.DataFrame(rows)
 
 
 def _note(results: Results, rows: pd.DataFrame) -> str:
