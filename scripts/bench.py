@@ -151,8 +151,9 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
         rows.append({"reader": name, "seconds an article": seconds, "extra MiB": _peak(device) - base})
         rows[-1] |= {"largest difference": difference}
         del model
+    ours = float(rows[-1]["seconds an article"])
     for row in rows:
-        row["times ours"] = row["seconds an article"] / rows[-1]["seconds an article"]
+        row["times ours"] = float(row["seconds an article"]) / ours
     unique = len(root) + sum(unique_tokens([group], root=len(root)) for group in groups)
     total = sum(len(ids) for group in groups for ids in group)
     show(
@@ -180,7 +181,7 @@ SEARCHES = {
 @torch.no_grad()
 def attack(options: argparse.Namespace) -> dict[str, Any]:
     tokenizer, condition = SMOLLM2.tokenizer(), Condition("joint", CONDITION.range)
-    config = {"rubrics": "cap_summary", "variants": {}, "max_tokens": None, "truncate": "error"}
+    config: dict[str, Any] = {"rubrics": "cap_summary", "variants": {}, "max_tokens": None, "truncate": "error"}
     builder = PromptBuilder.from_config(tokenizer, config | {"template_options": None}, ["joint"], 8000)
     examples = [group[0] for group in articles_of(options.data, options.articles)]
     gaps = gaps_of(builder, examples, [condition], options.length)
@@ -237,9 +238,10 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
             center = favored * 0.75 + seen * (quality + rng.normal(0, 0.25, (options.examples, 1)))
             logits = -9 * np.abs(places - center) + rng.normal(0, 0.3, (options.examples, candidates))
             sides.append((logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32))
+        main, assistant = sides
         values = np.arange(candidates) + 1.0
-        seconds, best = seconds_of(lambda: optimum(*sides, values, human), options.times)  # noqa: B023
-        decoded = [Contrastive(setting.kappa).scores(*sides, values) for setting in Grid().settings]
+        seconds, best = seconds_of(lambda: optimum(main, assistant, values, human), options.times)  # noqa: B023
+        decoded = [Contrastive(setting.kappa).scores(main, assistant, values) for setting in Grid().settings]
         grid = max(stats.spearmanr(scores, human).statistic for scores in decoded)
         row = {"candidates": candidates, "seconds": seconds, "kappa": float(best.kappa), "spearman": float(best.value)}
         rows.append(row | {"grid below": float(best.value - grid)})
@@ -320,7 +322,7 @@ def made_up(folder: Any, count: int, systems: int) -> None:
     ]  # fmt: skip
     main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
     splits = np.where(numbers // 16 < len(sources) // 10, "dev", "test")
-    key = {
+    key: dict[str, Any] = {
         f"{name}_id": [getattr(example, f"{name}_id") for example in examples]
         for name in ("example", "group", "system")
     }
@@ -331,10 +333,11 @@ def made_up(folder: Any, count: int, systems: int) -> None:
     read |= {"assistant_logprobs": assistant.tolist(), "prompt": prompts, "prompt_tokens": 600, "seconds": 0.1}
     decided = [values[main.argmax(axis=1)], np.exp(main) @ values / np.exp(main).sum(axis=1)]
     decided += [values[assistant.argmax(axis=1)], values[(main - 0.5 * assistant).argmax(axis=1)]]
-    table = pd.concat(
+    table: pd.DataFrame = pd.concat(
         [
-            pd.DataFrame({**key, "judge": judge, "decoding": decoding, "score": scores, "status": "parsed"}).assign(
-                **{"human": human, "lambda": 0.5 if judge == "pair" else np.nan, "temperature": np.nan}
+            pd.DataFrame(
+                {**key, "judge": judge, "decoding": decoding, "score": scores, "status": "parsed", "human": human}
+                | {"lambda": 0.5 if judge == "pair" else np.nan, "temperature": np.nan}
             )
             for (judge, decoding), scores in zip(DECODINGS, decided, strict=True)
         ],

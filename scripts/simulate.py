@@ -243,7 +243,9 @@ def labels(options: argparse.Namespace) -> Iterator[str]:
     fault = np.maximum(-1.2 - quality, 0.0)[..., None] * 2 + rng.normal(size=(*shape, 3)) * 0.3
     constant = np.clip(5 - np.round(np.maximum(fault, 0.0)), 1, 5).mean(axis=2)  # three raters see a fault in the worst
     rounded = np.clip(np.round(3 + judge), 1, 5)
-    cases = [("normal", "made up", quality + 0.4 * rng.normal(size=shape), judge, None)]
+    cases: list[tuple[str, str, np.ndarray, np.ndarray, tuple[float, float] | None]] = [
+        ("normal", "made up", quality + 0.4 * rng.normal(size=shape), judge, None)
+    ]
     cases.append(("constant", "made up", constant, rounded, (1.0, 5.0)))
     # 2. recorded judges of SummEval, whose 60 articles are all there are
     data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else {"judges": {}}

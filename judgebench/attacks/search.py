@@ -72,7 +72,7 @@ class Search:
         return rounds
 
     def shortlisted(self, words: int, beam: int) -> int:
-        """How many words the gradient leaves."""
+        """The number of words that the gradient leaves."""
         return self._left(self.shortlist, words, beam)
 
     @staticmethod

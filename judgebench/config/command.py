@@ -161,7 +161,7 @@ def known_to_hydra(config: DictConfig) -> Iterator[None]:
 
 
 def explained(error: Exception, arguments: Sequence[str]) -> UserError:
-    """What Hydra refused, in a sentence without secrets: a name that there is not with the nearest that there is, else
+    """A refusal by Hydra as a sentence without secrets: a name that there is not with the nearest that there is, else
     Hydra's own words."""
     cause: Any = error.__cause__
     if isinstance(error, OSError) and not isinstance(error, HydraException):

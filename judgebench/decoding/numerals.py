@@ -110,7 +110,7 @@ def warn_of_cut(texts: Iterable[str]) -> None:
 
 
 def _without_reasoning(text: str) -> str:
-    """What follows the last think tag's end; where a tag has none, what precedes it: the answer broke off."""
+    """The text after the last think tag's end; where a tag has none, the text before it: the answer broke off."""
     ends = [tag.end() for tag in _END_OF_THINK.finditer(text)]
     return _THINK.split(text[ends[-1] if ends else 0 :], maxsplit=1)[0]
 

@@ -227,7 +227,7 @@ class ReadingStore:
         return intact
 
     def _vanished(self, absent: set[str]) -> set[str]:
-        """Those of the absent keys that the file or its log still holds, whole or but for a half: their readings were
+        """The absent keys that the file or its log still holds, whole or but for a half: their readings were
         stored, and a damaged key or page hides them."""
         halves = {half: key for key in absent if len(key) == 64 for half in (key[:32].encode(), key[32:].encode())}
         if not halves or self._file is None:

@@ -222,7 +222,7 @@ def point_key(point: Mapping[str, Value]) -> str:
 
 
 def _swept(override: Override) -> Param:
-    """How an override sweeps its key."""
+    """The parameter of a study that an override sweeps."""
     value: Any = override.value()
     tags: set[str] = getattr(value, "tags", set())
     logarithmic = "log" in tags
