@@ -311,7 +311,6 @@ log_run(logger_for(sys.argv[1]), results_of(), {"a": figure()})
 """
 
 
-@pytest.mark.exhaustive
 def test_offline_is_silent_and_never_turns_to_the_network(tmp_path):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     trace = tmp_path / "trace.txt"
