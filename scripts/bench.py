@@ -224,7 +224,7 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
-    from judgebench.tuning.cells import Grid
+    from judgebench.tuning.tuners import Grid
 
     from judgebench.tuning.optimum import optimum
 

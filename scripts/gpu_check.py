@@ -60,7 +60,7 @@ SHAPES = {  # hidden, intermediate, layers, heads, key-value heads of Qwen2.5; t
     "14B": (5120, 13824, 48, 40, 8),
     "tiny": (128, 256, 2, 4, 2),
 }
-ROOFLINE_MS = {  # scripts/bench_roofline.py: no H100 can be faster
+ROOFLINE_MS = {  # counted at commit 3e7ab7f, see docs/exactness_and_speed.md: no H100 can be faster
     ("3B", "batch"): 44.5,
     ("7B", "batch"): 95.4,
     ("14B", "batch"): 196.5,

@@ -44,7 +44,8 @@ def best_judges(results: Results) -> list[dict[str, Any]]:
     """The row of each condition with the most pairs right, of several the one with the highest soft accuracy; as
     `several` of how many it is the best, in words."""
     best = []
-    for _, part in systems_frame(results).groupby("condition", sort=False) if results.systems else ():
+    rows_of_all = systems_frame(results)
+    for _, part in rows_of_all.groupby("condition", sort=False) if len(rows_of_all) else ():
         rows = without_assistants(records(part[part["pairwise_accuracy"].notna()]))
         if rows:
             row = max(rows, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
