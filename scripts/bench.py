@@ -224,9 +224,8 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
-    from judgebench.tuning.tuners import Grid
-
     from judgebench.tuning.optimum import optimum
+    from judgebench.tuning.tuners import Grid
 
     # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
     rng, rows = np.random.default_rng(0), []
