@@ -1,7 +1,9 @@
 """Systems ranked by each judge of a run, compared with the humans' ranking and with what one rater does.
 
 A judge that orders 80 % of pairs of systems as the humans do is as good as a human where one rater orders 80 % as the
-others do. Rater and judge meet the same means of the other raters, on the same texts, as in `humans.Panel`.
+others do. In pairs, rater and judge meet the same means of the other raters, on the same texts, as in `humans.Panel`.
+In errors, the judge meets the mean of all raters, which is a little easier: with three raters of independent noise its
+variance is 1 / 3 in place of 1 / 2.
 """
 
 from __future__ import annotations
@@ -112,14 +114,23 @@ def _record(side: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
 
 def _means(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, side: Sample) -> dict[str, dict[str, Any]]:
     """System -> texts, and its mean with the 95 % interval, by its number of articles."""
-    clusters, records = Clusters.of(groups, side.resamples, side.seed), {}
+    clusters = Clusters.of(groups, side.resamples, side.seed)
     names, system = np.unique(systems, return_inverse=True)
     means = system_means(values, system, len(names), clusters)
-    for s, name in enumerate(names):
-        articles = len(np.unique(clusters.number[system == s]))
-        record = with_interval("mean", means[: None if articles > 1 else 1, s], expanded(articles))
-        records[str(name)] = {"texts": int((system == s).sum()), **record}
-    return records
+    records = _by_system("mean", means, _articles(system, len(names), clusters))
+    return {str(name): {"texts": int((system == s).sum()), **records[s]} for s, name in enumerate(names)}
+
+
+def _articles(system: np.ndarray, systems: int, clusters: Clusters) -> list[int]:
+    """The number of articles in which each system has a text."""
+    return [len(np.unique(clusters.number[system == s])) for s in range(systems)]
+
+
+def _by_system(name: str, values: np.ndarray, articles: Sequence[int]) -> list[dict[str, float | None]]:
+    """A record a system of values [1 + B, S], with the interval for its number of articles; none for one article."""
+    return [
+        with_interval(name, values[: None if count > 1 else 1, s], expanded(count)) for s, count in enumerate(articles)
+    ]
 
 
 # Compared with one rater
@@ -171,29 +182,32 @@ def _errors(side: Sample) -> dict[str, Any]:
         reason = "the humans' scale is unknown" if side.scale is None else "no text has a rating" if compared else why
         return record | {"error_reason": f"No errors of systems' means: {reason}."}
     clusters = Clusters.of(side.groups[rated], side.resamples, side.seed)
+    articles = _articles(system[rated], systems, clusters)
     for kind, scores in (
         ("", side.on_scale),
         ("calibrated_", cross_fitted(side.scores, side.human, side.groups, seed=side.seed)),
         ("unseen_", cross_fitted(side.scores, side.human, side.systems, seed=side.seed)),
     ):
         errors = system_means((scores - side.human)[rated], system[rated], systems, clusters)
-        record |= distances_record(f"{kind}error", _distances(errors), clusters)
+        record |= distances_record(f"{kind}error", *_distances(errors, articles), clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
-            rows = {str(name): clusters.record({"error": errors[:, s]}) for s, name in enumerate(names)}
-            record["by_system"] = rows
+            record["by_system"] = dict(zip(map(str, names), _by_system("error", errors, articles), strict=True))
     if why:
         return record
     # one rater from the others: means over raters, weighted by their texts
     clusters = panel.clusters
-    totals, mass = np.zeros((2, len(clusters.weights))), np.zeros(len(clusters.weights))
+    totals, mass = np.zeros((2, 2, len(clusters.weights))), np.zeros(len(clusters.weights))
     for column in panel.counted:
         apart = panel.ratings[:, column] - panel.others[:, column]
-        distances = _distances(system_means(apart, system, systems, clusters))
-        texts = np.where(np.isnan(distances[0]), 0.0, clusters.sums(1.0 * np.isfinite(apart)))
+        rows = np.isfinite(apart)
+        errors = system_means(apart, system, systems, clusters)
+        distances = np.stack(_distances(errors))
+        texts = np.where(np.isnan(distances[0, 0]), 0.0, clusters.sums(1.0 * rows))
         totals += texts * np.nan_to_num(distances)
         mass += texts
-    return record | distances_record("rater_error", np.stack([divided(total, mass) for total in totals]), clusters)
+    both = divided(totals, np.broadcast_to(mass, totals.shape))
+    return record | distances_record("rater_error", both[0], both[1], clusters)
 
 
 def system_means(values: np.ndarray, system: np.ndarray, systems: int, clusters: Clusters) -> np.ndarray:
@@ -202,28 +216,41 @@ def system_means(values: np.ndarray, system: np.ndarray, systems: int, clusters:
     return divided(clusters.sums(np.where(known, values[:, None], 0.0)), clusters.sums(1.0 * known))
 
 
-def _distances(errors: np.ndarray) -> np.ndarray:
-    """[2, 1 + B] the mean and the largest distance of errors [1 + B, S] from 0; NaN where none is known."""
-    apart, known = np.abs(errors), ~np.isnan(errors).all(axis=1)
-    distances = np.full((2, len(errors)), np.nan)
-    distances[:, known] = np.nanmean(apart[known], axis=1), np.nanmax(apart[known], axis=1)
-    return distances
+def _distances(errors: np.ndarray, articles: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of errors [1 + B, S] from 0, mean and largest [2, 1 + B], NaN where none is known; and those of errors
+    that differ from 0 by noise alone: the resamples' from the data's. Of the data alone where a system has only one of
+    `articles`, whose noise no resample shows."""
+
+    def apart(values: np.ndarray) -> np.ndarray:
+        known = ~np.isnan(values).all(axis=1)
+        distances = np.full((2, len(values)), np.nan)
+        sizes = np.abs(values[known])
+        distances[:, known] = np.nanmean(sizes, axis=1), np.nanmax(sizes, axis=1)
+        return distances
+
+    errors = errors[:1] if min(articles, default=2) < 2 else errors
+    return apart(errors), apart(errors - errors[:1])
 
 
-def distances_record(name: str, distances: np.ndarray, clusters: Clusters) -> dict[str, float | None]:
+def distances_record(
+    name: str, distances: np.ndarray, noise: np.ndarray, clusters: Clusters
+) -> dict[str, float | None]:
     """The record of a mean and a largest distance [2, 1 + B], name and name_largest, neither below 0.
 
     Distances grow with noise: those of resamples exceed that of the data, as that exceeds the truth. The mean excess
-    is taken off the resamples twice. Of largest errors of systems on recorded ratings, whose truth is known, 20
-    articles then hold it in 90 to 97 % of cases, percentiles as they are in 47 to 95 %.
+    is taken off the resamples twice. The low end is 0 where `noise` [2, 1 + B], of errors that are truly 0, reaches the
+    distance. Of simulated judges on 20 and 60 articles of 6 and 16 systems, the interval of the largest error then
+    holds the truth in 82 to 99 % of cases, and that of the mean in 92 to 99 %, but 77 to 97 % where one system is far
+    off and all others are right. Percentiles as they are hold it in 47 to 95 %.
     """
     record: dict[str, float | None] = {}
-    for key, values in zip((name, f"{name}_largest"), distances, strict=True):
+    for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
         excess = np.nanmean(values[1:]) - values[0] if np.isfinite(values[1:]).any() else 0.0
         record |= clusters.record({key: np.concatenate([values[:1], np.maximum(values[1:] - 2 * excess, 0.0)])})
         value, low, high = (record[f"{key}{end}"] for end in ("", "_low", "_high"))
         if value is not None and low is not None and high is not None:
-            record |= {f"{key}_low": min(low, value), f"{key}_high": max(high, value)}
+            by_chance = value <= np.nanquantile(chance[1:], expanded(clusters.count)[1])
+            record |= {f"{key}_low": 0.0 if by_chance else min(low, value), f"{key}_high": max(high, value)}
     return record
 
 
