@@ -52,8 +52,9 @@ def _added(arguments: Sequence[str]) -> list[str]:
     if "ranges" not in typed and "judge.path" in typed:
         from judgebench.readings.recording import Recording  # it needs pyarrow
 
-        with suppress(UserError):  # of a file that cannot be read, which is said where the judge is checked
-            if ranges := Recording.open(typed["judge.path"]).setting("ranges"):
+        # of a file that cannot be read, which is said where the judge is checked
+        with suppress(UserError, RuntimeError, OSError):
+            if ranges := Recording.open(typed["judge.path"].strip("'\"")).setting("ranges"):
                 added.append(f"ranges={json.dumps(ranges)}")
     return added
 

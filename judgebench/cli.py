@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from judgebench.config.checks import check_config
 from judgebench.config.command import REFUSALS, Look, check_command, composing, explained, known_to_hydra
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
-from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
+from judgebench.runtime.secrets import hiding, masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 def handle_errors(
     module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Around all that a command does, which ends in one sentence without secrets: of a `Refusal` with code 2, of Ctrl-C
-    with 130, of SIGTERM with 143.
+    """Around all that a command does: hides secrets, and ends in one sentence: a `Refusal` with code 2, Ctrl-C with
+    130, SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
@@ -56,9 +57,8 @@ def handle_errors(
             it begins.
     """
     given = sys.argv[1:]
-    sys.argv[1:1] = added
-    hide = hider(argument_secrets(given) | environment_secrets())
-    with UNTIL_THE_END, _terminable(), _raised_by_hydra():
+    sys.argv += added
+    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
         try:
             with as_sentence():
                 check_command(sys.argv[1:], config_name, look)
@@ -68,10 +68,12 @@ def handle_errors(
                 if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                     raise
                 with as_sentence():
-                    raise explained(error, given) if isinstance(error, REFUSALS) else error from None
+                    if isinstance(error, REFUSALS):
+                        raise explained(error, given) from None
+                    raise
         except Refusal as refusal:
             mistake = _mistake(refusal.__cause__)
-            print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
+            print(f"judgebench: {refusal.sentence if mistake is None else mistake.listed}", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
@@ -80,6 +82,9 @@ def handle_errors(
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
+        except Exception:  # Python itself would print it when secrets are no longer hidden
+            traceback.print_exc()
+            sys.exit(1)
 
 
 @contextmanager
@@ -165,7 +170,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
         if flag.startswith("-"):
             raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
     try:
-        with as_sentence():
+        with hiding(given), as_sentence():
             check_command(given, "config", check_config)
             with composing(given, "config") as composed:
                 config = composed(given)

@@ -231,9 +231,17 @@ class JudgeCard:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments and the order of
-    keys do not matter."""
-    values = {name: value for name, value in content.items() if name != _DIGEST}
+    """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments, the order of keys,
+    and whether a whole number is written 5 or 5.0 do not matter."""
+
+    def canonical(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(key): canonical(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [canonical(item) for item in value]
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value
+
+    values = canonical({name: value for name, value in content.items() if name != _DIGEST})
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

@@ -72,7 +72,7 @@ def choosing_share(*, _root_: DictConfig) -> float:
     defenses = OmegaConf.select(_root_, "defenses")
     chooses = (
         (tuner and not tuner.endswith(".Published"))
-        or OmegaConf.select(_root_, "attack") is not None
+        or (OmegaConf.select(_root_, "attack") is not None and not OmegaConf.select(_root_, "attack.phrase_file"))
         or OmegaConf.select(_root_, "prompt.rivals") is not None
         or any(
             not isinstance(name, str) or (name not in _CHOOSES_NOTHING and not name.endswith(".txt"))

@@ -181,11 +181,25 @@ def test_an_own_key_that_something_refers_to_is_no_mistake(judgebench):
 
 @pytest.mark.parametrize("error", [TypeError("unhashable type: 'list'"), ZeroDivisionError("by zero")])
 @pytest.mark.parametrize("guard", [nullcontext, as_sentence])
-def test_a_fault_of_ours_keeps_its_traceback(monkeypatch, error, guard):
-    monkeypatch.setattr(sys, "argv", ["judgebench", "judge=local", "judge.path=DIR"])
-    with pytest.raises(type(error)) as fault, handle_errors("judgebench"), guard():
-        raise error
-    assert "please report it" in fault.value.__notes__[0]
+def test_a_fault_of_ours_keeps_its_traceback_without_secrets(monkeypatch, capfd, error, guard):
+    key = "sk-0123456789abcdefghij"
+    monkeypatch.setattr(sys, "argv", ["judgebench", "judge=local", "judge.path=DIR", f"+judge.api_key={key}"])
+    fault = type(error)(f"{error} near {key}")
+    with pytest.raises(SystemExit) as end, handle_errors("judgebench"), guard():
+        raise fault
+    assert end.value.code == 1
+    told = capfd.readouterr().err
+    assert f"{type(error).__name__}: {error} near ***" in told
+    assert told.count("please report it") == 1
+    assert key not in told
+
+
+def test_a_configuration_that_is_printed_holds_no_typed_secret(judgebench):
+    key = "sk-0123456789abcdefghij"
+    code, out, err = judgebench("--cfg", "job", "judge=openai", f"+judge.api_key={key}")
+    assert code == 0
+    assert "api_key: '***'" in out.replace('"', "'") or "api_key: ***" in out
+    assert key not in out + err
 
 
 WHOLE = (

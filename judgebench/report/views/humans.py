@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import is_known, short, span, three
+from judgebench.report.formats import is_known, short, three
 from judgebench.report.say import say
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
@@ -90,7 +90,8 @@ def among_humans_frame(results: Results) -> pd.DataFrame:
 def _raters(results: Results, rows: pd.DataFrame) -> str:
     if "raters_per_text" not in rows or not rows["raters_per_text"].notna().any():
         return ""
-    return f"k: {span([round(raters) for raters in rows['raters_per_text'].dropna()])} raters a text."
+    ends = [raters.min(), raters.max()] if len(raters := rows["raters_per_text"].dropna()) else []
+    return f"k: {' to '.join(dict.fromkeys(f'{end:.1f}'.removesuffix('.0') for end in ends))} raters a text."
 
 
 AMONG_HUMANS = View(
