@@ -145,6 +145,8 @@ def _sentence(error: Exception) -> str | None:
         return f"The configuration does not hold together: {str(error).splitlines()[0]}"
     if isinstance(error, InstantiationException):
         return f"The configuration does not fit: {' '.join(str(error).split())}"
+    if isinstance(error, RuntimeError) and str(error) == "Could not determine home directory.":  # pathlib's words
+        return "A path begins with ~NAME, and this machine has no user of that name; write the path in full"
     if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
         name = str(error.filename)
         shown = name if len(name) < 200 else f"{name[:100]}..."

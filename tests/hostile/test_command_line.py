@@ -194,6 +194,14 @@ def test_a_fault_of_ours_keeps_its_traceback_without_secrets(monkeypatch, capfd,
     assert key not in told
 
 
+def test_a_home_that_there_is_not_is_a_sentence(judgebench):
+    code, _, err = judgebench("judge=local", "judge.path='~nobody-here/x'", mistaken=True)
+    assert (code, err) == (
+        2,
+        "judgebench: A path begins with ~NAME, and this machine has no user of that name; write the path in full.\n",
+    )
+
+
 def test_a_configuration_that_is_printed_holds_no_typed_secret(judgebench):
     key = "sk-0123456789abcdefghij"
     code, out, err = judgebench("--cfg", "job", "judge=openai", f"+judge.api_key={key}")
