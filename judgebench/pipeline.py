@@ -25,7 +25,8 @@ from judgebench.report.render import to_terminal
 from judgebench.report.views.run import served_notes
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import masked
-from judgebench.results.results import Results, examples_frame, ratings_frame, texts_frame
+from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
+from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.reuse import Read, save_last
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.forecasts import with_silent
@@ -38,6 +39,9 @@ from judgebench.stats.scores import Scores
 from judgebench.stats.study import studied
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import Tuned, tune
+
+FINDINGS = ("standards", "strengths", "detectors", "rewritings", "vectors")
+"""Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
 
 
 def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Results | None:
@@ -117,8 +121,10 @@ def _measured(
         results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
     # 3. what defenses found and cost; the texts
     if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
-        findings = experiment.findings
-        results = results.with_findings(findings, cost_records(read.columns, findings.costs, dataset))
+        findings = {name: getattr(experiment.findings, name) for name in FINDINGS}
+        costs = cost_records(read.columns, experiment.findings.costs, dataset)
+        references = frame_of(experiment.findings.references, REFERENCES_SCHEMA)
+        results = replace(results, **findings, costs=costs, references=references)
     if config.examples:
         examples = examples_frame(experiment.examples, data.split)
         results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
@@ -159,14 +165,16 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.clear()
     files = results.save(folder)
     if job.tables:
-        folder.write_tables(paper_tables(job.tables, results))
+        for name, text in paper_tables(job.tables, results).items():
+            folder.write_file(f"tables/{name}", text)
     with job.clock("report"):
         figures = draw_all(results) if job.config.report else {}
         if job.config.report:
             # each drawing moves a layout by a hair: drawn first for the page, which can be made again to the letter
             page = render_report(results, figures)
-            folder.write_figures(figure_files(figures))
-            folder.write_report(page)
+            for name, drawing in figure_files(figures).items():
+                folder.write_file(f"figures/{name}", drawing)
+            folder.write_file("report.html", page)
         if job.logger is not None:
             log_run(job.logger, results, figures, files)
     results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds))

@@ -365,7 +365,7 @@ def report(options: argparse.Namespace) -> dict[str, Any]:
         made, _ = seconds_of(lambda: made_up(folder, options.examples, options.systems))
         results = Results.load(folder.path)
         drawn, figures = seconds_of(lambda: draw_all(results))
-        wrote, page = seconds_of(lambda: folder.write_report(render_report(results, figures)))
+        wrote, page = seconds_of(lambda: folder.write_file("report.html", render_report(results, figures)))
         row = {"making, s": made, "figures, s": drawn, "page, s": wrote, "MiB": page.stat().st_size / 2**20}
         if options.browser and shutil.which("chromium"):
             row |= in_browser(page.resolve())

@@ -45,7 +45,11 @@ def _one(path: str, out: str | None) -> Path:
     page = render_report(run, figures)
     if out is not None:
         return _write(Path(out), page)
-    return RunFolder(path).write_drawn(figure_files(figures), page)
+    folder = RunFolder(path)
+    drawn = [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
+    drawn.append(folder.write_file("report.html", page))
+    folder.write_digests(drawn)
+    return drawn[-1]
 
 
 def _several(paths: Sequence[str], out: str | None) -> Path:

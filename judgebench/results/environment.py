@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,13 @@ def describe_environment(
     """
     import torch  # here: run folders are asked about before torch is needed
 
+    packages: dict[str, str | None] = dict.fromkeys(PACKAGES)
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
     commit, changed = code_version(Path(judgebench.__file__).parent)
     return {
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": packages,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "float32_products": torch.get_float32_matmul_precision(),
@@ -62,26 +67,17 @@ def code_version(package: Path) -> tuple[str | None, bool | None]:
 
     `(None, None)` for an installed package, even if its virtual environment lies inside some other repository.
     """
-    # Asking for a tracked file, not just for a repository, is what tells our checkout from a stranger's around us.
+    # a tracked file, not just a repository, shows that the checkout around the package is its own
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None
-    commit = _git(package, "rev-parse", "HEAD")
     changes = _git(package, "status", "--porcelain", "--untracked-files=no")
-    return commit, None if changes is None else bool(changes)
+    return _git(package, "rev-parse", "HEAD"), None if changes is None else bool(changes)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):  # no git, or a file system too slow to ask: the run matters more
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

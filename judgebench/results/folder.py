@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import pyarrow as pa
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Artifact, Presence, columns_of, is_ours
+from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Presence, columns_of, is_ours
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
 from judgebench.runtime.parquet import read_table, write_table
@@ -28,17 +28,8 @@ from judgebench.runtime.secrets import mask_secrets
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""
 
-_DISTINCT = (
-    "prompt",
-    "text",
-    "texts",
-    "source",
-    "output",
-    "rival",
-    "main_logprobs",
-    "assistant_logprobs",
-    "lower",
-    "upper",
+_DISTINCT = frozenset(
+    "prompt text texts source output rival main_logprobs assistant_logprobs lower upper".split()  # noqa: SIM905
 )
 """Columns whose values hardly repeat, so that a dictionary of them would be waste."""
 
@@ -97,9 +88,9 @@ class RunFolder:
         folder = cls(path)
         with folder.writing(folder.path):
             whole = Path(os.path.abspath(folder.path))
-            start = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
-            # The trial runs beside what is missing, in a folder of its own: jobs that start together share parents,
-            # and must not take from each other what they only tried.
+            start = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
+            # each trial has a folder of its own: jobs that start together share parents, and must not take from each
+            # other what they only tried
             inside = [(whole / name, Path()) for name in ("figures", "attack", "defense")]
             for place, missing in [(start, whole.relative_to(start)), *inside]:
                 if not os.path.lexists(place):
@@ -151,74 +142,67 @@ class RunFolder:
                         path.unlink(missing_ok=True)
 
     def write(self, name: str, value: Any) -> Path:
-        """Writes the file of one artifact, see `ARTIFACTS`; numbers that are not finite become null in JSON.
-
-        Args:
-            name: of the artifact.
-            value: records, a mapping, or a frame.
+        """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose `attrs` become notes
+        in the file's own metadata. Numbers that are not finite become null in JSON.
 
         Raises:
             UserError: the file cannot be written.
             ValueError: a frame lacks columns of its schema, or has others.
         """
         artifact = ARTIFACT[name]
-        if artifact.path.endswith(".parquet"):
-            self._write_parquet(artifact, value)
-        elif artifact.path.endswith(".yaml"):
-            self._write_text(artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
-        else:
-            self.write_json(artifact.path, value)
-        return self.path / artifact.path
+        path = self.path / artifact.path
+        if path.suffix == ".yaml":
+            return self.write_file(
+                artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+            )
+        if path.suffix == ".json":
+            return self.write_json(artifact.path, value)
+        schema = None if artifact.schema is None else columns_of(artifact, value)
+        if schema is not None and (differing := set(schema.names) ^ set(value.columns)):
+            raise ValueError(
+                f"{artifact.path}: columns {sorted(differing & set(schema.names))} are missing and "
+                f"{sorted(differing - set(schema.names))} are unknown; results/schema.py has them."
+            )
+        table = pa.Table.from_pandas(
+            value if schema is None else value[schema.names], schema=schema, preserve_index=False
+        )
+        # pandas' own notes would differ between pandas versions
+        table = table.replace_schema_metadata(dict(value.attrs) or None)
+        repeating = [column for column in table.schema.names if column not in _DISTINCT]
+        with self.writing(path), atomic(path) as temporary:
+            write_table(temporary, table, use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+        return path
 
-    def write_phrases(self, phrases: Mapping[str, Mapping[str, Any]]) -> list[Path]:
-        """Writes attack/phrase.json, or one file a phrase where there are several: phrase_<name>.json.
+    def write_file(self, name: str, content: str | bytes) -> Path:
+        """Writes a file of the folder, such as report.html or figures/scores.svg, and returns its path."""
+        path = self.path / name
+        with self.writing(path), atomic(path) as temporary:
+            temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        return path
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Writes a JSON file of the folder; a number that is not finite becomes null."""
+        text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
+        return self.write_file(name, text + "\n")
+
+    def write_digests(self, paths: Iterable[Path] | None = None) -> None:
+        """Writes digests.json, the last of a run's files: a reader sees by it whether another has changed.
 
         Args:
-            phrases: by name, what their files hold.
+            paths: the files that were written; None takes all of a run, a folder without digests then gets some.
         """
-        written = []
-        for name, content in phrases.items():
-            file = "phrase.json" if len(phrases) == 1 else f"phrase_{name}.json"
-            self.write_json(f"attack/{file}", dict(content))
-            written.append(self.path / "attack" / file)
-        return written
-
-    def write_tables(self, tables: Mapping[str, str]) -> list[Path]:
-        """Writes tables/<file name> for each, and returns the paths."""
-        return [self._write_text(f"tables/{name}", text) for name, text in tables.items()]
-
-    def write_figures(self, files: Mapping[str, bytes]) -> list[Path]:
-        """Writes figures/<file name> for each, see `figure_files`, and returns the paths."""
-        paths = [self.path / "figures" / name for name in files]
-        for path, content in zip(paths, files.values(), strict=True):
-            with self.writing(self.path / "figures"), atomic(path) as temporary:
-                temporary.write_bytes(content)
-        return paths
-
-    def write_report(self, html: str) -> Path:
-        """Writes report.html and returns its path."""
-        return self._write_text("report.html", html)
-
-    def write_digests(self) -> None:
-        """Writes digests.json, the last of a run's files: what reads them shows by it whether one has changed."""
-        places = {place: self.path / place for place in PLACES}
-        written = [
-            path.relative_to(self.path).as_posix()
-            for place, folder in places.items()
-            for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-            if path.is_file() and is_ours(place, path.name) and path.name != DIGESTS and not path.name.startswith(".")
-        ]
+        if paths is None:
+            folders = {place: self.path / place for place in PLACES}
+            paths = [
+                path
+                for place, folder in folders.items()
+                for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+                if path.is_file() and is_ours(place, path.name) and path.name[0] != "." and path.name != DIGESTS
+            ]
+        elif not (self.path / DIGESTS).is_file():  # of an earlier version
+            return
         with self.writing(self.path / DIGESTS):
-            write_digests(self.path, written)
-
-    def write_drawn(self, figures: Mapping[str, bytes], html: str) -> Path:
-        """Writes the figures and the page anew, with their digests where the folder has such, and returns the page's
-        path."""
-        drawn = [*self.write_figures(figures), self.write_report(html)]
-        if (self.path / DIGESTS).is_file():
-            with self.writing(self.path / DIGESTS):
-                write_digests(self.path, [path.relative_to(self.path).as_posix() for path in drawn])
-        return drawn[-1]
+            write_digests(self.path, [path.relative_to(self.path).as_posix() for path in paths])
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -246,37 +230,6 @@ class RunFolder:
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             return plain_frame(read_table(path, columns))
-
-    # --- how ----------------------------------------------------------------------------------------------------
-
-    def _write_text(self, name: str, text: str) -> Path:
-        with self.writing(self.path / name), atomic(self.path / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return self.path / name
-
-    def write_json(self, name: str, content: Any) -> None:
-        """Writes a JSON file of the folder; a number that is not finite becomes null."""
-        text = json.dumps(_json_value(content), indent=1, ensure_ascii=False, allow_nan=False)
-        self._write_text(name, text + "\n")
-
-    def _write_parquet(self, artifact: Artifact, frame: pd.DataFrame) -> None:
-        """See `write_table`; `frame.attrs` become notes in the file's own metadata."""
-        path = self.path / artifact.path
-        if artifact.schema is None:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        else:
-            schema = columns_of(artifact, frame)
-            if differing := set(schema.names) ^ set(frame.columns):
-                raise ValueError(
-                    f"{artifact.path}: columns {sorted(differing & set(schema.names))} are missing and "
-                    f"{sorted(differing - set(schema.names))} are unknown; results/schema.py has them."
-                )
-            table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
-        # pandas' own notes would differ between pandas versions
-        table = table.replace_schema_metadata(dict(frame.attrs) or None)
-        repeating = [name for name in table.schema.names if name not in _DISTINCT]
-        with self.writing(path), atomic(path) as temporary:
-            write_table(temporary, table, use_dictionary=repeating, data_page_size=_PAGE_BYTES)
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:

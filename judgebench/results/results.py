@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,14 +31,12 @@ from judgebench.stats.levels import shown_level
 from judgebench.stats.scores import CLEAN
 from judgebench.types import LABELS, Example, Prompt
 
-if TYPE_CHECKING:
-    from judgebench.defenses import Findings
-
 Records = Sequence[Mapping[str, Any]]
 
 
-def _nothing(schema: pa.Schema) -> pd.DataFrame:
-    return plain_frame(schema.empty_table())
+def frame_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pd.DataFrame:
+    """Rows as a frame with the columns and types of a schema."""
+    return plain_frame(pa.Table.from_pylist([dict(row) for row in rows], schema))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +78,8 @@ class Results:
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    readings: pd.DataFrame = field(default_factory=partial(_nothing, READINGS_SCHEMA))
-    scores: pd.DataFrame = field(default_factory=partial(_nothing, SCORES_SCHEMA))
+    readings: pd.DataFrame = field(default_factory=partial(frame_of, (), READINGS_SCHEMA))
+    scores: pd.DataFrame = field(default_factory=partial(frame_of, (), SCORES_SCHEMA))
     metrics: Records = ()
     comparisons: Records = ()
     attack_differences: Records = ()
@@ -94,9 +92,9 @@ class Results:
     detectors: Records = ()
     rewritings: Records = ()
     costs: Records = ()
-    references: pd.DataFrame = field(default_factory=partial(_nothing, REFERENCES_SCHEMA))
+    references: pd.DataFrame = field(default_factory=partial(frame_of, (), REFERENCES_SCHEMA))
     served: pd.DataFrame | None = None
-    ratings: pd.DataFrame = field(default_factory=partial(_nothing, RATINGS_SCHEMA))
+    ratings: pd.DataFrame = field(default_factory=partial(frame_of, (), RATINGS_SCHEMA))
     humans: Records = ()
     beside_humans: Records = ()
     forecasts: Records = ()
@@ -105,7 +103,7 @@ class Results:
     systems: Records = ()
     few_labels: Records = ()
     examples: pd.DataFrame | None = None
-    texts: pd.DataFrame = field(default_factory=partial(_nothing, TEXTS_SCHEMA))
+    texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))
     phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     vectors: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
@@ -130,28 +128,15 @@ class Results:
             value = getattr(self, artifact.name)
             if artifact.presence is not Presence.FILLED or (value is not None and len(value)):
                 written.append(folder.write(artifact.name, value))
-        written += folder.write_phrases(self.phrases)
+        for name, content in self.phrases.items():
+            file = "phrase" if len(self.phrases) == 1 else f"phrase_{name}"
+            written.append(folder.write_json(f"attack/{file}.json", dict(content)))
         if self.vectors:
             from judgebench.tutor.vectors import save_vectors
         for dimension, vectors in self.vectors.items():
-            path = folder.path / "defense" / f"vectors_{dimension}.safetensors"
-            save_vectors(vectors, path)
-            written.append(path)
+            written.append(folder.path / "defense" / f"vectors_{dimension}.safetensors")
+            save_vectors(vectors, written[-1])
         return written
-
-    def with_findings(self, findings: Findings, costs: Records) -> Results:
-        """The results with what defenses found while they were prepared."""
-        references = pa.Table.from_pylist([dict(one) for one in findings.references], REFERENCES_SCHEMA)
-        return replace(
-            self,
-            standards=findings.standards,
-            strengths=findings.strengths,
-            detectors=findings.detectors,
-            rewritings=findings.rewritings,
-            vectors=findings.vectors,
-            costs=costs,
-            references=plain_frame(references),
-        )
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
@@ -168,10 +153,10 @@ class Results:
 
     def __iter__(self) -> Iterator[str]:
         """The names of the frames that hold something."""
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name in ARTIFACT and value is not None and not isinstance(value, Mapping) and len(value):
-                yield one.name
+        for attribute in fields(self):
+            value = getattr(self, attribute.name)
+            if attribute.name in ARTIFACT and value is not None and not isinstance(value, Mapping) and len(value):
+                yield attribute.name
 
     # --- selections that everything shown shares ----------------------------------------------------------------------
 
@@ -183,8 +168,8 @@ class Results:
     @cached_property
     def scale(self) -> dict[str, tuple[float, float] | None]:
         """Dimension -> ends of the humans' scale; None where humans prefer and do not score."""
-        ends: Mapping[str, Any] = self.about.get("scale") or {}
-        return {name: (float(one[0]), float(one[1])) if one else None for name, one in ends.items()}
+        scale: Mapping[str, Any] = self.about.get("scale") or {}
+        return {name: (float(ends[0]), float(ends[1])) if ends else None for name, ends in scale.items()}
 
     @property
     def agreement(self) -> Mapping[str, Mapping[str, float | None]]:
@@ -250,25 +235,18 @@ def unattacked(records: Records) -> Records:
 
 
 def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.DataFrame:
-    """The judged examples as examples.parquet holds them.
-
-    Args:
-        split: group_id -> dev or test.
-    """
+    """The judged examples as examples.parquet holds them; `split`: group_id -> dev or test."""
     names = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
     rows = []
     for example in examples:
         human = [None if math.isnan(value) else float(value) for value in example.human.values()]
         row = {name: getattr(example, name) for name in names} | {"split": split[example.group_id]}
         rows.append(row | {"dimensions": list(example.human), "human": human})
-    return plain_frame(pa.Table.from_pylist(rows, EXAMPLES_SCHEMA))
+    return frame_of(rows, EXAMPLES_SCHEMA)
 
 
 def ratings_frame(
-    examples: Sequence[Example],
-    ratings: Mapping[str, np.ndarray],
-    raters: Sequence[str],
-    split: Mapping[str, str],
+    examples: Sequence[Example], ratings: Mapping[str, np.ndarray], raters: Sequence[str], split: Mapping[str, str]
 ) -> pd.DataFrame:
     """The single ratings as ratings.parquet holds them.
 
@@ -277,30 +255,29 @@ def ratings_frame(
         raters: names of the columns; empty: they are called 1, 2, ...
         split: group_id -> dev or test.
     """
-    names = ("example_id", "group_id", "system_id")
     parts = []
     for dimension, table in ratings.items():
-        texts, who = np.nonzero(~np.isnan(table))
-        rated = [examples[text] for text in texts.tolist()]
-        columns: dict[str, Any] = {name: [getattr(example, name) for example in rated] for name in names}
-        columns |= {"split": [split[example.group_id] for example in rated], "dimension": dimension}
-        columns["rater"] = [raters[column] if raters else str(column + 1) for column in who.tolist()]
-        parts.append(pd.DataFrame(columns | {"score": table[texts, who].astype(np.float64)}))
-    return pd.concat(parts, ignore_index=True) if parts else _nothing(RATINGS_SCHEMA)
+        texts, columns = np.nonzero(~np.isnan(table))
+        rows = [
+            (*(getattr(examples[text], name) for name in ("example_id", "group_id", "system_id")), dimension)
+            for text in texts.tolist()
+        ]
+        frame = pd.DataFrame(rows, columns=["example_id", "group_id", "system_id", "dimension"])
+        frame.insert(3, "split", frame["group_id"].map(split))
+        frame["rater"] = [raters[column] if raters else str(column + 1) for column in columns.tolist()]
+        parts.append(frame.assign(score=table[texts, columns].astype(np.float64)))
+    return pd.concat(parts, ignore_index=True) if parts else frame_of([], RATINGS_SCHEMA)
 
 
 def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
-    """The changed texts as texts.parquet holds them.
-
-    Args:
-        changed: prompts, and what each has in the place of its example's own text.
-    """
+    """The changed texts as texts.parquet holds them; `changed`: prompts, and the text that each has in the place of its
+    example's own."""
     rows = []
     for prompt, text in changed:
         condition = prompt.condition
         row = {"example_id": prompt.example.example_id, "dimension": condition.dimension, **condition.range.columns}
         row |= {"attack": condition.attack, "defense": condition.defense, "order": condition.order, "text": text}
         rows.append(row)
-    labelled = any(LABELS in row for row in rows)
-    schema = TEXTS_SCHEMA.append(pa.field(LABELS, pa.string())) if labelled else TEXTS_SCHEMA
-    return plain_frame(pa.Table.from_pylist([{LABELS: "", **row} if labelled else row for row in rows], schema))
+    if not any(LABELS in row for row in rows):
+        return frame_of(rows, TEXTS_SCHEMA)
+    return frame_of([{LABELS: "", **row} for row in rows], TEXTS_SCHEMA.append(pa.field(LABELS, pa.string())))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,93 +12,83 @@ import pyarrow as pa
 from judgebench.runtime.files import DIGESTS
 from judgebench.types import LABELS, RANGE
 
-_KEYS = [
-    *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension")],
-    *[(name, pa.float64()) for name in RANGE],
-    *[(name, pa.string()) for name in ("attack", "defense")],
-]
+_TEXT, _NUMBER, _INTEGER, _BOOLEAN = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_TEXTS, _LOGPROBS = pa.list_(pa.string()), pa.list_(pa.float32())
 
-_HOW = [("judge", pa.string()), ("decoding", pa.string()), ("lambda", pa.float64()), ("temperature", pa.float64())]
+
+def _columns(kind: pa.DataType, names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, kind) for name in names.split()]
+
+
+_RANGE = _columns(_NUMBER, " ".join(RANGE))
+_KEYS = [*_columns(_TEXT, "example_id group_id system_id split dimension"), *_RANGE, *_columns(_TEXT, "attack defense")]
+_DECODING = [*_columns(_TEXT, "judge decoding"), *_columns(_NUMBER, "lambda temperature")]
 
 READINGS_SCHEMA = pa.schema(
     [
         *_KEYS,
-        ("candidates", pa.list_(pa.string())),
-        ("main_logprobs", pa.list_(pa.float32())),
-        ("assistant_logprobs", pa.list_(pa.float32())),
-        ("text", pa.string()),
-        *_HOW,
-        ("prompt", pa.string()),
-        ("prompt_tokens", pa.int64()),
-        ("source_tokens_cut", pa.int64()),
-        ("control_tokens", pa.int64()),
-        ("seconds", pa.float64()),
+        ("candidates", _TEXTS),
+        *_columns(_LOGPROBS, "main_logprobs assistant_logprobs"),
+        ("text", _TEXT),
+        *_DECODING,
+        ("prompt", _TEXT),
+        *_columns(_INTEGER, "prompt_tokens source_tokens_cut control_tokens"),
+        ("seconds", _NUMBER),
     ]
 )
 """Columns of readings.parquet, one row per example x condition."""
 
-SCORES_SCHEMA = pa.schema(
-    [*_KEYS, *_HOW, ("score", pa.float64()), ("status", pa.string()), ("human", pa.float64())],
-)
+SCORES_SCHEMA = pa.schema([*_KEYS, *_DECODING, ("score", _NUMBER), ("status", _TEXT), ("human", _NUMBER)])
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
 SERVED_SCHEMA = pa.schema(
     [
         *_KEYS,
-        ("role", pa.string()),
-        ("candidates", pa.list_(pa.string())),
-        ("lower", pa.list_(pa.float32())),
-        ("upper", pa.list_(pa.float32())),
-        ("unlisted", pa.float64()),
-        ("texts", pa.list_(pa.string())),
+        ("role", _TEXT),
+        ("candidates", _TEXTS),
+        *_columns(_LOGPROBS, "lower upper"),
+        ("unlisted", _NUMBER),
+        ("texts", _TEXTS),
     ]
 )
 """Columns of served.parquet, one row per example x condition x role (main, assistant) of judges behind a URL: between
 which log-probabilities each candidate lies, how much probability the first list leaves out, and what was answered."""
 
-READINGS_COMPARED = [(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id", "order")]
+READINGS_COMPARED = _columns(_TEXT, "text_id rival_id rival_system_id order")
 SCORES_COMPARED = [
-    *[(name, pa.string()) for name in ("text_id", "rival_id", "rival_system_id")],
-    *[(name, pa.float64()) for name in ("score_first", "score_second", "tie_first", "tie_second")],
+    *_columns(_TEXT, "text_id rival_id rival_system_id"),
+    *_columns(_NUMBER, "score_first score_second tie_first tie_second"),
 ]
 """Columns that the two tables have besides in a run that compares texts, at their end. Its readings have a row an
 order, its scores a row a pair."""
 
 EXAMPLES_SCHEMA = pa.schema(
     [
-        *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split")],
-        *[(name, pa.string()) for name in ("source", "context", "output", "rival_id", "rival")],
-        ("dimensions", pa.list_(pa.string())),
-        ("human", pa.list_(pa.float64())),
+        *_columns(_TEXT, "example_id group_id system_id split source context output rival_id rival"),
+        ("dimensions", _TEXTS),
+        ("human", pa.list_(_NUMBER)),
     ]
 )
 """Columns of examples.parquet, one row an example, see `judgebench.types.Example`; `human` goes with `dimensions`, all
 that the data has, judged or not."""
 
 RATINGS_SCHEMA = pa.schema(
-    [
-        *[(name, pa.string()) for name in ("example_id", "group_id", "system_id", "split", "dimension", "rater")],
-        ("score", pa.float64()),
-    ]
+    [*_columns(_TEXT, "example_id group_id system_id split dimension rater"), ("score", _NUMBER)]
 )
 """Columns of ratings.parquet, one row a rating: the score that one human gave an example on a judged dimension."""
 
 TEXTS_SCHEMA = pa.schema(
-    [
-        *[(name, pa.string()) for name in ("example_id", "dimension")],
-        *[(name, pa.float64()) for name in RANGE],
-        *[(name, pa.string()) for name in ("attack", "defense", "order", "text")],
-    ]
+    [*_columns(_TEXT, "example_id dimension"), *_RANGE, *_columns(_TEXT, "attack defense order text")]
 )
 """Columns of texts.parquet: the judged text as the judge read it, one row for each example x condition in which an
 attack or a defense had changed it. `order` is empty where texts are judged alone."""
 
 REFERENCES_SCHEMA = pa.schema(
     [
-        *[(name, pa.string()) for name in ("defense", "dimension", "group_id", "split", "high", "low")],
-        *[(name, pa.float64()) for name in ("score_high", "score_low")],
-        *[(name, pa.bool_()) for name in ("high_cut", "low_cut")],
-        *[(name, pa.float64()) for name in ("alpha_high", "alpha_low", "seconds")],
+        *_columns(_TEXT, "defense dimension group_id split high low"),
+        *_columns(_NUMBER, "score_high score_low"),
+        *_columns(_BOOLEAN, "high_cut low_cut"),
+        *_columns(_NUMBER, "alpha_high alpha_low seconds"),
     ]
 )
 """Columns of defense/references.parquet, one row a pair: the texts, the judge's score of each by itself, whether it
@@ -165,34 +154,27 @@ ARTIFACTS = (
 )
 """The files that hold `Results`, in the order in which they are written."""
 
-FILES = (*(one.path for one in ARTIFACTS if "/" not in one.path), "report.html", DIGESTS)
+FILES = (*(artifact.path for artifact in ARTIFACTS if "/" not in artifact.path), "report.html", DIGESTS)
 """The contract's files, besides those of `figures/`, `tables/`, `attack/`, `defense/` and `worth/`."""
 
-ATTACK = re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet")
-DEFENSE = re.compile(
-    r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
-    r"template_[0-9a-f]{12}\.txt"  # of a user's own, beside a judge card
-)
-WORTH = re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json")
-FIGURE = re.compile(
-    r"(spearman_by_range|range_variance|detectors|(scores|logprobs|path|grid|suffix)_[\w-]+|"
-    r"(candidates|embeddings|separability|strengths|front|ranking|wins|reliability|abstention)_[\w-]+)\.(png|svg)"
-)
-CARD = re.compile(r"judge_card(_\w+)?\.yaml")
-TABLE = re.compile(
-    r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
-)
-"""Names of the files of `attack/`, `defense/`, `worth/`, `figures/` and `tables/`, and of judge cards."""
-
-PLACES: dict[str, Callable[[str], object]] = {
-    ".": lambda name: name in FILES or CARD.fullmatch(name),
-    "figures": FIGURE.fullmatch,
-    "tables": TABLE.fullmatch,
-    "attack": ATTACK.fullmatch,
-    "defense": DEFENSE.fullmatch,
-    "worth": WORTH.fullmatch,
+PLACES = {
+    ".": re.compile("|".join([*map(re.escape, FILES), r"judge_card(_\w+)?\.yaml"])),
+    "figures": re.compile(
+        r"(spearman_by_range|range_variance|detectors|(scores|logprobs|path|grid|suffix|candidates|embeddings|"
+        r"separability|strengths|front|ranking|wins|reliability|abstention)_[\w-]+)\.(png|svg)"
+    ),
+    "tables": re.compile(
+        r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|"
+        r"cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
+    ),
+    "attack": re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet"),
+    "defense": re.compile(
+        r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
+        r"template_[0-9a-f]{12}\.txt"  # of a user's own, in the folder of a judge card
+    ),
+    "worth": re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json"),
 }
-"""Where a run writes, and which names are its own there."""
+"""Where a run writes, and which names of files are its own there."""
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves when it is killed
 
@@ -205,7 +187,7 @@ def is_ours(place: str, name: str) -> bool:
         (True, True, False)
     """
     half = _TEMPORARY.fullmatch(name)
-    return bool(PLACES[place](half["name"] if half else name))
+    return bool(PLACES[place].fullmatch(half["name"] if half else name))
 
 
 def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
@@ -213,4 +195,4 @@ def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
     frame has them."""
     assert artifact.schema is not None
     more = (artifact.compared if "rival_id" in frame else ()) + (((LABELS, pa.string()),) if LABELS in frame else ())
-    return pa.schema([*artifact.schema, *(pa.field(*one) for one in more)])
+    return pa.schema([*artifact.schema, *(pa.field(*column) for column in more)])

@@ -28,7 +28,7 @@ def test_a_run_folder_without_digests_is_read_unchecked(tmp_path):
 
 def test_what_a_run_has_learned_is_checked_where_another_run_takes_it(tmp_path):
     folder = made_run(tmp_path / "run")
-    (path,) = folder.write_phrases({"expectation": {"phrase": "superb"}})
+    path = folder.write_json("attack/phrase.json", {"phrase": "superb"})
     folder.write("detectors", [{"defense": "perplexity"}])
     folder.write_digests()
     assert read_phrase(path, "attack.phrase_file")["phrase"] == "superb"
@@ -54,9 +54,9 @@ def test_damaged_digests_are_a_sentence(tmp_path, content):
 def test_a_report_made_anew_has_its_digest(tmp_path):
     folder = made_run(tmp_path)
     before = json.loads((tmp_path / "digests.json").read_text())["sha256"]
-    folder.write_drawn({}, "<html>")
+    folder.write_digests([folder.write_file("report.html", "<html>")])
     after = json.loads((tmp_path / "digests.json").read_text())["sha256"]
     assert set(after) - set(before) == {"report.html"}
     (tmp_path / "digests.json").unlink()
-    folder.write_drawn({}, "<html>")
+    folder.write_digests([folder.write_file("report.html", "<html>")])
     assert not (tmp_path / "digests.json").exists()

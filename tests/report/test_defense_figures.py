@@ -23,7 +23,7 @@ from judgebench.report.figures.defenses import (
 from judgebench.report.figures.style import STANDARDS, defense_marks
 from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
-from judgebench.results.schema import FIGURE
+from judgebench.results.schema import PLACES
 from tests.report.attacked import results_of, with_cot
 from tests.report.defended_records import RECORD, defense_records, standard, strength
 
@@ -146,7 +146,7 @@ def test_a_run_draws_them_under_names_that_its_folder_clears(run):
     parts = {name: getattr(prepared, name) for name in names}
     drawn = draw_all(results_of(run, readings=run.readings, **parts))
     assert {*(f"{kind}_joint" for kind in kinds), "detectors"} <= set(drawn)
-    assert all(FIGURE.fullmatch(f"{name}.png") for name in drawn)
+    assert all(PLACES["figures"].fullmatch(f"{name}.png") for name in drawn)
     assert not any(defense_figures(results_of(run)).values())
 
 

@@ -10,7 +10,7 @@ from judgebench.report.figures.attacks import phrase_figure, phrase_figures
 from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
 from judgebench.report.views.phrases import PANEL, WORDS, drawn_rows, phrase_blocks, phrase_frame
-from judgebench.results.schema import FIGURE
+from judgebench.results.schema import PLACES
 from judgebench.types import ScoreRange
 from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of
 from tests.report.conftest import in_terminal, on_page, texts_of, words_of
@@ -82,7 +82,7 @@ def test_each_range_has_a_figure_of_a_name_that_a_run_folder_clears(builder):
     drawn = draw_all(results_of(several.run, suffix=several.suffix, readings=several.run.readings))
     names = [name for name in drawn if name.startswith("suffix")]
     assert names == ["suffix_adv_suffix_coherence_0-4", "suffix_adv_suffix_coherence_1-5"]
-    assert all(FIGURE.fullmatch(f"{name}.svg") for name in names)
+    assert all(PLACES["figures"].fullmatch(f"{name}.svg") for name in names)
 
 
 def test_the_page_and_the_tables_spell_the_phrase(attacked, results):

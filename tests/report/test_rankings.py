@@ -70,7 +70,8 @@ def test_the_run_folder_keeps_and_clears_them(records, columns, tmp_path):
     assert {"ranking_joint", "wins_joint"} <= set(figures)
     folder = RunFolder(tmp_path / "run")
     folder.write("pairwise", records)
-    folder.write_figures(dict.fromkeys(("ranking_joint.png", "ranking_joint.svg"), b""))
+    for name in ("ranking_joint.png", "ranking_joint.svg"):
+        folder.write_file(f"figures/{name}", b"")
     assert folder.read("pairwise") == records
     folder.clear()
     assert folder.read("pairwise") is None

@@ -220,8 +220,8 @@ def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
         lambda: folder.write("config", {}),
         lambda: folder.write("scores", run.scores),
         lambda: folder.write("metrics", []),
-        lambda: folder.write_figures({"scores_coherence.png": b""}),
-        lambda: folder.write_report(""),
+        lambda: folder.write_file("figures/scores_coherence.png", b""),
+        lambda: folder.write_file("report.html", ""),
     ):
         with pytest.raises(UserError, match=f"run_dir: {folder.path}"):
             write()
@@ -236,11 +236,13 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write("metrics", run.records)
     folder.write("environment", describe_environment(device="cpu", model_fingerprints={}, seconds={}, tokens={}))
     figures = draw_all(results_of(run))
-    folder.write_figures(figure_files(figures))
-    folder.write_report("<html>")
+    for name, drawing in figure_files(figures).items():
+        folder.write_file(f"figures/{name}", drawing)
+    folder.write_file("report.html", "<html>")
     folder.write("comparisons", [{"difference": 0.1}])
     folder.write("tuning", [{"lambda": 0.1}])
-    folder.write_tables({"table_1.txt": "1", "own_settings_coherence.tex": "2", "cap_own_mini_joint.md": "3"})
+    for name in ("table_1.txt", "own_settings_coherence.tex", "cap_own_mini_joint.md"):
+        folder.write_file(f"tables/{name}", "of a paper")
     folder.write("about", {"titles": run.titles, "scale": run.scale, "agreement": {}})
     example = Example("a", "g", "s", "source", "output", {"coherence": 1.0})
     prompt = Prompt(example, Condition("coherence", ScoreRange(1, 5), "dsi"), "", "", np.zeros(0, np.int32))
@@ -254,8 +256,9 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     folder.write("suffix", [{"length": 1}])
     folder.write("attack_differences", [{"difference": 0.1}])
     trace = pd.DataFrame({"word": ["superb"], "score": [1.5]})
-    one = [*folder.write_phrases({"expectation": {"phrase": "superb"}}), folder.write("trace", trace)]
-    two = folder.write_phrases({name: {"phrase": "superb"} for name in ("expectation", "contrastive")})
+    names = ("phrase", "phrase_expectation", "phrase_contrastive")
+    phrases = [folder.write_json(f"attack/{name}.json", {"phrase": "superb"}) for name in names]
+    one, two = [phrases[0], folder.write("trace", trace)], phrases[1:]
     folder.write_digests()
     assert json.loads(one[0].read_text()) == {"phrase": "superb"}
     assert pd.read_parquet(one[1]).equals(trace)

@@ -9,7 +9,7 @@ from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figure, path_figure
 from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import tuning_blocks
-from judgebench.results.schema import FIGURE
+from judgebench.results.schema import PLACES
 from judgebench.tuning.optimum import curves
 from judgebench.tuning.tuners import Shared
 from tests.report.conftest import results_of, tuning_of
@@ -97,4 +97,4 @@ def test_a_tuned_run_draws_them_and_the_folder_knows_their_names(run, tmp_path):
     assert {"path_coherence_contrastive", "grid_coherence_contrastive"} <= set(figures)
     assert not any("per_range" in name for name in figures)
     names = [path.name for path in save_figures({k: figures[k] for k in list(figures)[-2:]}, tmp_path)]
-    assert all(FIGURE.fullmatch(name) for name in names)
+    assert all(PLACES["figures"].fullmatch(name) for name in names)

@@ -10,7 +10,8 @@ import pytest
 from judgebench.report.paper.cap import build_cap
 from judgebench.report.paper.cap_cells import JUDGES, TUTORS, defended_by, printed_defense
 from judgebench.report.paper.tables import published
-from judgebench.results.schema import REFERENCES_SCHEMA, TABLE
+from judgebench.results import schema
+from judgebench.results.schema import REFERENCES_SCHEMA
 from tests.report.defended_records import cost, references, standard
 from tests.report.paper.conftest import HOSTILE, check_forms, files_of, run_of
 from tests.report.paper.test_cap_tables import changed
@@ -228,5 +229,5 @@ def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
     hostile = dataclasses.replace(run, about={"titles": {"main": HOSTILE}}, config={"tutor": {"path": HOSTILE}})
     tables = build_cap([hostile, as_printed(dataset="topicalchat")])
-    assert all(TABLE.fullmatch(name) for name in files_of(tables))
+    assert all(schema.PLACES["tables"].fullmatch(name) for name in files_of(tables))
     check_forms(tables)

@@ -12,7 +12,7 @@ from judgebench.report.paper.cap import build_cap
 from judgebench.report.paper.cap_cells import printed_cells
 from judgebench.report.paper.tables import published
 from judgebench.results.folder import RunFolder
-from judgebench.results.schema import TABLE
+from judgebench.results.schema import PLACES
 from tests.report.paper.conftest import HOSTILE, check_forms, csv_of, run_folder, run_of
 from tests.report.test_attack_figures import records
 
@@ -191,11 +191,12 @@ def test_all_forms_are_whole_whatever_names_hold(name):
 def test_files_are_those_that_a_run_folder_clears(tmp_path):
     files = paper_tables(["cap"], run(changed(), changed(dataset="my data/1", range_max=7.0), main="J"))
     assert len(files) == 6
-    assert all(TABLE.fullmatch(name) for name in files)
+    assert all(PLACES["tables"].fullmatch(name) for name in files)
     both = paper_tables(check_tables(["cd", "cap"]), run())
     assert len(both) == 18 + 4
     folder = RunFolder(tmp_path)
-    folder.write_tables(both | files)
+    for name, text in (both | files).items():
+        folder.write_file(f"tables/{name}", text)
     folder.clear()
     assert list((tmp_path / "tables").iterdir()) == []
 

@@ -15,7 +15,7 @@ from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cd import build, printed_correlations
 from judgebench.report.render import escape
 from judgebench.results.folder import RunFolder
-from judgebench.results.schema import TABLE
+from judgebench.results.schema import PLACES
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
@@ -246,9 +246,10 @@ def test_files_come_in_two_forms_and_a_run_folder_clears_them(tmp_path, paper_ru
     files = paper_tables(["cd"], paper_runs[0])
     assert {name.rsplit(".")[-1] for name in files} == {"csv", "tex"}
     assert len(files) == 18
-    assert all(TABLE.fullmatch(name) for name in {**files, **files_of(build([own_run()]))})
+    assert all(PLACES["tables"].fullmatch(name) for name in {**files, **files_of(build([own_run()]))})
     folder = RunFolder(tmp_path)
-    assert {path.name for path in folder.write_tables(files)} == set(files)
+    for name, text in files.items():
+        folder.write_file(f"tables/{name}", text)
     (tmp_path / "tables" / "mine.txt").write_text("x")
     folder.clear()
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["mine.txt"]
