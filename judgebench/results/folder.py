@@ -152,9 +152,7 @@ class RunFolder:
         artifact = ARTIFACT[name]
         path = self.path / artifact.path
         if path.suffix == ".yaml":
-            return self.write_file(
-                artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
-            )
+            return self.write_file(artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
         if path.suffix == ".json":
             return self.write_json(artifact.path, value)
         schema = None if artifact.schema is None else columns_of(artifact, value)
