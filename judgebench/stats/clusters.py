@@ -147,6 +147,10 @@ class Clusters:
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
         return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
 
+    def at(self, where: np.ndarray) -> Clusters:
+        """Of some texts alone, such as those that humans rated: [N] True for each, or their numbers."""
+        return Clusters.of(self.number[where], self.resamples, self.seed)
+
     @property
     def count(self) -> int:
         """G, the clusters."""

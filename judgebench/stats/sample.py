@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.stats.agreement import categories_of
-from judgebench.stats.clusters import RESAMPLES, divided
+from judgebench.stats.clusters import RESAMPLES, Clusters, divided
 from judgebench.stats.points import on_scale
 from judgebench.stats.scores import CLEAN, Cell, Scores
 from judgebench.types import LABELS, RANGE
@@ -63,6 +63,11 @@ class Sample:
     def head(self) -> dict[str, object]:
         """The keys that every record about it begins with."""
         return {"dataset": self.dataset} | self.cell.named
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Of its groups, with its resamples."""
+        return Clusters.of(self.groups, self.resamples, self.seed)
 
     @cached_property
     def human(self) -> np.ndarray:
