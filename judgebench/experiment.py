@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
@@ -42,8 +41,6 @@ from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
-from judgebench.stats.correlation import krippendorff_alpha, mean_pairwise_spearman
-from judgebench.stats.humans import Panel
 from judgebench.stats.rankings import Ranking
 from judgebench.stats.robustness import Suffix
 from judgebench.tuning.tuners import Tuner
@@ -277,50 +274,6 @@ class Experiment:
             "groups": self.data.groups_are,
             "examples": "pairs" if self.comparative else "examples",
             "note": " ".join(note for note in notes if note) or None,
-        }
-
-    @cached_property
-    def scale(self) -> dict[str, tuple[float, float] | None]:
-        """Dimension -> the humans' scale, or what their ratings span; None where texts are compared: a preference is no
-        score."""
-        dimensions = {condition.dimension for condition in self.conditions}
-        spans: dict[str, tuple[float, float] | None] = dict(self.data.scale)
-        for dimension in dimensions - set(spans):
-            single = self.data.ratings.get(dimension)
-            means = [example.human[dimension] for example in rated(self.data.examples, dimension)]
-            given = means if single is None else single[~np.isnan(single)].tolist()
-            spans[dimension] = (min(given), max(given)) if given else None
-        return dict.fromkeys(spans) if self.comparative else spans
-
-    @cached_property
-    def agreement(self) -> dict[str, dict[str, float]]:
-        """Dimension -> agreement of the experts among themselves, where their single scores are known."""
-        agreement = {}
-        for dimension in dict.fromkeys(condition.dimension for condition in self.conditions):
-            ratings = self.data.ratings.get(dimension)
-            if ratings is not None and (alpha := krippendorff_alpha(ratings)) is not None:
-                agreement[dimension] = {"alpha": alpha, "spearman": mean_pairwise_spearman(ratings) or 0.0}
-        return agreement
-
-    @cached_property
-    def ratings(self) -> dict[str, np.ndarray]:
-        """Judged dimension -> [examples, raters] single humans' scores of the data's texts, where they are known; none
-        where texts are compared, for a preference is no score."""
-        judged = dict.fromkeys(condition.dimension for condition in self.conditions)
-        known = {} if self.comparative else self.data.ratings
-        return {dimension: known[dimension] for dimension in judged if dimension in known}
-
-    def panels(self, resamples: int, seed: int) -> dict[tuple[str, str], Panel]:
-        """Dimension and split -> the raters of its texts; see `Panel` for the arguments."""
-        split = np.array([self.data.split[example.group_id] for example in self.data.examples])
-        groups, names = (
-            np.array([getattr(example, name) for example in self.data.examples]) for name in ("group_id", "example_id")
-        )
-        rows_of = {name: np.flatnonzero(split == name) for name in dict.fromkeys(split.tolist())}
-        return {
-            (dimension, name): Panel(given[rows], groups[rows], resamples, seed, names[rows].tolist())
-            for dimension, given in self.ratings.items()
-            for name, rows in rows_of.items()
         }
 
     @cached_property

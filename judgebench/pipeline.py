@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 
 from judgebench.config.keys import command_line
 from judgebench.data.dataset import DEV
 from judgebench.data.module import JudgeDataModule
-from judgebench.decoding.scores import decode, rules_of, win_probabilities
+from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.experiment import Experiment
 from judgebench.job import Job, show_dry_run
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
@@ -28,15 +29,17 @@ from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.reuse import Read, save_last
+from judgebench.stats.errors import error_records
 from judgebench.stats.evaluate import evaluate
-from judgebench.stats.forecasts import with_silent
-from judgebench.stats.humans import beside_raters, human_records
+from judgebench.stats.few_labels import few_labels_records
+from judgebench.stats.forecasts import forecast_records, with_silent
+from judgebench.stats.humans import beside_humans_records, beside_raters, human_records, panels_of, raters_agreement
 from judgebench.stats.paired import attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.robustness import cost_records, suffix_records
-from judgebench.stats.sample import Humans, Sample, samples_of
-from judgebench.stats.scores import Scores
-from judgebench.stats.study import studied
+from judgebench.stats.scores import Scores, samples_of, scale_of
+from judgebench.stats.systems import system_records
+from judgebench.stats.variance import variance_records
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.tune import Tuned, tune
 
@@ -77,7 +80,7 @@ def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Res
             tuned = tune(read.readings, job.experiment.decodings, job.experiment.tuner)
             columns = win_probabilities(decode(read.readings, job.experiment.decodings, tuned.decodings))
         with job.clock("metrics"):
-            results = _measured(job, read, tuned, Scores.of(columns), pd.DataFrame(columns), trace)
+            results = _measured(job, read, tuned, columns, trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change
             save_last(job.key, job.experiment, read)
         # 5. run folder, page, figures, tables, loggers and terminal
@@ -86,25 +89,43 @@ def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Res
         return results
 
 
+STUDIES = {
+    "beside_humans": beside_humans_records,
+    "variance": variance_records,
+    "systems": system_records,
+    "forecasts": forecast_records,
+    "errors": error_records,
+    "few_labels": few_labels_records,
+}
+"""What judges are worth beside humans: attribute of `Results`, a file of the run folder, -> the study that fills it."""
+
+
 def _measured(
-    job: Job, read: Read, tuned: Tuned, scores: Scores, frame: pd.DataFrame, trace: pd.DataFrame | None
+    job: Job, read: Read, tuned: Tuned, columns: Mapping[str, np.ndarray], trace: pd.DataFrame | None
 ) -> Results:
-    config, experiment, dataset = job.config, job.experiment, job.experiment.data.name
-    rules = rules_of(experiment.decodings, tuned.decodings)
-    drawn = {name: config.metrics[name] for name in ("resamples", "seed")}
-    # 1. judges against humans, against each other, attacked against clean
-    pairs, panels = default_pairs(scores.columns, rules), experiment.panels(**drawn)
-    metrics = evaluate(scores, dataset, **config.metrics, scale=experiment.scale, rules=rules)
+    config, experiment, data = job.config, job.experiment, job.experiment.data
+    dataset, drawn = data.name, {name: config.metrics[name] for name in ("resamples", "seed")}
+    used = (experiment.decodings, *tuned.decodings.values())
+    decodings = {name: decoding for by_name in used for name, decoding in by_name.items()}
+    rules = {name: decoding.rule for name, decoding in decodings.items()}
+    # 1. scores, and what humans said of the same texts
+    scores, dimensions = Scores.of(columns), dict.fromkeys(condition.dimension for condition in experiment.conditions)
+    single = {name: data.ratings[name] for name in dimensions if name in data.ratings}
+    ratings = ratings_frame(data.examples, single, data.raters, data.split)
+    agreement, scale = raters_agreement(ratings), scale_of(scores, ratings, data.scale)
+    ratings = ratings[: 0 if scores.compares else None]  # a preference is no score
+    # 2. judges against humans, against each other, attacked against clean
+    pairs, panels = default_pairs(scores.columns, rules), panels_of(scores, ratings, **drawn)
+    metrics = evaluate(scores, dataset, **config.metrics, scale=scale, rules=rules)
     chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
-    data = experiment.data
     results = Results(
         config=masked(config),
-        about={"titles": experiment.titles, "scale": experiment.scale, "agreement": experiment.agreement},
+        about={"titles": experiment.titles, "scale": scale, "agreement": agreement},
         readings=read.frame,
-        scores=frame,
-        metrics=tuned.flagged(beside_raters(metrics, scores.columns, panels)),
-        humans=human_records(panels, dataset, experiment.scale),
-        ratings=ratings_frame(data.examples, experiment.ratings, data.raters, data.split),
+        scores=pd.DataFrame(columns),
+        metrics=tuned.flagged(beside_raters(metrics, scores, panels)),
+        humans=human_records(panels, dataset, scale),
+        ratings=ratings,
         comparisons=compare(scores, pairs, dataset, **config.metrics, chosen_on=chosen_on),
         attack_differences=attack_differences(scores, pairs, dataset, **drawn),
         suffix=suffix_records(scores, experiment.suffixes, dataset, **drawn),
@@ -115,11 +136,17 @@ def _measured(
         phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
     )
     results.readings.attrs.update(served_notes(read.served) or {})
-    # 2. what judges are worth beside humans
-    if config.worth and not results.compares:
-        results = replace(results, **studied(_samples(results, experiment, read, tuned)))
+    # 3. what judges are worth beside humans
+    if config.worth and not scores.compares:
+        # a served model has no digest, and its probabilities are not over all tokens
+        whole = {role for role, model in read.fingerprints.items() if model.get("sha256")}
+        models, texts = experiment.titles, {example.example_id: example.output for example in experiment.examples}
+        shared = {"dataset": dataset, "over_vocabulary": whole, **drawn}
+        samples = samples_of(scores, results.readings, ratings, scale, models, decodings, texts, **shared)
+        studied: dict[str, Any] = {name: study(samples) for name, study in STUDIES.items()}
+        results = replace(results, **studied)
         results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
-    # 3. what defenses found and cost; the texts
+    # 4. what defenses found and cost; the texts
     if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
         findings = {name: getattr(experiment.findings, name) for name in FINDINGS}
         costs = cost_records(read.columns, experiment.findings.costs, dataset)
@@ -129,27 +156,6 @@ def _measured(
         examples = examples_frame(experiment.examples, data.split)
         results = replace(results, examples=examples, texts=texts_frame(experiment.changed_texts()))
     return results
-
-
-def _samples(results: Results, experiment: Experiment, read: Read, tuned: Tuned) -> list[Sample]:
-    """The judges of the reported split beside its humans."""
-    reported = results.scores[results.scores["split"] == results.split]
-    humans = Humans(results.ratings, results.scale, {one.example_id: one.output for one in experiment.examples})
-    models = {judge: results.titles.get(judge) for judge in ("main", "assistant")}
-    drawn = {name: experiment.config.metrics[name] for name in ("resamples", "seed")}
-    columns = {str(name): reported[name].to_numpy() for name in reported}
-    samples = samples_of(columns, results.readings, humans, results.dataset, models, **drawn)
-    # how each decoding makes scores, and whose probabilities are over all tokens: a served model has no digest
-    rules = rules_of(experiment.decodings, tuned.decodings)
-    decodings = {
-        name: one for names in (experiment.decodings, *tuned.decodings.values()) for name, one in names.items()
-    }
-    whole = {role for role, model in read.fingerprints.items() if model.get("sha256")}
-    for k, sample in enumerate(samples):
-        name = sample.cell.decoding
-        alpha = float(getattr(decodings.get(name), "alpha", 0.0))
-        samples[k] = replace(sample, rule=rules.get(name, ""), alpha=alpha, over_vocabulary=whole)
-    return samples
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:

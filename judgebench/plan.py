@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import Refusal, UserError
 
 if TYPE_CHECKING:
-    from judgebench.stats.sample import Sample
+    from judgebench.stats.scores import Sample
 
 _EXAMPLE = "python -m judgebench.plan outputs/first within=0.2"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -160,15 +160,14 @@ def _pilots(run: Path) -> dict[str, Sample]:
     """Dimension -> the judge, decoding and range that follows the humans best; of equal ones the first."""
     from judgebench.results.results import Results
     from judgebench.stats.few_labels import FewLabels, common_correlation
-    from judgebench.stats.sample import Humans, samples_of
+    from judgebench.stats.scores import Scores, samples_of
 
     results = Results.load(run)
     if results.compares:
         raise UserError(f"{run}: it compares texts, and a plan is of scores; give a run with prompt=paper.")
-    shown = results.scores[results.scores["split"] == results.split]
-    columns = {str(name): shown[name].to_numpy() for name in shown}
+    scores = Scores.of(results.scores)
     best: dict[str, tuple[float, Sample]] = {}
-    for side in samples_of(columns, results.readings, Humans(results.ratings, results.scale), results.dataset, {}):
+    for side in samples_of(scores, results.readings, results.ratings, results.scale, dataset=results.dataset):
         follows = common_correlation(FewLabels.of(side))
         if side.cell.dimension not in best or follows > best[side.cell.dimension][0]:
             best[side.cell.dimension] = follows, side

@@ -12,7 +12,7 @@ from judgebench.report.formats import general
 from judgebench.results.results import Results
 from judgebench.stats.few_labels import FewLabels
 from judgebench.stats.label_plan import label_plan
-from judgebench.stats.sample import Humans, samples_of
+from judgebench.stats.scores import Scores, samples_of
 
 ARTICLES, SYSTEMS = 60, 4
 
@@ -49,8 +49,8 @@ def test_a_plan_says_how_many_articles_and_which(pilot, capfd):
     assert main(["few", "within=0.3,0.4", "articles=500", "out=label.csv"]) == 0
     out = capfd.readouterr().out
     results = Results.load("few")
-    columns = {str(name): results.scores[name].to_numpy() for name in results.scores}
-    (side,) = samples_of(columns, results.readings, Humans(results.ratings, results.scale), "few", {})
+    scores = Scores.of(results.scores)
+    (side,) = samples_of(scores, results.readings, results.ratings, results.scale, dataset="few")
     expected = label_plan(FewLabels.of(side), [0.3, 0.4], 500, these=True)
     lines = [line.split() for line in out.splitlines()]
     for record in expected:

@@ -96,13 +96,6 @@ def decode(
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
-def rules_of(
-    decodings: Mapping[str, Decoding], tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None
-) -> dict[str, str]:
-    """Name -> `Decoding.rule` of every decoding that `decode` uses: a name does not tell it."""
-    return {name: one.rule for held in (decodings, *(tuned or {}).values()) for name, one in held.items()}
-
-
 def _decoded(
     readings: Sequence[Reading], score_range: ScoreRange, name: str, decoding: Decoding
 ) -> list[dict[str, Any]]:

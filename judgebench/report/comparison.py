@@ -26,10 +26,10 @@ from judgebench.report.views.comparisons import (
 from judgebench.report.views.humans import ceilings
 from judgebench.report.views.tasks import TASKS_TABLE
 from judgebench.results.results import Results, unattacked
-from judgebench.results.series import condition_text, labelled, shown_split, with_labels
+from judgebench.results.series import condition_text, labelled, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.stats.paired import compare, corrected_together
-from judgebench.stats.scores import COLUMNS, Scores
+from judgebench.stats.scores import COLUMNS, Scores, shown_split
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -24,11 +24,10 @@ from judgebench.results.schema import (
     TEXTS_SCHEMA,
     Presence,
 )
-from judgebench.results.series import shown_split
 from judgebench.runtime.errors import UserError
 from judgebench.stats.bias import family_records
 from judgebench.stats.levels import shown_level
-from judgebench.stats.scores import CLEAN
+from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, Example, Prompt
 
 Records = Sequence[Mapping[str, Any]]
@@ -63,7 +62,7 @@ class Results:
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: what judges are worth beside humans, see
-            `judgebench.stats.study`.
+            `STUDIES` in `judgebench.pipeline`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
             and not read back.

@@ -152,12 +152,6 @@ def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(found, key=lambda name: name != NO_DEFENSE)
 
 
-def shown_split(splits: Iterable[str]) -> str:
-    """The split that is reported: test where there is one, else the first."""
-    found = list(dict.fromkeys(splits))
-    return "test" if "test" in found or not found else found[0]
-
-
 def condition_text(row: Mapping[str, Any]) -> str:
     """The dimension, and the attack and the defense where there are such, as in "coherence, attack dsi"."""
     axes = (f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none")

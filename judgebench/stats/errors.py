@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
-from judgebench.stats.sample import Sample
+from judgebench.stats.scores import Sample
 from judgebench.stats.significance import holm
 
 MOST_SYSTEMS = 100

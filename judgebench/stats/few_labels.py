@@ -37,7 +37,7 @@ from scipy import special
 
 from judgebench.stats.clusters import CONFIDENCE, divided, left_out
 from judgebench.stats.correlation import SPEARMAN, is_constant, resampled_correlations, spearman
-from judgebench.stats.sample import Sample
+from judgebench.stats.scores import Sample
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""

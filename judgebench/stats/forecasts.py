@@ -19,7 +19,7 @@ from scipy import special
 from judgebench.decoding.rules import Contrastive, candidate_distribution, expected_value, has_answer
 from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, unknown
 from judgebench.stats.points import cross_fitted, on_scale
-from judgebench.stats.sample import Sample
+from judgebench.stats.scores import Sample
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""

@@ -19,10 +19,15 @@ import pandas as pd
 from judgebench.stats.agreement import agreement_record, categories_of, disattenuated_record
 from judgebench.stats.alternative import alternative_record
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_interval
-from judgebench.stats.correlation import DistinctPairs, is_constant, rating_table
+from judgebench.stats.correlation import (
+    DistinctPairs,
+    is_constant,
+    krippendorff_alpha,
+    mean_pairwise_spearman,
+    rating_table,
+)
 from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rater_points_record, rounded
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import CLEAN, Cell, Scores
+from judgebench.stats.scores import CLEAN, Cell, Sample, Scores, ratings_of
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -130,6 +135,30 @@ class Panel:
                 total += texts * pairs.spearman(clusters.weights)
             mass += texts
         return divided(total, mass)
+
+
+def panels_of(
+    scores: Scores, ratings: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[tuple[str, str], Panel]:
+    """Dimension and split -> the raters of its texts, of dimensions with single ratings; see `scores.ratings_of`."""
+    panels, dimensions = dict[tuple[str, str], Panel](), set(ratings["dimension"])
+    for cell, rows in scores.cells.items():
+        if cell.dimension in dimensions and (cell.dimension, cell.split) not in panels:
+            names, groups = (scores.columns[name][rows] for name in ("example_id", "group_id"))
+            table, _ = ratings_of(ratings, cell.dimension, names.tolist())
+            panels[cell.dimension, cell.split] = Panel(table, groups, resamples, seed, names.tolist())
+    return panels
+
+
+def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Dimension -> `alpha`, Krippendorff's, and `spearman`, mean over pairs of raters, of single ratings in long form;
+    none where no two people rated one text."""
+    agreement = {}
+    for dimension, part in ratings.groupby("dimension", sort=False):
+        table, _ = ratings_of(part, str(dimension), list(dict.fromkeys(part["example_id"])))
+        if (alpha := krippendorff_alpha(table)) is not None:
+            agreement[str(dimension)] = {"alpha": alpha, "spearman": mean_pairwise_spearman(table) or 0.0}
+    return agreement
 
 
 def human_records(

@@ -208,7 +208,7 @@ def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -
 
     Args:
         columns: judge and decoding of the scores.
-        rules: name of each decoding -> its `rule`, see `judgebench.decoding.scores.rules_of`.
+        rules: name of each decoding -> its `rule`, of the decoding.
 
     Example:
         >>> columns = {"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])}

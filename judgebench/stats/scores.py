@@ -1,18 +1,24 @@
-"""The table of scores: one row an example under one condition, judged by one judge and decoding.
+"""The scores of a run, and what humans and models said of the same texts.
 
-Rows that share all but the example are a `Cell`; a judge's cells over the ranges are a series.
+A row of the table `Scores` is one example under one condition, judged by one judge and decoding. Rows that share all
+but the example are a `Cell`; a judge's cells over the ranges are a series. Every study of what judges are worth takes
+`Sample`s: one clean cell each, with the humans' ratings and the log-probabilities of its texts.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from judgebench.stats.agreement import categories_of
+from judgebench.stats.clusters import RESAMPLES, Clusters, divided
+from judgebench.stats.points import on_scale
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
@@ -50,7 +56,6 @@ class Cell(NamedTuple):
 
     @property
     def range(self) -> ScoreRange:
-        """The range that its scores lie in."""
         return ScoreRange.of(self.named)
 
     @property
@@ -65,7 +70,7 @@ class Cell(NamedTuple):
 
     @property
     def clean(self) -> Cell:
-        """The same dimension, range, defense, judge and decoding without the attack."""
+        """The same without the attack."""
         return self._replace(attack=CLEAN)
 
 
@@ -96,70 +101,71 @@ class Scores:
 
     @classmethod
     def of(cls, table: Scores | Mapping[str, Any] | pd.DataFrame) -> Scores:
-        """From columns, or a frame; those that are checked already are taken as they are.
-
-        Raises:
-            ValueError: a column missing or of another length, a score that is not finite, or an example twice in one
-                cell.
-        """
+        """From columns, or a frame; checked ones are taken as they are. `ValueError` for a column missing or of another
+        length, a score that is not finite, or an example twice in one cell."""
         if isinstance(table, Scores):
             return table
-        columns = checked(table)
-        return cls(columns, cells(columns))
+        # 1. columns
+        if missing := [name for name in COLUMNS if name not in table]:
+            raise ValueError(f"scores: missing columns {', '.join(missing)}")
+        columns = {name: np.asarray(table[name]) for name in (*COLUMNS, *COMPARED) if name in table}
+        count = len(columns["score"])
+        labels = table[LABELS] if LABELS in table else [""] * count
+        columns[LABELS] = np.asarray([text if isinstance(text, str) else "" for text in labels], dtype=object)
+        if len({len(column) for column in columns.values()}) > 1:
+            lengths = {name: len(column) for name, column in columns.items()}
+            raise ValueError(f"scores: columns of different lengths {lengths}")
+        columns |= {name: columns[name].astype(np.float64) for name in _NUMBERS}
+        if not np.isfinite(columns["score"]).all():
+            raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")
+        # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell need to be read
+        differs = np.ones(count, dtype=bool)
+        differs[1:] = False
+        for column in (columns[name] for name in (*CELL, LABELS)):
+            unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
+            if column.dtype.kind == "f":
+                unlike &= ~(np.isnan(column[1:]) & np.isnan(column[:-1]))
+            differs[1:] |= unlike
+        starts = np.flatnonzero(differs)
+        runs: dict[Cell, list[np.ndarray]] = {}
+        keys = zip(*(columns[name][starts].tolist() for name in (*CELL, LABELS)), strict=True)
+        for key, rows in zip(keys, np.split(np.arange(count), starts[1:]), strict=False):
+            cell = Cell._make(None if isinstance(value, float) and math.isnan(value) else value for value in key)
+            runs.setdefault(cell, []).append(rows)
+        cells = {cell: np.concatenate(parts) for cell, parts in runs.items()}
+        for cell, rows in cells.items():
+            if len(set(columns["example_id"][rows].tolist())) < len(rows):
+                raise ValueError(f"scores: an example appears twice under {cell.named}")
+        return cls(columns, cells)
 
     def part(self, cell: Cell, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """The columns of a cell's rows, or of some rows."""
         rows = self.cells[cell] if rows is None else rows
         return {name: column[rows] for name, column in self.columns.items()}
 
+    @property
+    def compares(self) -> bool:
+        """True where a row is of two texts."""
+        return "score_first" in self.columns
 
-def checked(scores: Mapping[str, Any] | pd.DataFrame) -> dict[str, np.ndarray]:
-    """The columns of `Scores`; `ValueError` for one missing or of another length, or a score that is not finite."""
-    if missing := [name for name in COLUMNS if name not in scores]:
-        raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    names = [*COLUMNS, *(name for name in COMPARED if name in scores)]
-    columns = {name: np.asarray(scores[name]) for name in names}
-    labels = scores[LABELS] if LABELS in scores else [""] * len(columns["score"])
-    columns[LABELS] = np.asarray([text if isinstance(text, str) else "" for text in labels], dtype=object)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"scores: columns of different lengths {lengths}")
-    for name in _NUMBERS:
-        columns[name] = columns[name].astype(np.float64)
-    if not np.isfinite(columns["score"]).all():
-        raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")
-    return columns
+    @cached_property
+    def split(self) -> str:
+        """The reported split."""
+        return shown_split(cell.split for cell in self.cells)
 
 
-def cells(columns: Mapping[str, np.ndarray]) -> dict[Cell, np.ndarray]:
-    """The rows [n] of each cell of `checked` columns; `ValueError` for an example twice in one cell."""
-    count = len(columns["score"])
-    if not count:
-        return {}
-    # Rows come in long runs of one cell: only where a run starts does its cell need to be read.
-    differs = np.zeros(count - 1, dtype=bool)
-    for column in (columns[name] for name in (*CELL, LABELS)):
-        unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
-        differs |= unlike & ~(np.isnan(column[1:]) & np.isnan(column[:-1])) if column.dtype.kind == "f" else unlike
-    starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
-    runs: dict[Cell, list[np.ndarray]] = {}
-    keys = zip(*(columns[name][starts].tolist() for name in (*CELL, LABELS)), strict=True)
-    for key, start, end in zip(keys, starts, [*starts[1:], count], strict=True):
-        cell = Cell._make(None if isinstance(value, float) and math.isnan(value) else value for value in key)
-        runs.setdefault(cell, []).append(np.arange(start, end))
-    rows_of = {cell: np.concatenate(parts) for cell, parts in runs.items()}
-    for cell, rows in rows_of.items():
-        if len(set(columns["example_id"][rows].tolist())) < len(rows):
-            raise ValueError(f"scores: an example appears twice under {cell.named}")
-    return rows_of
+def shown_split(splits: Iterable[str]) -> str:
+    """The split that is reported: test where there is one, else the first."""
+    names = list(dict.fromkeys(splits))
+    return "test" if "test" in names or not names else names[0]
 
 
 def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, Cell]]:
     """Series -> range -> cell, both in order of first appearance.
 
     A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge, decoding, lambda,
-    temperature). Tuning may choose another lambda and temperature in each range, so they are None there, and do not
-    tell series apart; only where one range holds several settings of a judge and decoding is each a series of its own.
+    temperature). Tuning may choose another lambda and temperature in each range, so they are None there; only where one
+    range holds several settings of a judge and decoding is each a series of its own.
     """
     listed = list(dict.fromkeys(cells))
     settings = Counter((cell.range, cell.table, cell.judge, cell.decoding) for cell in listed)
@@ -169,3 +175,155 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
         knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)
         series.setdefault((*cell.table, cell.judge, cell.decoding, *knobs), {})[cell.range] = cell
     return series
+
+
+# --- beside humans --------------------------------------------------------------------------------------------------
+
+
+def scale_of(
+    scores: Scores, ratings: pd.DataFrame, given: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float] | None]:
+    """Dimension -> ends of the humans' scale: as given, else what their ratings span; None where there are none, and
+    where texts are compared: a preference is no score."""
+    scale: dict[str, tuple[float, float] | None] = dict(given)
+    for dimension in {cell.dimension for cell in scores.cells} - set(scale):
+        means = scores.columns["human"][scores.columns["dimension"] == dimension]
+        single = ratings["score"][ratings["dimension"] == dimension].to_numpy()
+        values = single if len(single) else means[np.isfinite(means)]
+        scale[dimension] = (float(values.min()), float(values.max())) if len(values) else None
+    return dict.fromkeys(scale) if scores.compares else scale
+
+
+def ratings_of(ratings: pd.DataFrame, dimension: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Ratings [N, R] of the texts `names` [N] on a dimension, NaN where a rater gave none, and the raters' names.
+
+    Args:
+        ratings: columns example_id, dimension, rater, score: a row a rating.
+    """
+    place = {name: row for row, name in enumerate(names)}
+    rows = ratings[(ratings["dimension"] == dimension) & ratings["example_id"].isin(place)]
+    raters = {rater: column for column, rater in enumerate(dict.fromkeys(rows["rater"]))}
+    table = np.full((len(place), len(raters)), np.nan)
+    table[rows["example_id"].map(place), rows["rater"].map(raters)] = rows["score"]
+    return table, list(raters)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One judge and decoding in one range, and the humans.
+
+    Attributes:
+        dataset: its name.
+        cell: split, dimension, range, judge, decoding and settings; the attack is always none.
+        names, groups, systems: [N] example_id, group_id and system_id of the texts.
+        scores: [N] in the cell's range.
+        ratings: [N, R] of single raters, NaN where one gave none; [N, 1] of means where no more is known.
+        raters: names of the columns; empty where they are means.
+        scale: lowest and highest score that a human can give; None where it is unknown.
+        logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending; empty where answers
+            were generated.
+        texts: [N] what was judged; empty where nobody asked for it.
+        model: the judge's name; None where it has none.
+        rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
+        over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a server cut.
+        resamples, seed: see `clusters.group_weights`.
+    """
+
+    dataset: str
+    cell: Cell
+    names: np.ndarray
+    groups: np.ndarray
+    systems: np.ndarray
+    scores: np.ndarray
+    ratings: np.ndarray
+    raters: Sequence[str] = ()
+    scale: tuple[float, float] | None = None
+    logprobs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    texts: Sequence[str] = ()
+    model: str | None = None
+    rule: str = ""
+    over_vocabulary: Collection[str] = ()
+    alpha: float = 0.0
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    @property
+    def head(self) -> dict[str, object]:
+        """The keys that every record about it begins with."""
+        return {"dataset": self.dataset} | self.cell.named
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Of its groups, with its resamples."""
+        return Clusters.of(self.groups, self.resamples, self.seed)
+
+    @cached_property
+    def human(self) -> np.ndarray:
+        """[N] means of the ratings; NaN where nobody rated."""
+        return divided(np.nansum(self.ratings, axis=1), (~np.isnan(self.ratings)).sum(axis=1))
+
+    @cached_property
+    def on_scale(self) -> np.ndarray:
+        """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
+        return self.scores if self.scale is None else on_scale(self.scores, self.cell.range, self.scale)
+
+    @cached_property
+    def categories(self) -> np.ndarray | None:
+        """[C] all scores that a rater may give, ascending; None where there is no list."""
+        return None if self.scale is None else categories_of(self.ratings, self.scale)
+
+
+def samples_of(
+    scores: Scores,
+    readings: pd.DataFrame,
+    ratings: pd.DataFrame,
+    scale: Mapping[str, tuple[float, float] | None],
+    models: Mapping[str, str | None] | None = None,
+    decodings: Mapping[str, Any] | None = None,
+    texts: Mapping[str, str] | None = None,
+    **run: Any,
+) -> list[Sample]:
+    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts are left out.
+
+    Args:
+        readings: readings.parquet's columns, from which log-probabilities are taken.
+        ratings: see `ratings_of`; empty where means alone are known.
+        models: judge -> its name.
+        decodings: name -> `Decoding`.
+        texts: example_id -> the text that is judged.
+        run: what all samples share: dataset, and more fields of `Sample`.
+    """
+    condition = [name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings]
+    asked = {
+        tuple(value or "" for value in key): part.set_index("example_id")
+        for key, part in readings.groupby(condition, sort=False, dropna=False)
+    }
+    samples = []
+    for cell in (cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split):
+        part, decoding = scores.part(cell), (decodings or {}).get(cell.decoding)
+        names = part["example_id"].tolist()
+        table, raters = ratings_of(ratings, cell.dimension, names)
+        logprobs: dict[str, np.ndarray] = {}
+        read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
+        for role in ("main", "assistant") if read is not None else ():
+            rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
+            if all(row is not None and len(row) for row in rows):
+                logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
+        sample = Sample(
+            cell=cell,
+            names=part["example_id"],
+            groups=part["group_id"],
+            systems=part["system_id"],
+            scores=part["score"],
+            ratings=table if raters else part["human"][:, None],
+            raters=raters,
+            scale=scale.get(cell.dimension),
+            logprobs=logprobs,
+            texts=[texts[name] for name in names] if texts else [],
+            model=(models or {}).get(cell.judge),
+            rule=getattr(decoding, "rule", ""),
+            alpha=float(getattr(decoding, "alpha", 0.0)),
+            **run,
+        )
+        samples.append(sample)
+    return samples

@@ -17,8 +17,7 @@ from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with
 from judgebench.stats.humans import Panel
 from judgebench.stats.paired import default_pairs
 from judgebench.stats.points import cross_fitted
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import series_of
+from judgebench.stats.scores import Sample, series_of
 from judgebench.stats.significance import holm
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,

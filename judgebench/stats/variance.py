@@ -33,8 +33,7 @@ from scipy import sparse
 
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_agreement_interval
 from judgebench.stats.points import cross_fitted
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import series_of
+from judgebench.stats.scores import Sample, series_of
 from judgebench.types import LABELS, RANGE
 
 Effect = frozenset[str]

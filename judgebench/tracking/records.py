@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from judgebench.results.results import Results
-from judgebench.results.series import shown_split
 from judgebench.stats.levels import shown_level
+from judgebench.stats.scores import shown_split
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _SCALARS = (

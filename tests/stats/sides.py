@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.decoding.rules import Expectation
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import Cell
+from judgebench.stats.scores import Cell, Sample
 
 
 def cell(judge="main", decoding="expectation", lambda_=None, temperature=None, ends=(1.0, 5.0), dimension="coherence"):

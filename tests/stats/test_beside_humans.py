@@ -10,8 +10,7 @@ from judgebench.stats.agreement import disattenuated_record
 from judgebench.stats.alternative import alternative_record
 from judgebench.stats.humans import CALIBRATED, RAW, beside_humans_records
 from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rounded
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import Cell
+from judgebench.stats.scores import Cell, Sample
 from tests.stats.panels import FIVE, panel, ragged
 
 NAN = np.nan

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from judgebench.stats.few_labels import FewLabels, few_labels_records, predicted_means, predicted_spearman
-from judgebench.stats.study import studied
 from tests.stats.recorded import needs_recorded, recorded
 from tests.stats.sides import cell, side
 
@@ -23,7 +22,7 @@ def partly(articles=6, **more):
 
 def test_there_is_nothing_to_predict_where_all_or_none_are_rated():
     assert few_labels_records([side(), partly(0)]) == []
-    assert studied([side()])["few_labels"] == []
+    assert few_labels_records([side()]) == []
 
 
 def test_a_record_is_what_prediction_powered_inference_says():

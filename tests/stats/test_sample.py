@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.stats.sample import Humans, samples_of
-from judgebench.stats.study import STUDIES, studied
+from judgebench.pipeline import STUDIES
+from judgebench.stats.scores import Scores, samples_of
 from judgebench.types import RANGE
 from tests.stats.test_evaluate import joined, scores, table
 
@@ -31,9 +31,10 @@ def readings_of(names, range_columns=(1.0, 5.0, 1.0), **more):
 
 
 def sides(columns, ratings=None, readings=None, scale=(1.0, 5.0), **more):
-    humans = Humans(ratings_of([]) if ratings is None else ratings, {"coherence": scale}, **more)
     held = readings_of(NAMES[:0]).reindex(columns=readings_of(NAMES).columns) if readings is None else readings
-    return samples_of(columns, held, humans, "mini", {"main": "Qwen"}, resamples=20)
+    ratings = ratings_of([]) if ratings is None else ratings
+    ends, models, run = {"coherence": scale}, {"main": "Qwen"}, {"dataset": "mini", "resamples": 20}
+    return samples_of(Scores.of(columns), held, ratings, ends, models, **run, **more)
 
 
 def test_ragged_ratings_are_found_by_the_name_of_the_text():
@@ -115,7 +116,7 @@ def test_studies_tell_the_same_in_any_order_of_the_texts():
     columns = table(scores, scores)
     order = np.random.default_rng(1).permutation(len(NAMES))
     shuffled = {name: column[order] for name, column in columns.items()}
-    ours, theirs = (list(leaves(studied(sides(given)))) for given in (columns, shuffled))
+    ours, theirs = (list(leaves([study(sides(given)) for study in STUDIES.values()])) for given in (columns, shuffled))
     assert [one if isinstance(one, float) else repr(one) for one in ours] == pytest.approx(
         [one if isinstance(one, float) else repr(one) for one in theirs], abs=1e-12
     )

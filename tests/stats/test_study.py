@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.stats.study import STUDIES
+from judgebench.pipeline import STUDIES
 from tests.stats.sides import cell, side
 
 NAN = np.nan

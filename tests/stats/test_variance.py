@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from judgebench.stats.sample import Sample
-from judgebench.stats.scores import Cell
+from judgebench.stats.scores import Cell, Sample
 from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
 from judgebench.types import ScoreRange
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded

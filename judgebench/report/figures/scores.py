@@ -23,6 +23,7 @@ from judgebench.results.series import Series, SeriesIndex
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.levels import shown_level
+from judgebench.stats.scores import shown_split
 from judgebench.types import ScoreRange
 
 _BAND = "#e9e9e9"
@@ -100,7 +101,7 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
 def _shown(rows: pd.DataFrame, dimension: str) -> tuple[pd.DataFrame, str, str]:
     """A dimension's rows of the reported split without attack and defense; the split; the condition for a caption."""
     rows = rows[rows["dimension"] == dimension]
-    split = cells.shown_split(rows["split"])
+    split = shown_split(rows["split"])
     rows, condition = cells.first_condition(rows[rows["split"] == split])
     return rows, split, f", {condition}" if condition else ""
 
@@ -208,7 +209,7 @@ def correlation_figure(
     Returns:
         None where there are no records.
     """
-    split = cells.shown_split(record["split"] for record in records)
+    split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records if record["split"] == split)
     rows = cells.labelled(record for record in records if (record["split"], record["level"]) == (split, level))
     if not len(rows):

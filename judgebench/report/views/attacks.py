@@ -12,9 +12,9 @@ from judgebench.report.say import say
 from judgebench.report.table import Col, View, records
 from judgebench.report.views.correlations import level_note
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, labelled, range_of, setting, shown_split
+from judgebench.results.series import NO_DEFENSE, labelled, range_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
-from judgebench.stats.scores import CLEAN
+from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE
 
 EXCLUDES_ZERO = "an interval that leaves out 0"

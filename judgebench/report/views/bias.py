@@ -21,9 +21,9 @@ from judgebench.results.series import (
     labelled,
     range_of,
     ranges_of,
-    shown_split,
 )
 from judgebench.stats.bias import candidate_index, histogram, mapped
+from judgebench.stats.scores import shown_split
 from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."

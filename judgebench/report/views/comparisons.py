@@ -13,11 +13,12 @@ from judgebench.report.say import say
 from judgebench.report.table import Block, Col, View, records
 from judgebench.report.views.correlations import at_level
 from judgebench.results.results import Records, Results, unattacked
-from judgebench.results.series import condition_text, range_of, setting, shown_split
+from judgebench.results.series import condition_text, range_of, setting
 from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.levels import shown_level
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
+from judgebench.stats.scores import shown_split
 
 SHOWN = "spearman"
 _WHO = ("first_judge", "first_decoding", "second_judge", "second_decoding")

@@ -23,7 +23,8 @@ from judgebench.report.views.attacks import (
     excludes_zero,
 )
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, defenses_of, shown_split
+from judgebench.results.series import NO_DEFENSE, defenses_of
+from judgebench.stats.scores import shown_split
 from judgebench.types import LABELS, RANGE
 
 # --- side by side -----------------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ from judgebench.report.views.attacks import (
 )
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled, shown_split
+from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled
 from judgebench.stats.robustness import ALL, SEEN, UNSEEN
+from judgebench.stats.scores import shown_split
 
 PHRASE = ["suffix", "dimension", "range"]
 """Keys of one phrase in one dimension and range."""
