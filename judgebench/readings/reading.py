@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
@@ -21,7 +20,6 @@ from judgebench.types import Prompt, Reading
 
 _KEY_FORMAT = 1
 """Part of every key: readings of stores without checksums keep theirs."""
-_pack = struct.Struct("<iiid").pack
 _SLACK = 1e-3
 """Rounding of a log-probability that is 0."""
 _MORE = 0.01
@@ -70,59 +68,43 @@ class FoundReadings(dict[str, ModelReading]):
     def __missing__(self, key: str) -> ModelReading:
         raise UserError(
             f"store={self.store}: a reading that was stored is there no more, or does not match its checksum; run the "
-            "same command again, and it is read anew."
+            "same command again, and it is read again."
         )
 
 
 def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
     """CRC-32 over a row's key and content, each bytes or None; None where a part is of another kind, as in a damaged
     row. It shows every change of up to 32 neighboring bits, and of one bit in any place."""
-    logs, words, tokens = logprobs or b"", text or b"", ids or b""
     try:
-        head = _pack(
-            -1 if logprobs is None else len(logs),
-            -1 if text is None else len(words),
-            -1 if ids is None else len(tokens),
-            seconds or 0.0,
-        )
-        return crc32(b"".join((key, head, logs, words, tokens)))
+        lengths = (-1 if part is None else len(part) for part in (logprobs, text, ids))
+        head = struct.pack("<iiid", *lengths, seconds or 0.0)
+        return crc32(b"".join((key, head, logprobs or b"", text or b"", ids or b"")))
     except (TypeError, struct.error):
         return None
 
 
 def pack_readings(readings: Sequence[ModelReading]) -> bytes:
-    """JSON for another process. Not pickled: unpickling runs what was sent, and the mailbox is open to the network."""
-    rows = [
-        (
-            reading.key,
-            None if reading.logprobs is None else _text_of(np.asarray(reading.logprobs, np.float32)),
-            reading.text,
-            reading.seconds,
-            None if reading.tokens is None else _text_of(np.asarray(reading.tokens, np.int32)),
-        )
-        for reading in readings
-    ]
+    """JSON for another process, exact to the last bit. Not pickled: unpickling runs what was sent, and the mailbox is
+    open to the network."""
+    rows = []
+    for reading in readings:
+        logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tolist()
+        tokens = None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tolist()
+        rows.append((reading.key, logprobs, reading.text, reading.seconds, tokens))
     return json.dumps(rows).encode()
 
 
 def unpack_readings(message: bytes) -> list[ModelReading]:
     """The readings that `pack_readings` has packed."""
-    return [
-        ModelReading(key, _array_of(logprobs, np.float32), text, seconds, _array_of(tokens, np.int32))
-        for key, logprobs, text, seconds, tokens in json.loads(message)
-    ]
-
-
-def _text_of(array: np.ndarray) -> str:
-    return base64.b64encode(array.tobytes()).decode()
-
-
-def _array_of(text: str | None, dtype: type[np.generic]) -> np.ndarray | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), dtype)
+    readings = []
+    for key, logprobs, text, seconds, tokens in json.loads(message):
+        logs = None if logprobs is None else np.array(logprobs, np.float32)
+        readings.append(ModelReading(key, logs, text, seconds, None if tokens is None else np.array(tokens, np.int32)))
+    return readings
 
 
 def first_impossible(logprobs: bytes | None) -> float | None:
-    """The first of [candidates] float32 that is no log-probability: not a number, or above 0 by more than rounding;
+    """The first of [candidates] float32 that is not a log-probability: not a number, or above 0 by more than rounding;
     None if all are. Minus infinity, of what cannot be, is one."""
     values = np.frombuffer(logprobs or b"", np.float32)
     possible = values <= _SLACK
@@ -130,37 +112,34 @@ def first_impossible(logprobs: bytes | None) -> float | None:
 
 
 def is_possible(logprobs: Sequence[float]) -> bool:
-    """True of log-probabilities [candidates] that a model can give: numbers of at most 0, of at most 1 together."""
-    return all(one <= _SLACK for one in logprobs) and math.fsum(map(math.exp, logprobs)) <= 1 + _MORE
+    """True of log-probabilities [candidates] that a model can give: numbers of at most 0, of at most 1 together, since
+    no candidate is part of another."""
+    return all(logprob <= _SLACK for logprob in logprobs) and math.fsum(map(math.exp, logprobs)) <= 1 + _MORE
 
 
 def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None:
-    """Raises UserError for log-probabilities [candidates] of more than 1 together: no candidate is part of another."""
-    total = math.fsum(map(math.exp, logprobs))
-    if not total <= 1 + _MORE:
+    """Raises UserError for log-probabilities [candidates] that no model gives."""
+    if not is_possible(logprobs):
         raise UserError(
             f"store={store}: the candidates' probabilities of example {prompt.example.example_id} ({prompt.condition}) "
-            f"sum to {total:.4g}, and to no more than 1 they can. Whoever gave them, model or server, cannot be used "
-            "as a judge; with another one, or another store=, they are read anew."
+            f"sum to {math.fsum(map(math.exp, logprobs)):.4g}, and to no more than 1 they can. Whoever gave them, model "
+            "or server, cannot be used as a judge; with another one, or another store=, they are read again."
         )
 
 
 def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     """The columns of readings.parquet, one row a reading."""
-    how = [reading.generation for reading in readings]
-    return {
-        **key_columns(readings),
-        "candidates": [list(reading.prompt.condition.range.candidates) for reading in readings],
-        "main_logprobs": [reading.main_logprobs for reading in readings],
-        "assistant_logprobs": [reading.assistant_logprobs for reading in readings],
-        "text": [reading.text for reading in readings],
-        "judge": [h.judge if h else None for h in how],
-        "decoding": [h.decoding if h else None for h in how],
-        "lambda": [h.lambda_ if h else None for h in how],
-        "temperature": [h.temperature if h else None for h in how],
-        "prompt": [reading.prompt.text for reading in readings],
-        "prompt_tokens": [len(reading.prompt.token_ids) for reading in readings],
-        "source_tokens_cut": [reading.prompt.source_tokens_cut for reading in readings],
-        "control_tokens": [reading.prompt.control_tokens for reading in readings],
-        "seconds": [reading.seconds for reading in readings],
-    }
+    ways, prompts = [reading.generation for reading in readings], [reading.prompt for reading in readings]
+    columns: dict[str, list[Any]] = {**key_columns(readings)}
+    columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
+    for name in ("main_logprobs", "assistant_logprobs", "text"):
+        columns[name] = [getattr(reading, name) for reading in readings]
+    for name, field in (("judge", "judge"), ("decoding", "decoding"), ("lambda", "lambda_")):
+        columns[name] = [getattr(way, field, None) for way in ways]
+    columns["temperature"] = [getattr(way, "temperature", None) for way in ways]
+    columns["prompt"] = [prompt.text for prompt in prompts]
+    columns["prompt_tokens"] = [len(prompt.token_ids) for prompt in prompts]
+    for name in ("source_tokens_cut", "control_tokens"):
+        columns[name] = [getattr(prompt, name) for prompt in prompts]
+    columns["seconds"] = [reading.seconds for reading in readings]
+    return columns

@@ -5,7 +5,7 @@ model's fingerprint, its dtype, the exact tokens, the candidates' token paths, o
 as one run's judge serves as another's assistant.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
-A row that does not match its checksum, over its key and its content, counts as missing, and is read anew; so does one
+A row that does not match its checksum, over its key and its content, counts as missing, and is read again; so does one
 that SQLite no longer finds, as after a changed bit in its key. Both are counted and said, once.
 """
 
@@ -65,8 +65,6 @@ _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 _DIGITS = re.compile(rb"[0-9a-f]{32,}")
 _BLOCK = 2**24
-_LOG_HEADER, _FRAME_HEADER = 32, 24
-"""Bytes; see https://www.sqlite.org/fileformat.html, section 4."""
 
 
 class ReadingStore:
@@ -75,21 +73,26 @@ class ReadingStore:
     format 1 get their checksums when it is first opened.
 
     Raises:
-        UserError: `path` is not a store of this format, or cannot be written.
+        UserError: `path` is not a store of this format, cannot be read or written, or was deleted under way.
     """
 
     def __init__(self, path: Path):
         self.path = path
-        self._absolute = Path(os.path.abspath(path))
+        self._absolute, self._network = Path(os.path.abspath(path)), on_network(path)
         self._damaged_keys: set[str] = set()
         self._searched: set[str] = set()
-        self._logged = _logged_keys(path)
+        # the log is read before SQLite drops what follows a changed bit in it
+        self._logged: set[bytes] = set()
+        with suppress(OSError, ValueError):
+            self._logged = _halves_of_keys(path.with_name(f"{path.name}-wal").read_bytes())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
-            self._db.execute(f"PRAGMA journal_mode={journal_mode(path)}")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute("PRAGMA cell_size_check=ON")
+            # a write-ahead log is faster and lets others read meanwhile, but the processes must share memory: on a
+            # network file system only a rollback journal is right
+            journal = "TRUNCATE" if self._network else "WAL"
+            for pragma in (f"journal_mode={journal}", "synchronous=NORMAL", "cell_size_check=ON"):
+                self._db.execute(f"PRAGMA {pragma}")
             new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if not new and self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
@@ -103,8 +106,7 @@ class ReadingStore:
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
             self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
-            self._network = on_network(path)
-            self._file = _identity(self._absolute, self._network)
+            self._file = self._identity()
         # a damaged file may also say in what is no text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
@@ -118,11 +120,7 @@ class ReadingStore:
         """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        """The keys without a reading that matches its checksum.
-
-        Raises:
-            UserError: the file cannot be read, or is there no more.
-        """
+        """The keys without a reading that matches its checksum."""
         wanted = set(keys)
         absent = wanted.difference(self._intact(wanted))
         self._warn(self._vanished(absent - self._searched - self._damaged_keys))
@@ -130,58 +128,45 @@ class ReadingStore:
         return absent
 
     def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings, all or none; intact ones of the same key stay.
-
-        Raises:
-            UserError: the file cannot be written, as on a full disk, or is gone; or a reading is impossible:
-                log-probabilities above 0 or not a number, half a character.
-        """
+        """Adds readings, all or none; intact ones of the same key stay. A reading that no model gives is a
+        `UserError`: log-probabilities above 0 or not a number, half a character."""
         rows = [_row(reading, self.path) for reading in readings]
-        anew = [(reading.key,) for reading in readings if reading.key in self._damaged_keys]
+        again = [(reading.key,) for reading in readings if reading.key in self._damaged_keys]
         self._check_file()
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            for table in ("readings", "tokens") if anew else ():
-                self._db.executemany(f"DELETE FROM {table} WHERE key = ?", anew)
-            self._db.executemany(
-                "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (key) DO NOTHING",
-                [row[:5] for row in rows],
-            )
-            # those of another process's reading of the same key would not match it
-            self._db.executemany(
-                "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE key = ? AND checksum = ?",
-                [(ids, key, mark) for key, _, _, _, mark, ids in rows if ids is not None],
-            )
-            self._db.execute("COMMIT")
-        except BaseException as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError):
-                raise UserError(
-                    f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
-                    "again when there is room."
-                ) from error
-            if type(error) is sqlite3.DatabaseError:  # not what its subclasses say of a mistake of ours
-                raise self._damaged(error) from error
-            raise
-        self._damaged_keys.difference_update(key for (key,) in anew)
+            with self._transaction():
+                for table in ("readings", "tokens") if again else ():
+                    self._db.executemany(f"DELETE FROM {table} WHERE key = ?", again)
+                self._db.executemany(
+                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT (key) DO NOTHING",
+                    [row[:5] for row in rows],
+                )
+                # those of another process's reading of the same key would not match it
+                self._db.executemany(
+                    "INSERT OR REPLACE INTO tokens (key, ids) "
+                    "SELECT key, ? FROM readings WHERE key = ? AND checksum = ?",
+                    [(ids, key, mark) for key, _, _, _, mark, ids in rows if ids is not None],
+                )
+        except sqlite3.OperationalError as error:
+            raise UserError(
+                f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
+                "again when there is room."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            if type(error) is not sqlite3.DatabaseError:  # its subclasses say a mistake of ours
+                raise
+            raise self._damaged(error) from error
+        self._damaged_keys.difference_update(key for (key,) in again)
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
-        """The readings of the keys that match their checksums; UserError where the file cannot be read, or is gone."""
-        return FoundReadings(
-            self.path,
-            [
-                ModelReading(
-                    key,
-                    None if logprobs is None else np.frombuffer(logprobs, np.float32),
-                    None if text is None else text.decode(),
-                    seconds,
-                    None if ids is None else np.frombuffer(ids, np.int32),
-                )
-                for key, (_, logprobs, text, seconds, ids, _) in self._intact(set(keys)).items()
-            ],
-        )
+        """The readings of the keys that match their checksums."""
+        readings = FoundReadings(self.path)
+        for key, (_, logprobs, text, seconds, ids, _) in self._intact(set(keys)).items():
+            logs = None if logprobs is None else np.frombuffer(logprobs, np.float32)
+            tokens = None if ids is None else np.frombuffer(ids, np.int32)
+            readings[key] = ModelReading(key, logs, None if text is None else text.decode(), seconds, tokens)
+        return readings
 
     def file_digest(self, path: Path) -> str:
         """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
@@ -197,23 +182,21 @@ class ReadingStore:
             return str(row[0], "ascii")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        mark = checksum(name, None, digest.encode(), 0.0, None)
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading reports it
         with suppress(sqlite3.OperationalError):
             self._db.execute(
                 "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES (?, ?, ?, ?, ?)",
-                (*state, digest, mark),
+                (*state, digest, checksum(name, None, digest.encode(), 0.0, None)),
             )
         return digest
 
     def _intact(self, keys: set[str]) -> dict[str, tuple[Any, ...]]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
-        ordered = sorted(keys)
         rows: list[tuple[Any, ...]] = []
         with self._reading():
-            for start in range(0, len(ordered), _AT_ONCE):
-                part = ordered[start : start + _AT_ONCE]
+            ordered = sorted(keys)
+            for part in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
                 rows += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
         intact = {
             row[0].decode(): row
@@ -249,44 +232,63 @@ class ReadingStore:
         if new:
             print(
                 f"judgebench: store={self.path}: {len(new):,} of its readings do not match their checksums or cannot "
-                "be found any more, as after a fault of the disk, or hold what no model says; they are read anew.",
+                "be read any more, as after a fault of the disk, or hold what no model says; they are read again.",
                 file=sys.stderr,
             )
 
+    def _identity(self) -> tuple[int, int] | None:
+        """Device and inode of the file; None where there is none, as of a store in memory. Over a network an inode may
+        change while the file stays, so there any file will do."""
+        try:
+            stat = os.stat(self._absolute)
+        except (OSError, ValueError):
+            return None
+        return (0, 0) if self._network else (stat.st_dev, stat.st_ino)
+
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
-        if self._file is not None and _identity(self._absolute, self._network) != self._file:
+        if self._file is not None and self._identity() != self._file:
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
                 "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
-                "is read anew."
+                "is read again."
             )
 
     def _add_checksums(self) -> None:
         """Gives the rows of a store that had none their checksums, all or none."""
-        if "checksum" in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}:
+
+        def lacking() -> bool:
+            return "checksum" not in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}
+
+        if not lacking():
             return
         self._db.create_function("checksum", 5, _first_checksum)
+        with self._transaction():
+            if not lacking():  # another process was faster
+                return
+            for table in ("readings", "digests"):
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+            count = self._db.execute(
+                "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, "
+                "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
+            ).rowcount
+            if count:
+                print(
+                    f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
+                    f"checksums; its {count:,} readings have them now, and stay.",
+                    file=sys.stderr,
+                )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written in the block, or nothing."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            if "checksum" not in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}:
-                for table in ("readings", "digests"):
-                    self._db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
-                count = self._db.execute(
-                    "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, "
-                    "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
-                ).rowcount
-                if count:
-                    print(
-                        f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
-                        f"checksums; its {count:,} readings have them now, and stay.",
-                        file=sys.stderr,
-                    )
+            yield
             self._db.execute("COMMIT")
-        except BaseException:
+        finally:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -299,7 +301,7 @@ class ReadingStore:
     def _damaged(self, error: Exception) -> UserError:
         return UserError(
             f"store={self.path}: this store cannot be read any more ({error}), as after another program has cut or "
-            "changed the file; restore it, or name another file, and what that lacks is read anew."
+            "changed the file; restore it, or name another file, and what that lacks is read again."
         )
 
 
@@ -308,7 +310,6 @@ class SharedStore(ReadingStore):
 
     SQLite's write-ahead log is shared memory of one machine, and over a network file system its locking cannot be
     trusted. So the first process opens the file; the others ask it, and send it their readings, batch by batch.
-
     """
 
     def __init__(self, path: Path, processes: Processes):
@@ -356,12 +357,6 @@ def open_store(path: Path) -> ReadingStore:
     return ReadingStore(path) if processes.count == 1 else SharedStore(path, processes)
 
 
-def journal_mode(path: Path) -> str:
-    """SQLite's way to make a commit whole. A write-ahead log is faster and lets others read meanwhile, but the
-    processes must share memory: on a network file system only a rollback journal is right."""
-    return "TRUNCATE" if on_network(path) else "WAL"
-
-
 def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, int | None, bytes | None]:
     """The columns of a reading, its checksum the last of them, and its tokens."""
     logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
@@ -400,31 +395,3 @@ def _halves_of_keys(data: bytes) -> set[bytes]:
         step = 32 if len(digits) == 64 else 1
         halves.update(digits[at : at + 32] for at in range(0, len(digits) - 31, step))
     return halves
-
-
-def _logged_keys(store: Path) -> set[bytes]:
-    """Halves of the keys in the pages that were committed to a store's write-ahead log, also those that SQLite drops
-    because they follow a changed bit."""
-    try:
-        log = store.with_name(f"{store.name}-wal").read_bytes()
-    except (OSError, ValueError):
-        return set()
-    page = int.from_bytes(log[8:12])
-    size = _FRAME_HEADER + (page if page in {2**n for n in range(9, 17)} else 4096)
-    frames = [log[at : at + size] for at in range(_LOG_HEADER, len(log), size)]
-    # those of this log and not of one before it, in the same file, have its salt: in the header and in each frame
-    salts = [int.from_bytes(log[16:24]), *(int.from_bytes(frame[8:16]) for frame in frames)]
-    ours = [any((salt ^ own).bit_count() <= 1 for own in salts[:2]) for salt in salts[1:]]
-    commits = [n for n, frame in enumerate(frames) if ours[n] and any(frame[4:8])]
-    whole = [frame for n, frame in enumerate(frames) if ours[n] and commits and n <= commits[-1]]
-    return _halves_of_keys(b"".join(whole))
-
-
-def _identity(path: Path, network: bool) -> tuple[int, int] | None:
-    """Device and inode of a file; None where there is none, as of a store in memory. Over a network an inode may
-    change while the file stays, so there any file will do."""
-    try:
-        stat = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (0, 0) if network else (stat.st_dev, stat.st_ino)

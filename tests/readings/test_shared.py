@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
 from judgebench.readings.reading import ModelReading, pack_readings, unpack_readings
-from judgebench.readings.store import ReadingStore, SharedStore, journal_mode, open_store
+from judgebench.readings.store import ReadingStore, SharedStore, open_store
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
@@ -96,9 +96,9 @@ def test_the_innermost_and_latest_mount_says_where_a_file_lies(path, expected):
 
 def test_a_store_of_this_machine_has_a_write_ahead_log_and_opens_under_a_rollback_journal_too(tmp_path, monkeypatch):
     path = tmp_path / "readings.sqlite"
-    assert journal_mode(path) == "WAL"
     store = ReadingStore(path)
     store.put([ModelReading("a", None, "text", 0.0)])
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
     monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
     moved = ReadingStore(path)

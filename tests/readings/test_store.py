@@ -185,8 +185,8 @@ def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, ca
     assert store.missing(["a", "b"]) == {"a"}
     assert set(store.get(["a", "b"])) == {"b"}
     assert capsys.readouterr().err == (
-        f"judgebench: store={path}: 1 of its readings do not match their checksums or cannot be found any more, as "
-        "after a fault of the disk, or hold what no model says; they are read anew.\n"
+        f"judgebench: store={path}: 1 of its readings do not match their checksums or cannot be read any more, as "
+        "after a fault of the disk, or hold what no model says; they are read again.\n"
     )
     store.put([reading("a"), reading("b", 2.5)])
     held = store.get(["a", "b"])
@@ -240,7 +240,7 @@ def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
     held = ReadingStore(tmp_path / "s").get(["a"])
     for found in (held, pickle.loads(pickle.dumps(held))):
         assert "a" not in found
-        with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read anew\.$"):
+        with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read again\.$"):
             found["a"]
 
 
