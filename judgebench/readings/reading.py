@@ -122,8 +122,8 @@ def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None
     if not is_possible(logprobs):
         raise UserError(
             f"store={store}: the candidates' probabilities of example {prompt.example.example_id} ({prompt.condition}) "
-            f"sum to {math.fsum(map(math.exp, logprobs)):.4g}, and to no more than 1 they can. Whoever gave them, model "
-            "or server, cannot be used as a judge; with another one, or another store=, they are read again."
+            f"sum to {math.fsum(map(math.exp, logprobs)):.4g}, and to no more than 1 they can. Whoever gave them, "
+            "model or server, cannot be used as a judge; with another one, or another store=, they are read again."
         )
 
 

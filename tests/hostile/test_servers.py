@@ -165,7 +165,7 @@ def test_texts_follow_no_redirect(small_server, status, there, monkeypatch):
         host = f"{KEY}@127.0.0.1:{other.server_address[1]}"
         small_server.otherwise = raw(b"{}", status, Location=there.format(host=host))
         (error,), _ = send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
-        assert f"(HTTP {status}), and nobody has said that the texts may go there" in str(error)
+        assert f"(HTTP {status}), and the texts may not go there without your consent" in str(error)
         assert KEY not in str(error)
         assert (len(small_server.seen), other.seen) == (1, [])
     finally:

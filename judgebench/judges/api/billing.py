@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from judgebench.config.fields import Annotated, Ge, Le, Wording, check_fields, known_keys
 from judgebench.runtime.errors import UserError, shown
-
-if TYPE_CHECKING:
-    from judgebench.judges.api.protocol import Request
 
 _Usd = Annotated[float, Ge(0), Le(1e9), Wording("a price (USD per million tokens)")] | None
 
@@ -115,13 +112,13 @@ class Bill:
         """USD so far, lost answers among them."""
         return sum(account.cost + account.unconfirmed for account in self._accounts)
 
-    def reserve(self, account: Account, request: Request) -> float:
+    def reserve(self, account: Account, estimate: Usage) -> float:
         """Puts aside the most that a request is expected to cost, before it is sent; 0 where prices are unknown.
 
         Raises:
             UserError: with all that was spent and is under way, it could pass `max_cost`.
         """
-        expected = account.price.of(request.prompt_tokens * account.ratio, 0, request.max_tokens) or 0.0
+        expected = account.price.of(estimate.prompt * account.ratio, 0, estimate.completion) or 0.0
         if self._most is not None and self.spent + self._reserved + expected > self._most:
             under_way = f", ${self._reserved:.6g} are set aside for requests under way" if self._reserved else ""
             raise UserError(
@@ -132,15 +129,15 @@ class Bill:
         self._reserved += expected
         return expected
 
-    def settle(self, account: Account, reserved: float, request: Request, usage: Usage | None) -> None:
+    def settle(self, account: Account, reserved: float, estimate: Usage, usage: Usage | None) -> None:
         """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
         account.requests += 1
         if usage is None:
             account.uncounted_requests += 1
-            usage = Usage(round(request.prompt_tokens * account.ratio), 0, request.max_tokens)
-        elif request.prompt_tokens:
-            account.ratio = max(account.ratio, usage.prompt / request.prompt_tokens)
+            usage = Usage(round(estimate.prompt * account.ratio), 0, estimate.completion)
+        elif estimate.prompt:
+            account.ratio = max(account.ratio, usage.prompt / estimate.prompt)
         account.prompt_tokens += usage.prompt
         account.cached_tokens += usage.cached
         account.completion_tokens += usage.completion
@@ -149,20 +146,14 @@ class Bill:
     def lose(self, account: Account, reserved: float, billed: bool) -> None:
         """Books a request without an answer; `billed`: the server may have read it all the same."""
         self._reserved -= reserved
-        if billed:
-            account.unconfirmed += reserved
+        account.unconfirmed += reserved if billed else 0.0
 
 
 def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     """The `served` record of a run that sends nothing, for all readings are in the store."""
-    nothing = Account(Price()).record()
-    sides = {
-        role: {
-            **served[role],
-            **nothing,
-            **{name: None if served[role][name] is None else 0.0 for name in ("cost", "unconfirmed_cost")},
-        }
-        for role in ("main", "assistant")
-        if role in served
-    }
-    return {**served, "cost": None if served["cost"] is None else 0.0, **sides}
+    record = {**served, "cost": None if served["cost"] is None else 0.0}
+    for role in ("main", "assistant"):
+        if role in served:
+            known = {name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None}
+            record[role] = {**served[role], **Account(Price()).record(), **known}
+    return record

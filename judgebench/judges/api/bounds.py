@@ -10,26 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 
-from judgebench.decoding.parser import parse_answer, parse_place
-from judgebench.judges.api.settings import ApiSpec
-from judgebench.judges.engine.candidates import LEADS, CandidateTrie
-from judgebench.runtime.errors import UserError
-from judgebench.types import FAILED, Prompt, ScoreRange
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from judgebench.judges.engine.candidates import LEADS
 
 TokenPath = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
-
-_MOST_CUT = 15  # a text has 2 ** (n - 1) ways of being cut into tokens
 
 _TIGHT = 1e-6
 """What differs by no more is one: servers give log-probabilities in a few digits."""
@@ -74,6 +64,7 @@ class PathTree:
         self.children: dict[TokenPath, list[Hashable]] = {(): []}
         self.below: dict[TokenPath, set[int]] = {(): set()}
         self.ends: dict[TokenPath, int] = {}
+        self._less: dict[frozenset[Hashable], PathTree] = {}
         for candidate, own in enumerate(self.paths):
             for path in own:
                 self.ends[path] = candidate
@@ -84,34 +75,30 @@ class PathTree:
                         children.append(token)
 
     @classmethod
-    def of_tokens(cls, trie: CandidateTrie, name: Callable[[int], Hashable] = lambda token: token) -> PathTree:
-        """The local judges' own, with tokens by their numbers, or as `name` has them."""
-        return cls(trie.candidates, [[tuple(map(name, path)) for path in own] for own in trie.token_paths])
-
-    @classmethod
     def of_texts(cls, candidates: Sequence[str]) -> PathTree:
         """Every way of cutting each candidate, with or without a leading space, into tokens, which are texts; for want
         of a tokenizer."""
-        return cls(candidates, [[path for lead in LEADS for path in _cut(lead + text)] for text in candidates])
+
+        def cuts(text: str) -> list[TokenPath]:
+            return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in cuts(text[n:]))]
+
+        return cls(candidates, [[path for lead in LEADS for path in cuts(lead + text)] for text in candidates])
 
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
-    def given(self, single: Iterable[Hashable]) -> PathTree:
+    def given(self, listed: Iterable[Hashable]) -> PathTree:
         """The same without paths of several tokens to a text that is a token by itself: where the server lists "10",
         its model does not write it as "1" and "0"."""
-        whole = {token for token in single if isinstance(token, str)} & {
-            path[0] for path in self.ends if len(path) == 1
-        }
-        return self._less(frozenset(whole)) if any(len(str(text)) > 1 for text in whole) else self
-
-    @cache  # noqa: B019 - a range has few such lists, and lives as long as the run
-    def _less(self, whole: frozenset[str]) -> PathTree:
-        return PathTree(
-            self.candidates,
-            [[path for path in own if len(path) == 1 or "".join(map(str, path)) not in whole] for own in self.paths],
-        )
+        single = {path[0] for path in self.ends if len(path) == 1}
+        whole = frozenset(token for token in single.intersection(listed) if len(str(token)) > 1)
+        if not whole:
+            return self
+        if whole not in self._less:
+            longer = {path for path in self.ends if len(path) > 1 and "".join(map(str, path)) in whole}
+            self._less[whole] = PathTree(self.candidates, [set(paths) - longer for paths in self.paths])
+        return self._less[whole]
 
 
 @dataclass(frozen=True)
@@ -197,75 +184,11 @@ def unread(tree: PathTree, listings: Mapping[TokenPath, Listing], above: float) 
     """The inner nodes that were not read, though their parents were, of a probability above 0 and at least `above`."""
     nodes = []
     for node in sorted(tree.children, key=lambda node: (len(node), repr(node))):
-        if node not in listings and node[:-1] in listings:
-            probability = node_probability(node, listings)
-            if probability > 0 and probability >= above:
-                nodes.append(node)
-    return nodes
-
-
-def node_probability(node: TokenPath, listings: Mapping[TokenPath, Listing]) -> float:
-    """The probability of a node's tokens after the prompt; 0 where one of them is not listed."""
-    total = 0.0
-    for n, token in enumerate(node):
-        listing = listings.get(node[:n])
-        if listing is None or token not in listing.logprobs:
-            return 0.0
-        total += listing.logprobs[token]
-    return math.exp(total)
-
-
-def _cut(text: str) -> list[TokenPath]:
-    if len(text) <= 1:
-        return [(text,)]
-    return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in _cut(text[n:]))]
-
-
-def sample_logprobs(prompt: Prompt, answers: Sequence[str]) -> tuple[float, ...]:
-    """[candidates] log of each candidate's share of all answers, those that name no candidate among them; -inf for
-    none."""
-    named = [candidate_of(prompt, answer) for answer in answers]
-    counts = np.array([named.count(value) for value in prompt.condition.range.values])
-    with np.errstate(divide="ignore"):
-        return tuple(np.log(counts / len(answers)).tolist())
-
-
-def candidate_of(prompt: Prompt, answer: str) -> float | None:
-    """The score that an answer names, if it is one of the candidates."""
-    condition = prompt.condition
-    read = (
-        parse_place(answer, prompt.choices)
-        if condition.order
-        else parse_answer(answer, condition.range, prompt.choices)
-    )
-    return read.value if read.status != FAILED and read.value in condition.range.values else None
-
-
-def endpoint_paths(
-    spec: ApiSpec, ranges: Iterable[ScoreRange]
-) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
-    """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and -> inner node -> the
-    numbers of its tokens, where the tokenizer is known."""
-    trees: dict[ScoreRange, PathTree] = {}
-    sent: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
-    tokenizer: PreTrainedTokenizerBase | None = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
-    for each in ranges:
-        if tokenizer is None:
-            if longest := [text for text in each.labels if len(text) > _MOST_CUT]:
-                raise UserError(
-                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be found in a server's "
-                    "lists of tokens; give judge.tokenizer, the model's, or judge.scores_from=samples."
-                )
-            trees[each], sent[each] = PathTree.of_texts(each.candidates), {}
+        if node in listings or node[:-1] not in listings:
             continue
-        trie = CandidateTrie.of(tokenizer, each.candidates)
-        named = {
-            token: token if spec.numbered else str(tokenizer.decode([token]))
-            for paths in trie.token_paths
-            for path in paths
-            for token in path
-        }
-        trees[each] = PathTree.of_tokens(trie, named.__getitem__)
-        inner = [path[:n] for paths in trie.token_paths for path in paths for n in range(len(path))]
-        sent[each] = {tuple(named[token] for token in path): path for path in inner}
-    return trees, sent
+        # the probability of the node's tokens after the prompt; 0 where one of them is not listed
+        lists = [(listings.get(node[:n], Listing({})).logprobs, token) for n, token in enumerate(node)]
+        probability = math.exp(sum(logprobs.get(token, -math.inf) for logprobs, token in lists))
+        if probability > 0 and probability >= above:
+            nodes.append(node)
+    return nodes

@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
-import tenacity
 
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
@@ -86,21 +85,16 @@ class Client:
         self._spec, self._bill, self._account = spec, bill, account
         self._where = f"{spec.role}.url={spec.url}"
         self._key = api_key(spec)
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "judgebench"}
+        headers |= {"Accept-Encoding": "gzip, deflate"}
+        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
         try:
-            # nothing of the environment is sent, and no redirect is followed: the user has said who may read the texts
             self._http = httpx.AsyncClient(
-                follow_redirects=False,
-                timeout=None,  # `_once` limits the whole, however slowly it drips
+                headers=headers,
+                follow_redirects=False,  # the user has said who may read the texts
+                timeout=None,  # `_post` limits the whole, however slowly it drips
                 limits=httpx.Limits(max_connections=None),
-                # a proxy of the environment is not for this machine's own servers
-                trust_env=not is_loopback(spec.url),
-                headers={
-                    "Content-Type": "application/json",
-                    "Accept": "application/json",
-                    "Accept-Encoding": "gzip, deflate",
-                    "User-Agent": "judgebench",
-                    **({"Authorization": f"Bearer {self._key}"} if self._key else {}),
-                },
+                trust_env=not is_loopback(spec.url),  # a proxy of the environment is not for this machine's own servers
             )
         except (ValueError, ImportError, httpx.InvalidURL) as error:
             raise UserError(
@@ -108,8 +102,7 @@ class Client:
                 f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
             ) from None
         self._slots = asyncio.Semaphore(spec.concurrency)
-        self._requests = RateLimit(spec.requests_per_minute)
-        self._tokens = RateLimit(spec.tokens_per_minute)
+        self._requests, self._tokens = RateLimit(spec.requests_per_minute), RateLimit(spec.tokens_per_minute)
         self._paused_until = 0.0
         self.stopped = False
 
@@ -126,35 +119,28 @@ class Client:
         spec = self._spec
         # the waits of a request are drawn from the seed and the request alone
         seed = hashlib.sha256(f"{spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
-        draw = random.Random(seed)
-
-        def wait(state: tenacity.RetryCallState) -> float:
+        draw, tries = random.Random(seed), 1
+        while True:
+            try:
+                return await self._try(request)
+            except _Failure as failure:
+                if tries > spec.retries:
+                    times = f"{tries} times" if spec.retries else "once"
+                    raise UserError(
+                        f"{self._where}: {failure.event} (tried {times}); see whether the server runs and is not "
+                        f"overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower "
+                        f"{spec.role}.concurrency."
+                    ) from None
+                wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(0.5, 1.0)
+                if failure.wait is not None:
+                    # others that are about to send would get the same answer
+                    self._paused_until = max(self._paused_until, time.monotonic() + failure.wait)
+                    wait = max(wait, failure.wait)
+            tries += 1
             self._account.retries += 1
-            failure: Any = state.outcome.exception() if state.outcome else None
-            doubled = min(spec.longest_wait, spec.backoff * 2 ** (state.attempt_number - 1)) * draw.uniform(0.5, 1.0)
-            if failure.wait is None:
-                return doubled
-            # others that are about to send would get the same answer
-            self._paused_until = max(self._paused_until, time.monotonic() + failure.wait)
-            return max(doubled, failure.wait)
+            await asyncio.sleep(wait)
 
-        tries = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(_Failure),
-            stop=tenacity.stop_after_attempt(spec.retries + 1),
-            wait=wait,
-            reraise=True,
-        )
-        try:
-            answer: Answer = await tries(self._turn, request)
-            return answer
-        except _Failure as failure:
-            times = f"{spec.retries + 1} times" if spec.retries else "once"
-            raise UserError(
-                f"{self._where}: {failure.event} (tried {times}); see whether the server runs and is not "
-                f"overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower {spec.role}.concurrency."
-            ) from None
-
-    async def _turn(self, request: Request) -> Answer:
+    async def _try(self, request: Request) -> Answer:
         """One try, when limits and money allow it; what it costs, or may cost where no answer came, is booked."""
         async with self._slots:
             # 1. wait
@@ -162,18 +148,20 @@ class Client:
                 await asyncio.sleep(rest)
             await self._requests.take()
             ratio = min(self._account.ratio, _LARGEST_RATIO)
-            await self._tokens.take(request.prompt_tokens * ratio + request.max_tokens)
+            await self._tokens.take(request.estimate.prompt * ratio + request.estimate.completion)
             if self.stopped:
                 raise Stopped
             # 2. send, with the money for it set aside
-            reserved, billed = self._bill.reserve(self._account, request), False
+            reserved, billed = self._bill.reserve(self._account, request.estimate), False
             try:
-                answer = answer_of(await self._once(request), self._spec.numbered and request.listed > 0)
+                answer = answer_of(await self._post(request), self._spec.numbered and request.listed > 0)
+                self._bill.settle(self._account, reserved, request.estimate, answer.usage)
+                reserved = 0.0
+                return answer
             except (_Failure, BrokenAnswer) as error:
-                if isinstance(error, BrokenAnswer):
-                    failure = _Failure("broken answer", self._scrubbed(f"{error}"), billed=True)
-                else:
-                    failure = error
+                broken = isinstance(error, BrokenAnswer)
+                failure = _Failure("broken answer", self._scrubbed(str(error)), billed=True) if broken else error
+                assert isinstance(failure, _Failure)
                 billed = failure.billed
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
@@ -182,20 +170,16 @@ class Client:
                         f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
                     ) from None
                 raise failure from None
-            else:
-                self._bill.settle(self._account, reserved, request, answer.usage)
-                reserved = 0.0
-                return answer
             finally:
                 self._bill.lose(self._account, reserved, billed)
 
-    async def _once(self, request: Request) -> object:
+    async def _post(self, request: Request) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
         address = request.path if "://" in request.path else f"{self._spec.url.rstrip('/')}{request.path}"
         body, content, limit = json.dumps(request.body).encode(), bytearray(), request.max_bytes
         try:
             async with (
-                asyncio.timeout(self._spec.timeout),  # of the whole, however slowly it drips
+                asyncio.timeout(self._spec.timeout),
                 self._http.stream("POST", address, content=body) as response,
             ):
                 # of several codings, one on the other, a small answer could become one without end
@@ -217,10 +201,9 @@ class Client:
         if not 200 <= response.status_code < 300:
             raise self._refused(response, bytes(content))
         try:
-            answer = parse_json(bytes(content), "its answer", limits=Limits(size=limit))
+            return without_key(parse_json(bytes(content), "its answer", limits=Limits(size=limit)), self._key)
         except UserError as error:
             raise BrokenAnswer(str(error)) from None
-        return without_key(answer, self._key)
 
     def _refused(self, response: httpx.Response, content: bytes) -> Exception:
         """The error of an HTTP status: a sentence, or a `_Failure` where another try may succeed."""
@@ -232,8 +215,8 @@ class Client:
             except ValueError:
                 where = "an address that cannot be read"
             return UserError(
-                f"{self._where}: it sends requests on to {where} (HTTP {status}), and nobody has said that the texts "
-                f"may go there; if you trust that address, give it as {role}.url."
+                f"{self._where}: it sends requests on to {where} (HTTP {status}), and the texts may not go there "
+                f"without your consent; if you trust that address, give it as {role}.url."
             )
         if status in (401, 403):  # whose text may repeat parts of the key
             used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
@@ -244,29 +227,29 @@ class Client:
         try:
             answer = parse_json(content, "its answer")
             error = answer.get("error", answer) if isinstance(answer, dict) else answer
-            parts_ = [error[name] for name in ("message", "code", "detail") if error.get(name) is not None]
-            words = " ".join(dict.fromkeys(map(str, parts_))) or str(error)
-        except AttributeError:
             words = str(error)
+            if isinstance(error, dict):
+                parts_ = [error[name] for name in ("message", "code", "detail") if error.get(name) is not None]
+                words = " ".join(dict.fromkeys(map(str, parts_))) or words
         except UserError:
             words = content[: 4 * _SHOWN].decode("utf-8", "replace")
         words = self._scrubbed(words)
-        reason = f": {words}" if words else ""
+        reason = f"(HTTP {status}: {words})" if words else f"(HTTP {status})"
         if status == 404:
             return UserError(
-                f"{self._where}: it knows no such address or model (HTTP 404{reason}); see {role}.url and "
+                f"{self._where}: it knows no such address or model {reason}; see {role}.url and "
                 f"{role}.model={self._spec.model}."
             )
         if status in _TEMPORARY or status >= 500:
             if "insufficient_quota" in words:
-                return UserError(f"{self._where}: the account's quota is used up (HTTP {status}{reason}).")
-            return _Failure(str(status), f"it answers HTTP {status}{reason}", retry_after(response))
+                return UserError(f"{self._where}: the account's quota is used up {reason}.")
+            return _Failure(str(status), f"it refuses the request for now {reason}", retry_after(response))
         hint = ""
         if "logprob" in words:
             hint = f"; where the model gives no such lists, take {role}.scores_from=samples or {role}.scores_from=text"
         elif "max_completion_tokens" in words or "max_tokens" in words:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
-        return UserError(f"{self._where}: it refuses the request (HTTP {status}{reason}){hint}.")
+        return UserError(f"{self._where}: it refuses the request {reason}{hint}.")
 
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
@@ -292,11 +275,8 @@ def retry_after(response: httpx.Response) -> float | None:
 
 
 def api_key(spec: ApiSpec) -> str | None:
-    """The key of an endpoint, from the environment.
-
-    Raises:
-        UserError: its variable is not set, or its content cannot be a key. The sentence does not show it.
-    """
+    """The key of an endpoint, from the environment; `UserError`, which does not show it, where its variable is not set
+    or its content cannot be a key."""
     if spec.key_variable is None:
         return None
     key = os.environ.get(spec.key_variable, "").strip()

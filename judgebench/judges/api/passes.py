@@ -8,19 +8,20 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
 
-from judgebench.judges.api.billing import Account, Bill, Usage
+from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
+from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass
 from judgebench.judges.planning import Batch
@@ -38,6 +39,8 @@ _WIDER = 8
 _STORED = Limits(halves=True, nan=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
+_MOST_CUT = 15
+"""Characters of a label without a tokenizer: a text has 2 ** (n - 1) ways of being cut into tokens."""
 
 
 @contextmanager
@@ -75,7 +78,8 @@ class ApiPass(Pass):
     def keys(self, prompt: Prompt) -> list[str]:
         raise NotImplementedError
 
-    def answered(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, ModelReading]:
+    def answered(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, tuple[np.ndarray | None, dict[str, Any]]]:
+        """Asks for one reading: its log-probabilities, if it has any, and the record of its answers."""
         raise NotImplementedError
 
     def expected(self, prompt: Prompt) -> tuple[Request, int]:
@@ -88,11 +92,6 @@ class ApiPass(Pass):
         return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """Makes ready to send; see `Pass`.
-
-        Raises:
-            UserError: the key is not in the environment.
-        """
         self._client = Client(self.spec, self.bill, self.account)
         self._runner = asyncio.Runner()
 
@@ -104,11 +103,7 @@ class ApiPass(Pass):
         self._runner = self._client = None
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """Asks for what is not stored; where a request fails for good, the answers of others are stored.
-
-        Raises:
-            UserError: a request failed for good; what others have brought is stored.
-        """
+        """Asks for what is not stored; where a request fails for good, what others have brought is stored."""
         assert self._runner is not None
         try:
             with _outer_loop_paused():
@@ -120,7 +115,7 @@ class ApiPass(Pass):
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
-        tasks = [asyncio.create_task(self._one(wanted[key], key)) for key in wanted if key in missing]
+        tasks = [asyncio.create_task(self._put(wanted[key], key)) for key in wanted if key in missing]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
         for error in errors:
@@ -131,10 +126,12 @@ class ApiPass(Pass):
             raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
         return [each for each in outcomes if isinstance(each, ModelReading)]
 
-    async def _one(self, prompt: Prompt, key: str) -> ModelReading:
+    async def _put(self, prompt: Prompt, key: str) -> ModelReading:
         assert self._client is not None
+        began = time.perf_counter()
         try:
-            reading = await self.answered(prompt, key)
+            logprobs, record = await self.answered(prompt, key)
+            reading = ModelReading(key, logprobs, json.dumps(record), time.perf_counter() - began)
             self.store.put([reading])
         except UserError:
             self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
@@ -190,8 +187,7 @@ class ListedPass(ApiPass):
             return 1
         return 1 + max(map(len, prompt.condition.range.candidates))
 
-    async def answered(self, prompt: Prompt, key: str) -> ModelReading:
-        began = time.perf_counter()
+    async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
         tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
         answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
         listings: dict[TokenPath, Listing] = {}
@@ -200,25 +196,28 @@ class ListedPass(ApiPass):
             listings[node] = listing
             node = (*node, token)
         if self.spec.protocol == "completions":
-            while todo := unread(tree, listings, self.spec.follow_above):
-                longer = [(*(sent.tokens or ()), *self.node_tokens[prompt.condition.range][each]) for each in todo]
-                asked = [RequestPrompt(sent.text, tokens, len(tokens)) for tokens in longer]
-                nodes = zip(asked, todo, strict=True)
-                followed = await asyncio.gather(*(self._listed(one, 1, tree, each, prompt) for one, each in nodes))
+            while nodes := unread(tree, listings, self.spec.follow_above):
+                paths = self.node_tokens[prompt.condition.range]
+                longer = [(*(sent.tokens or ()), *paths[node]) for node in nodes]
+                followed = await asyncio.gather(
+                    *(
+                        self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
+                        for tokens, node in zip(longer, nodes, strict=True)
+                    )
+                )
                 answers += followed
-                listings |= {
-                    each: answer.lists[0][1] if answer.lists else Listing({})
-                    for each, answer in zip(todo, followed, strict=True)
-                }
-        else:
-            root = listings.get(())
-            tree = tree.given(root.logprobs if root is not None else ())
+                for node, answer in zip(nodes, followed, strict=True):
+                    listings[node] = answer.lists[0][1] if answer.lists else Listing({})
+        elif () in listings:
+            tree = tree.given(listings[()].logprobs)
         read = candidate_bounds(tree, listings)
-        if not listings:  # it ended at once: nothing is known, so nothing is reckoned with
-            read = Bounds(read.lower, read.upper, np.zeros_like(read.value), 1.0)
+        # it may end at once: then nothing is known, so nothing is reckoned with
+        value = read.value if listings else np.zeros_like(read.value)
         with np.errstate(divide="ignore"):
-            logs = np.log(np.concatenate([read.value, read.lower, read.upper])).astype(np.float32)
-        return ModelReading(key, logs, _record(answers, read), time.perf_counter() - began)
+            logs = np.log(np.concatenate([value, read.lower, read.upper])).astype(np.float32)
+        read = Bounds(read.lower, read.upper, value, read.unlisted)
+        summary = {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+        return logs, _record(answers) | summary
 
     async def _listed(
         self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
@@ -275,10 +274,9 @@ class AnswerPass(ApiPass):
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
 
-    async def answered(self, prompt: Prompt, key: str) -> ModelReading:
-        began = time.perf_counter()
+    async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
         answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
-        return ModelReading(key, None, _record([answer], text=answer.text), time.perf_counter() - began)
+        return None, _record([answer]) | {"text": answer.text}
 
 
 def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -295,17 +293,38 @@ def answer_record(reading: ModelReading) -> dict[str, Any]:
     return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
 
 
-def _record(answers: Sequence[Answer], read: Bounds | None = None, text: str | None = None) -> str:
-    counted = [answer.usage for answer in answers if answer.usage is not None]
-    used = Usage(*(sum(getattr(usage, name) for usage in counted) for name in ("prompt", "cached", "completion")))
-    record: dict[str, Any] = {
+def _record(answers: Sequence[Answer]) -> dict[str, Any]:
+    counts = [astuple(answer.usage) for answer in answers if answer.usage is not None]
+    return {
         "requests": len(answers),
         "model": answers[0].model,
         "fingerprint": answers[0].fingerprint,
-        "usage": [used.prompt, used.cached, used.completion] if counted else None,
+        "usage": list(map(sum, zip(*counts, strict=True))) if counts else None,
     }
-    if read is not None:
-        record |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
-    if text is not None:
-        record["text"] = text
-    return json.dumps(record)
+
+
+def endpoint_paths(
+    spec: ApiSpec, ranges: Iterable[ScoreRange]
+) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
+    """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and -> inner node -> the
+    numbers of its tokens, where the tokenizer is known."""
+    trees: dict[ScoreRange, PathTree] = {}
+    numbers: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
+    tokenizer = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
+    for score_range in ranges:
+        if tokenizer is None:
+            if longest := [text for text in score_range.labels if len(text) > _MOST_CUT]:
+                raise UserError(
+                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be found in a server's "
+                    "lists of tokens; give judge.tokenizer, the model's, or judge.scores_from=samples."
+                )
+            trees[score_range], numbers[score_range] = PathTree.of_texts(score_range.candidates), {}
+            continue
+        paths = CandidateTrie.of(tokenizer, score_range.candidates).token_paths
+        tokens = {token for written in paths for path in written for token in path}
+        names = {token: token if spec.numbered else str(tokenizer.decode([token])) for token in tokens}
+        by_name = [[tuple(names[token] for token in path) for path in written] for written in paths]
+        trees[score_range] = PathTree(score_range.candidates, by_name)
+        inner = [path[:n] for written in paths for path in written for n in range(len(path))]
+        numbers[score_range] = {tuple(names[token] for token in path): path for path in inner}
+    return trees, numbers

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from judgebench.judges.api.billing import Usage
 from judgebench.judges.api.bounds import Listing
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.runtime.errors import shown
 
 _LARGEST_SUM = 1.01
 """Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""
@@ -31,43 +31,6 @@ class BrokenAnswer(ValueError):
 
 
 @dataclass(frozen=True)
-class Request:
-    """One request.
-
-    Attributes:
-        path: its address, relative to the server's base or absolute.
-        prompt_tokens: an estimate where the server counts them.
-        listed: tokens of each list in the answer.
-    """
-
-    path: str
-    body: Mapping[str, Any]
-    prompt_tokens: int
-    max_tokens: int
-    listed: int = 0
-
-    @property
-    def max_bytes(self) -> int:
-        """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
-        return _FRAME_BYTES + self.max_tokens * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The server's answer to one request; None for what it does not say.
-
-    Attributes:
-        lists: a pair for each of the answer's tokens: the token, and the list at its place.
-    """
-
-    text: str
-    lists: Sequence[tuple[Hashable, Listing]] | None
-    usage: Usage | None
-    model: str | None = None
-    fingerprint: str | None = None
-
-
-@dataclass(frozen=True)
 class RequestPrompt:
     """The prompt of a request: a message of this text, or tokens that write it.
 
@@ -78,6 +41,27 @@ class RequestPrompt:
     text: str
     tokens: tuple[int, ...] | None
     count: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request.
+
+    Attributes:
+        path: its address, relative to the server's base or absolute.
+        estimate: tokens of the prompt, estimated where the server counts them, and of the longest answer.
+        listed: tokens of each list in the answer.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    estimate: Usage
+    listed: int = 0
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
+        return _FRAME_BYTES + self.estimate.completion * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
 
 
 def request(
@@ -94,9 +78,20 @@ def request(
         listed: number of likely tokens in the list at each place; None asks for no list.
         tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
     """
+    body: dict[str, Any]
     if listed is not None and spec.explicit == "sglang":
-        return _sglang(spec, prompt, max_tokens, listed, tokens)
-    body: dict[str, Any] = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
+        body = {
+            "input_ids": list(prompt.tokens or ()),
+            "sampling_params": {"temperature": spec.degree(), "max_new_tokens": max_tokens},
+            "return_logprob": True,
+            "top_logprobs_num": listed,
+            "token_ids_logprob": list(tokens),
+        }
+        parts = urlsplit(spec.url)
+        root = parts.path.rstrip("/").removesuffix("/v1")
+        address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
+        return Request(address, body | dict(spec.extra_body), Usage(prompt.count, 0, max_tokens), listed + len(tokens))
+    body = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None:
         body["seed"] = seed
     path, count = "/completions", prompt.count
@@ -114,21 +109,100 @@ def request(
                 body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
         if spec.explicit == "llama_cpp":
             body["cache_prompt"] = True
-    return Request(path, body | dict(spec.extra_body), count, max_tokens, listed or 0)
+    return Request(path, body | dict(spec.extra_body), Usage(count, 0, max_tokens), listed or 0)
 
 
-def _sglang(spec: ApiSpec, prompt: RequestPrompt, max_tokens: int, listed: int, tokens: Sequence[int]) -> Request:
-    body = {
-        "input_ids": list(prompt.tokens or ()),
-        "sampling_params": {"temperature": spec.degree(), "max_new_tokens": max_tokens},
-        "return_logprob": True,
-        "top_logprobs_num": listed,
-        "token_ids_logprob": list(tokens),
-    }
-    parts = urlsplit(spec.url)
-    root = parts.path.rstrip("/").removesuffix("/v1")
-    address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
-    return Request(address, body | dict(spec.extra_body), prompt.count, max_tokens, listed + len(tokens))
+@dataclass(frozen=True)
+class Answer:
+    """The server's answer to one request; None for what it does not say.
+
+    Attributes:
+        lists: a pair for each of the answer's tokens: the token, and the list at its place.
+        fingerprint: what the server says of the weights and settings behind the answer.
+    """
+
+    text: str
+    lists: list[tuple[Hashable, Listing]] | None
+    usage: Usage | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+
+
+# --- the forms in which servers answer --------------------------------------------------------------------------------
+
+_Logprob = Annotated[
+    Annotated[float, Field(le=1e-3, allow_inf_nan=False)] | None,
+    # servers write -inf as null or as a very low number
+    AfterValidator(lambda value: -math.inf if value is None else min(0.0, value)),
+]
+_Count = Annotated[int, Field(strict=True, ge=0, le=_MOST)] | None
+_Row = tuple[_Logprob, int, Any]
+
+
+class _Entry(BaseModel):
+    token: str
+    logprob: _Logprob
+    id: int | None = None
+
+
+class _Place(_Entry):
+    top_logprobs: list[_Entry]
+
+
+class _Lists(BaseModel):
+    """`content` is of chat and of llama.cpp's completions, the others of other completions."""
+
+    content: list[_Place] | None = None
+    tokens: list[str] = []
+    token_logprobs: list[_Logprob] = []
+    top_logprobs: list[dict[str, _Logprob] | None] | None = None
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message | None = None
+    text: str | None = None
+    logprobs: _Lists | None = None
+
+
+class _Cached(BaseModel):
+    cached_tokens: _Count = None
+
+
+class _Usage(_Cached):
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    prompt_tokens_details: _Cached | None = None
+    prompt_cache_hit_tokens: _Count = None
+
+    def counts(self) -> Usage | None:
+        """None where the server does not say; a count of 0 says nothing either (some leave out what was cached)."""
+        details = self.prompt_tokens_details or _Cached()
+        cached = details.cached_tokens or self.cached_tokens or self.prompt_cache_hit_tokens or 0
+        if not self.prompt_tokens or self.completion_tokens is None:
+            return None
+        return Usage(self.prompt_tokens, min(cached, self.prompt_tokens), self.completion_tokens)
+
+
+class _OpenAI(BaseModel):
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+    usage: _Usage | None = None
+    model: Any = None
+    system_fingerprint: Any = None
+
+
+class _Meta(_Usage):
+    output_token_logprobs: list[_Row] = []
+    output_top_logprobs: list[list[_Row] | None] | None = None
+    output_token_ids_logprobs: list[list[_Row]] | None = None
+
+
+class _SGLang(BaseModel):
+    text: str
+    meta_info: _Meta
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
@@ -142,129 +216,73 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
     """
     try:
         if isinstance(payload, Mapping) and "meta_info" in payload:
-            return _sglang_answer(payload)
-        choice = payload["choices"][0]
-        text = choice["message"].get("content") if "message" in choice else choice["text"]
-        if not isinstance(text, str | None):
-            raise BrokenAnswer(f"its text is {shown(text)}")
-        usage = _usage(payload.get("usage"))
+            own = _SGLang.model_validate(payload)
+            return Answer(own.text, _sglang_lists(own.meta_info), own.meta_info.counts())
+        answer = _OpenAI.model_validate(payload)
+        choice = answer.choices[0]
+        if choice.message is None and "text" not in choice.model_fields_set:
+            raise BrokenAnswer("it holds no text")
+        text = choice.text if choice.message is None else choice.message.content
+        usage = None if answer.usage is None else answer.usage.counts()
         return Answer(
-            text=text or "",
-            lists=_lists(choice.get("logprobs"), numbered),
-            usage=None if text and usage is not None and not usage.completion else usage,
-            model=_text(payload.get("model")),
-            fingerprint=_text(payload.get("system_fingerprint")),
+            text or "",
+            _openai_lists(choice.logprobs or _Lists(), numbered),
+            None if text and usage is not None and not usage.completion else usage,
+            *(None if name is None else str(name)[:200] for name in (answer.model, answer.system_fingerprint)),
         )
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise BrokenAnswer(f"the answer is not what the protocol has ({where}: {fault['msg']})") from None
     except BrokenAnswer:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise BrokenAnswer(f"the answer is not what the protocol has ({type(error).__name__}: {error})") from error
+    except ValueError as error:
+        raise BrokenAnswer(f"the answer is not what the protocol has ({error})") from None
 
 
-def _lists(given: Any, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
-    if given is None:
-        return None
-    if "content" in given:  # chat, and llama.cpp's completions
-        if given["content"] is None:
-            return None
-        return [
-            _place(
-                [(_name(entry, numbered), entry["logprob"]) for entry in place["top_logprobs"]],
-                _name(place, numbered),
-                place["logprob"],
-            )
-            for place in given["content"]
+def _openai_lists(given: _Lists, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
+    def name(token: str, number: int | None = None) -> Hashable:
+        if not numbered:
+            return token
+        if number is None and not token.startswith(_NUMBERED):
+            raise BrokenAnswer("its lists name tokens by their texts and not by their numbers")
+        return int(token.removeprefix(_NUMBERED)) if number is None else number
+
+    if given.content is not None:
+        places = [
+            (name(place.token, place.id), place.logprob, [(name(e.token, e.id), e.logprob) for e in place.top_logprobs])
+            for place in given.content
         ]
-    if given.get("top_logprobs") is None:
+    elif given.top_logprobs is not None:
+        chosen = zip(given.tokens, given.token_logprobs, given.top_logprobs, strict=True)
+        places = [(name(token), p, [(name(t), p) for t, p in (tops or {}).items()]) for token, p, tops in chosen]
+    else:
         return None
-    places = zip(given["top_logprobs"], given["tokens"], given["token_logprobs"], strict=True)
-    return [
-        _place([(_numbered(name, numbered), p) for name, p in (tops or {}).items()], _numbered(token, numbered), value)
-        for tops, token, value in places
-    ]
+    lists: list[tuple[Hashable, Listing]] = []
+    for token, value, tops in places:
+        logprobs: dict[Hashable, float] = {}
+        for key, logprob in tops:  # two tokens with one text count together
+            logprobs[key] = float(np.logaddexp(logprobs[key], logprob)) if key in logprobs else logprob
+        logprobs.setdefault(token, value)
+        lists.append((token, _listing(logprobs, [logprob for _, logprob in tops])))
+    return lists
 
 
-def _place(tops: Iterable[tuple[Hashable, float]], token: Hashable, value: float) -> tuple[Hashable, Listing]:
-    """One place of an answer: the likeliest tokens there, and the one that was taken."""
-    listed: dict[Hashable, float] = {}
-    last = math.inf
-    for name, logprob in tops:
-        logprob = _logprob(logprob)
-        last = min(last, logprob)
-        # two tokens with one text count together
-        listed[name] = float(np.logaddexp(listed[name], logprob)) if name in listed else logprob
-    listed.setdefault(token, _logprob(value))
-    _check_sum(listed.values())
-    return token, Listing(listed, last if last < math.inf else None)
+def _sglang_lists(meta: _Meta) -> list[tuple[Hashable, Listing]] | None:
+    if meta.output_token_ids_logprobs is None:
+        return None
+    lists: list[tuple[Hashable, Listing]] = []
+    chosen = meta.output_token_logprobs
+    likeliest = meta.output_top_logprobs or [None] * len(chosen)
+    for asked, tops, own in zip(meta.output_token_ids_logprobs, likeliest, chosen, strict=True):
+        logprobs: dict[Hashable, float] = {number: logprob for logprob, number, _ in [*(tops or ()), *asked, own]}
+        lists.append((own[1], _listing(logprobs, [logprob for logprob, _, _ in tops or ()])))
+    return lists
 
 
-def _check_sum(logprobs: Iterable[float]) -> None:
-    if (total := math.fsum(map(math.exp, logprobs))) > _LARGEST_SUM:
+def _listing(logprobs: Mapping[Hashable, float], likeliest: Iterable[float]) -> Listing:
+    if (total := math.fsum(map(math.exp, logprobs.values()))) > _LARGEST_SUM:
         raise BrokenAnswer(
             f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
         )
-
-
-def _logprob(value: Any) -> float:
-    # servers write -inf as null or as a very low number
-    number = -math.inf if value is None else float(value)
-    if math.isnan(number) or number > 1e-3:
-        raise BrokenAnswer(f"{shown(value)} is no log-probability")
-    return min(0.0, number)
-
-
-def _name(entry: Mapping[str, Any], numbered: bool) -> Hashable:
-    if not numbered:
-        return str(entry["token"])
-    return int(entry["id"]) if "id" in entry else _numbered(entry["token"], True)
-
-
-def _numbered(token: str, numbered: bool) -> Hashable:
-    if not numbered:
-        return str(token)
-    if not token.startswith(_NUMBERED):
-        raise BrokenAnswer("its lists name tokens by their texts and not by their numbers")
-    return int(token.removeprefix(_NUMBERED))
-
-
-def _sglang_answer(payload: Mapping[str, Any]) -> Answer:
-    meta = payload["meta_info"]
-    lists: list[tuple[Hashable, Listing]] | None = None
-    if meta.get("output_token_ids_logprobs") is not None:
-        lists = []
-        taken = meta["output_token_logprobs"]
-        tops = meta.get("output_top_logprobs") or [None] * len(taken)
-        for named, likely, own in zip(meta["output_token_ids_logprobs"], tops, taken, strict=True):
-            likely = likely or []
-            logprobs: dict[Hashable, float] = {int(entry[1]): _logprob(entry[0]) for entry in [*likely, *named, own]}
-            _check_sum(logprobs.values())
-            last = min((_logprob(entry[0]) for entry in likely), default=None)
-            lists.append((int(own[1]), Listing(logprobs, last)))
-    text = payload["text"]
-    if not isinstance(text, str):
-        raise BrokenAnswer(f"its text is {shown(text)}")
-    return Answer(text, lists, _usage(meta))
-
-
-def _usage(given: Any) -> Usage | None:
-    """None where the server does not say; a count of 0 says nothing either (some leave out what they had cached)."""
-    if given is None:
-        return None
-    details = given.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens") or given.get("cached_tokens") or given.get("prompt_cache_hit_tokens") or 0
-    prompt, completion, known = map(_count, (given.get("prompt_tokens"), given.get("completion_tokens"), cached))
-    if not prompt or completion is None:
-        return None
-    return Usage(prompt, min(known or 0, prompt), completion)
-
-
-def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 0 <= value <= _MOST:
-        raise BrokenAnswer(f"its usage counts {shown(value)} tokens")
-    return int(value)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)[:200]
+    return Listing(logprobs, min(likeliest, default=None))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 
 from judgebench.decoding.numerals import warn_of_cut
+from judgebench.decoding.parser import parse_answer, parse_place
 from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.billing import Account, Bill
-from judgebench.judges.api.bounds import candidate_of, endpoint_paths, sample_logprobs
-from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, unstacked
+from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loop import Trainers, compute
 from judgebench.judges.planning import Tokens, whole_tokens
@@ -23,7 +24,7 @@ from judgebench.judges.reader import BaseReader, ReadingTask, null_prompts
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Generation, Prompt, Reading
+from judgebench.types import FAILED, Condition, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
 
@@ -99,10 +100,9 @@ class ApiReader(BaseReader):
         for how, role, pass_ in self._answering:
             for prompt in pass_.prompts if how is not None else ():
                 answer = stored[pass_.keys(prompt)[0]]
-                self._note(role, prompt, [answer])
-                text = answer_record(answer)["text"]
-                split_ = split[prompt.example.group_id]
-                readings.append(Reading(prompt, split_, text=text, generation=how, seconds=answer.seconds))
+                text = self._note(role, prompt, [answer])["texts"][0]
+                part = split[prompt.example.group_id]
+                readings.append(Reading(prompt, part, text=text, generation=how, seconds=answer.seconds))
         return readings
 
     @property
@@ -159,7 +159,8 @@ class ApiReader(BaseReader):
         return readings
 
     def _drawn(self, stored: Mapping[str, ModelReading], split: Mapping[str, str]) -> list[Reading]:
-        """Shares of samples as log-probabilities: what the parser reads counts for the candidate that it names."""
+        """Shares of samples as log-probabilities: what the parser reads counts for the candidate that it names, and an
+        answer that names none for the whole."""
         readings = []
         passes = {role: pass_ for how, role, pass_ in self._answering if how is None}
         for prompt in self._scored if passes else ():
@@ -167,17 +168,23 @@ class ApiReader(BaseReader):
             seconds = 0.0
             for role, pass_ in passes.items():
                 draws = [stored[key] for key in pass_.keys(prompt)]
-                logprobs[role] = sample_logprobs(prompt, [answer_record(draw)["text"] for draw in draws])
+                named = [candidate_of(prompt, text) for text in self._note(role, prompt, draws)["texts"]]
+                counts = np.array([named.count(value) for value in prompt.condition.range.values])
+                with np.errstate(divide="ignore"):
+                    logprobs[role] = tuple(np.log(counts / len(draws)).tolist())
                 seconds += sum(draw.seconds for draw in draws)
-                self._note(role, prompt, draws)
-            split_ = split[prompt.example.group_id]
-            readings.append(Reading(prompt, split_, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
+            part = split[prompt.example.group_id]
+            readings.append(Reading(prompt, part, logprobs["main"], logprobs.get("assistant"), seconds=seconds))
         warn_of_cut(text for facts in self._facts.values() for fact in facts for text in fact.get("texts", ()))
         return readings
 
-    def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> None:
+    def _note(self, role: str, prompt: Prompt, answers: Sequence[ModelReading]) -> dict[str, Any]:
+        """Remembers the evidence behind a reading, and gives it."""
         records = [answer_record(answer) for answer in answers]
-        fact: dict[str, Any] = {"prompt": prompt, "as": [(one["model"], one["fingerprint"]) for one in records]}
+        fact: dict[str, Any] = {
+            "prompt": prompt,
+            "as": [(record["model"], record["fingerprint"]) for record in records],
+        }
         fact |= {name: records[0].get(name) for name in ("unlisted", "bounded", "undecided")}
         if answers[0].logprobs is not None:
             _, lower, upper = unstacked(answers[0])
@@ -188,6 +195,7 @@ class ApiReader(BaseReader):
             failed = 0 if reasoned else sum(candidate_of(prompt, text) is None for text in texts)
             fact |= {"answers": len(records), "failed": failed, "texts": texts}
         self._facts[role].append(fact)
+        return fact
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
         seen = Counter(name for fact in self._facts.get(role, []) for name in fact["as"])
@@ -215,41 +223,47 @@ class ApiReader(BaseReader):
     def _answering(self) -> list[tuple[Generation | None, str, AnswerPass]]:
         """Generation, role and pass of free answers; no generation for samples, whose shares count."""
         answers: list[tuple[Generation | None, str, AnswerPass]] = []
-        free = self._free
         name = next((name for name, decoding in self.task.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
+
+        def add(how: Generation | None, spec: ApiSpec, prompts: Sequence[Prompt], count: int, most: int) -> None:
+            account = self._accounts[role]
+            answers.append((how, role, AnswerPass(spec, self._bill, account, prompts, self.store, count, most)))
+
         for role, spec in self.sides.items():
-            parts = (self._bill, self._accounts[role])
-            if free and spec.scores_from == "samples":
-                drawn = AnswerPass(spec, *parts, free, self.store, spec.samples, spec.max_new_tokens)
-                answers.append((None, role, drawn))
-            if free and spec.scores_from == "text":
-                written = AnswerPass(spec, *parts, free, self.store, 1, spec.max_new_tokens)
-                answers.append((Generation(role, name), role, written))
+            if self._free and spec.scores_from == "samples":
+                add(None, spec, self._free, spec.samples, spec.max_new_tokens)
+            if self._free and spec.scores_from == "text":
+                add(Generation(role, name), spec, self._free, 1, spec.max_new_tokens)
             for prompts, max_tokens in self._worded:
                 # one answer, the likeliest, also where scores are drawn otherwise
                 sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
-                reasoned = AnswerPass(sober, *parts, prompts, self.store, 1, max_tokens)
-                answers.append((Generation(role, name, reasoned=True), role, reasoned))
+                add(Generation(role, name, reasoned=True), sober, prompts, 1, max_tokens)
         return answers
 
 
+def candidate_of(prompt: Prompt, answer: str) -> float | None:
+    """The score that an answer names, if it is one of the candidates."""
+    scores, choices = prompt.condition.range, prompt.choices
+    read = parse_place(answer, choices) if prompt.condition.order else parse_answer(answer, scores, choices)
+    return read.value if read.status != FAILED and read.value in scores.values else None
+
+
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers of readings and of what they lack, a record a condition; None where there is nothing to count."""
     records: list[dict[str, Any]] = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         own = [fact for fact in facts if fact["prompt"].condition == condition]
-        unlisted = [fact["unlisted"] for fact in own if fact["unlisted"] is not None]
+        listed = [fact for fact in own if fact["unlisted"] is not None]
         drawn = [fact for fact in own if "answers" in fact]
+        record = {name: str(getattr(condition, name)) for name in ("dimension", "range", "attack", "defense")}
         records.append(
             {
-                "dimension": condition.dimension,
-                "range": str(condition.range),
-                "attack": condition.attack,
-                "defense": condition.defense,
+                **record,
                 "order": condition.order or None,
                 "readings": len(own),
-                "unlisted": sum(unlisted) / len(unlisted) if unlisted else None,
-                "bounded": sum(bool(fact["bounded"]) for fact in own) if unlisted else None,
-                "undecided": sum(bool(fact["undecided"]) for fact in own) if unlisted else None,
+                "unlisted": sum(fact["unlisted"] for fact in listed) / len(listed) if listed else None,
+                "bounded": sum(bool(fact["bounded"]) for fact in own) if listed else None,
+                "undecided": sum(bool(fact["undecided"]) for fact in own) if listed else None,
                 "answers": sum(fact["answers"] for fact in drawn) if drawn else None,
                 "failed_answers": sum(fact["failed"] for fact in drawn) if drawn else None,
             }
@@ -257,14 +271,10 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return records
 
 
-_NOWHERE = Path(":memory:")
-"""A store without a file."""
-
-
 def served_estimate(judge: ApiSpec, task: ReadingTask) -> str:
     """Requests, tokens and money that all prompts would take where nothing is stored: a line for each model, and one
     for their cost together where there are two."""
-    store = ReadingStore(_NOWHERE)
+    store = ReadingStore(Path(":memory:"))
     reader = ApiReader(judge, replace(task, store=lambda: store))
     store.close()
     lines: list[str] = []
@@ -275,10 +285,10 @@ def served_estimate(judge: ApiSpec, task: ReadingTask) -> str:
         model = f" for {spec.model}" if len(reader.sides) > 1 else ""
         lines.append(f"Requests to {spec.url}{model}: {requests} Cost: {money}.")
         costs.append(cost)
-    known = [cost for cost in costs if cost is not None]
-    if len(known) == len(costs) > 1:
-        lines.append(f"Together: about ${sum(known):.6g} at most.")
-    if judge.max_cost is not None and sum(known) > judge.max_cost:
+    total = sum(cost for cost in costs if cost is not None)
+    if len(costs) > 1 and None not in costs:
+        lines.append(f"Together: about ${total:.6g} at most.")
+    if judge.max_cost is not None and total > judge.max_cost:
         lines.append(f"That may be more than judge.max_cost=${judge.max_cost:g}, at which a run ends.")
     return "\n".join(lines)
 
@@ -293,9 +303,9 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             first, after = pass_.expected(prompt)
             requests += 1
             follow += after
-            tokens += first.prompt_tokens
-            cost_tokens += (1 + after) * first.prompt_tokens
-            answers += (1 + after) * first.max_tokens
+            tokens += first.estimate.prompt
+            cost_tokens += (1 + after) * first.estimate.prompt
+            answers += (1 + after) * first.estimate.completion
     chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
     text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
     text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""

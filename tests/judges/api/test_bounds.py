@@ -12,10 +12,9 @@ from judgebench.judges.api.bounds import (
     Listing,
     PathTree,
     candidate_bounds,
-    endpoint_paths,
-    node_probability,
     unread,
 )
+from judgebench.judges.api.passes import endpoint_paths
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.runtime.errors import UserError
@@ -48,7 +47,7 @@ def cut_to(full, count):
 @pytest.mark.parametrize("scores", [*RANGES, *LABELS], ids=str)
 def test_where_everything_is_listed_it_is_the_local_judges_law(smollm2_tokenizer, scores):
     trie = CandidateTrie.of(smollm2_tokenizer, scores.candidates)
-    tree = PathTree.of_tokens(trie)
+    tree = PathTree(trie.candidates, trie.token_paths)
     torch.manual_seed(0)
     steps = {prefix: torch.log_softmax(3 * torch.randn(500).double(), 0) for prefix in trie.prefixes}
     column = {token: i for i, token in enumerate({t for kids in trie.children for t in kids})}
@@ -129,10 +128,9 @@ def test_what_is_worth_following_is_what_is_likely_enough():
     lists = {(): listing(t1=0.8, **{"t ": 0.05, "tx": 0.1})}
     assert unread(tree, lists, 0.1) == [("1",)]
     assert unread(tree, lists, 0.01) == [(" ",), ("1",)]
-    assert node_probability(("1",), lists) == pytest.approx(0.8)
-    assert node_probability((" 1",), lists) == 0
     lists[(" ",)] = listing(t1=0.5)
-    assert node_probability((" ", "1"), lists) == pytest.approx(0.025)
+    assert unread(tree, lists, 0.026) == [("1",)]
+    assert unread(tree, lists, 0.024) == [("1",), (" ", "1")]
 
 
 def test_labels_too_long_to_be_cut_in_every_way_ask_for_the_tokenizer():

@@ -13,8 +13,7 @@ import torch
 
 from judgebench.decoding import Expectation
 from judgebench.judges.api.billing import Bill
-from judgebench.judges.api.bounds import endpoint_paths
-from judgebench.judges.api.passes import ListedPass, answer_record, unstacked
+from judgebench.judges.api.passes import ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.passes import ModelView, ScorePass
