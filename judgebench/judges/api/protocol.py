@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from judgebench.judges.api.billing import Usage
 from judgebench.judges.api.bounds import Listing
@@ -130,11 +130,15 @@ class Answer:
 
 # --- the forms in which servers answer --------------------------------------------------------------------------------
 
-_Logprob = Annotated[
-    Annotated[float, Field(le=1e-3, allow_inf_nan=False)] | None,
-    # servers write -inf as null or as a very low number
-    AfterValidator(lambda value: -math.inf if value is None else min(0.0, value)),
-]
+def _possible(logprob: float) -> float:
+    if not logprob <= 1e-3:
+        raise ValueError(f"{logprob} is no log-probability")
+    return min(0.0, logprob)
+
+
+# servers write -inf as null or as a very low number
+_NotNone = BeforeValidator(lambda value: -math.inf if value is None else value)
+_Logprob = Annotated[float, _NotNone, AfterValidator(_possible)]
 _Count = Annotated[int, Field(strict=True, ge=0, le=_MOST)] | None
 _Row = tuple[_Logprob, int, Any]
 
