@@ -130,6 +130,7 @@ class Answer:
 
 # --- the forms in which servers answer --------------------------------------------------------------------------------
 
+
 def _possible(logprob: float) -> float:
     if not logprob <= 1e-3:
         raise ValueError(f"{logprob} is no log-probability")
