@@ -67,11 +67,11 @@ def _main(config: DictConfig) -> None:
         check_one_run(HydraConfig.get())
         asked = check_config(config)
         # these take a second to import
-        from judgebench.cards.calibration import make_cards, settings_of
+        from judgebench.cards.calibration import calibration_of, make_cards
         from judgebench.cards.card import NAME
         from judgebench.cards.figures import card_view
 
-        settings_of(config)
+        calibration_of(config)
         finished = run_checked(config, asked)
         if finished is None:  # a process that only helped to read
             return

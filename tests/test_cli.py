@@ -227,11 +227,11 @@ MISTAKES = {
     "no group left": (["data.limit_groups=0"], "data.limit_groups"),
     "contrast with nothing": (["decoding=[contrastive]"], "needs an assistant"),
     "expectation of text": (["judge.mode=generate", "decoding=[expectation]"], "judge.mode=score_tokens"),
-    "unknown mode": (["judge.mode=guess"], "judge.mode: 'guess' is not one of score_tokens, generate"),
+    "unknown mode": (["judge.mode=guess"], "judge.mode: 'guess' should "),
     "temperature zero": (["assistant=null_context", "decoding=[contrastive]", "decoding.temperature=0"], "temperature"),
     "no layer": (
         ["assistant=early_exit"],
-        "assistant.layer: None is not a layer; say after which of the judge's layers",
+        "assistant.layer: None should ",
     ),
     "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
     "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),

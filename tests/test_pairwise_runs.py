@@ -166,7 +166,7 @@ def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers
 
 
 MISTAKES = {
-    "ties": (["pairwise.ties=both"], "pairwise.ties: 'both' is not one of half, davidson"),
+    "ties": (["pairwise.ties=both"], "pairwise.ties: 'both' should "),
     "reference": (["pairwise.reference=gpt"], "pairwise.reference: no text is by 'gpt'; the systems are"),
     "gone": (["~pairwise"], "pairwise: None is no group of settings"),
     "no tie told": (

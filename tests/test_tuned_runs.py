@@ -115,7 +115,7 @@ MISTAKES = {
         "coherence 1-10",
     ),
     "lambda and tuning": (["tune=dev", "decoding.lambda=0.1"], "decoding.lambda=0.1: tune=dev chooses"),
-    "report maybe": (["report=maybe"], "report: 'maybe' is neither true nor false"),
+    "report maybe": (["report=maybe"], "report: 'maybe' should "),
     "no such table": (["tables=[x]"], "tables"),
     "no way of tuning": (["+tune._target_=judgebench.decoding.Greedy"], "tune"),
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -90,10 +90,7 @@ class Search:
         }
 
 
-_Texts = Annotated[
-    Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()],
-    Wording("a whole number of at least 1, nor a list of names with at least one"),
-]
+_Texts = Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()]
 
 
 @dataclass(frozen=True)
@@ -116,14 +113,12 @@ class AdvSuffix:
     """
 
     length: Annotated[int, Ge(1), Le(20)] = 4
-    against: Annotated[Sequence[str], NotBlank(), Wording("a list of different decodings, as [expectation] is")] = (
-        "expectation",
-    )
-    vocabulary: Annotated[str, NotBlank(), Wording("tokenizer, frequent or the path of a file")] = "tokenizer"
+    against: Annotated[Sequence[str], NotBlank()] = ("expectation",)
+    vocabulary: Annotated[str, NotBlank()] = "tokenizer"
     words: Annotated[int, Ge(1)] | None = None
     contexts: _Texts | None = None
     systems: _Texts | None = None
-    search: Annotated[Search, Wording("a way of searching, as conf/search has them")] = field(default_factory=Search)
+    search: Search = field(default_factory=Search)
     beam: Annotated[int, Ge(1)] = 1
     refine: Annotated[int, Ge(0)] = 0
     seed: Annotated[int, Ge(0)] = 0

@@ -17,7 +17,7 @@ from judgebench.cards.card import Estimate, JudgeCard
 from judgebench.cards.figures import agreement, attacked, estimate_errors, limits
 from judgebench.cards.parts import NO_ASSISTANT, PARTS, RECORDED, check_recorded, recorded_parts
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import Annotated, OneOf, check_fields, known_keys, plain
+from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import DEV, TEST
 from judgebench.data.module import JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
@@ -84,11 +84,9 @@ class CalibrationSettings:
         check_fields(self, "calibrate")
 
 
-def settings_of(config: DictConfig) -> CalibrationSettings:
+def calibration_of(config: DictConfig) -> CalibrationSettings:
     """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
-    given = plain(config.get("calibrate")) or {}
-    known_keys(given, ("metric", "estimate"), "calibrate")
-    settings = CalibrationSettings(**given)
+    settings = settings_of(CalibrationSettings, config.get("calibrate") or {}, "calibrate")
     for entry in config.get("defenses") or ():
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
@@ -116,7 +114,7 @@ def _recording(config: DictConfig) -> Recording | None:
 def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     """A card for each dimension of a run with this configuration; `UserError` where there is none to choose, see
     `best`."""
-    settings = settings_of(config)
+    settings = calibration_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
     splits = list(data.split.values())

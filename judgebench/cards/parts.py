@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 import re
 import shlex
-import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -182,29 +181,15 @@ def _taken(target: str) -> dict[str, Any]:
     module, _, name = _ANSWERS_FOR.get(target, target).rpartition(".")
     maker = getattr(import_module(module), name)
     hints = typing.get_type_hints(maker)
-    own = {one.name for one in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)
-    parameters = inspect.signature(maker).parameters
+    own = {field.name for field in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)
     return {
-        name if parameters[name].default is inspect.Parameter.empty else f"{name}?": _shape_of(hints[name] | None)
-        for name in parameters
+        name if parameter.default is inspect.Parameter.empty else f"{name}?": (
+            dict if dataclasses.is_dataclass(hints[name]) else hints[name],
+            None,
+        )
+        for name, parameter in inspect.signature(maker).parameters.items()
         if name in own and name != "role"
     }
-
-
-def _shape_of(hint: Any) -> Any:
-    """The shape that an annotation describes."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return tuple(map(_shape_of, arguments))
-    if origin is not None and issubclass(origin, Mapping):
-        return dict
-    if origin is not None and issubclass(origin, Sequence):
-        return [_shape_of(arguments[0])]
-    if hint is type(None):
-        return None
-    if hint is Any:
-        return object
-    return dict if dataclasses.is_dataclass(hint) else hint
 
 
 _HOST = re.compile(r"[0-9A-Za-z.:_-]+")

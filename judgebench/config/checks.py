@@ -19,8 +19,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import select_attacks
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import LOGGER_MODES, MetricSettings, RunSettings, named, plain
-from judgebench.config.keys import FOLDER, choice_of, list_at, nearest, path_of
+from judgebench.config.fields import LOGGER_MODES, MetricSettings, RunSettings, nearest, plain, settings_of
+from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import SETTINGS, Asked, check_rules
 from judgebench.config.tasks import check_tasks
 from judgebench.data.dataset import DataSettings
@@ -153,7 +153,7 @@ def check_run(config: DictConfig) -> None:
     with mistakes.caught():
         RunSettings(*(config.get(key) for key in ("report", "worth", "examples", "dry_run")))
     with mistakes.caught():
-        MetricSettings(**named(MetricSettings, plain(config.metrics), "metrics"))
+        settings_of(MetricSettings, config.metrics, "metrics")
     mistakes.tell()
 
 

@@ -20,7 +20,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.keys import FOLDER, choices, groups, nearest, top_keys
+from judgebench.config.fields import nearest
+from judgebench.config.keys import FOLDER, choices, groups, top_keys
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
 

@@ -1,4 +1,4 @@
-"""Fields of settings: their annotations say what they take, pydantic finds what they do not, and one place words it.
+"""Fields of settings: their annotations say what they take, and pydantic says what they do not, with the key in front.
 
 Example:
     >>> @dataclasses.dataclass(frozen=True)
@@ -11,26 +11,33 @@ Example:
     ...         check_fields(self, "pace")
     >>> Pace(share=1.5, batch=0)
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: pace.share: 1.5 is not a number of at least 0 and below 1.
-    pace.batch: 0 is neither null nor a whole number of at least 1.
+    judgebench.runtime.errors.UserError: pace.share: 1.5 should be less than 1.
+    pace.batch: 0 should be greater than or equal to 1.
+    >>> settings_of(Pace, {"bach": 3}, "pace")
+    Traceback (most recent call last):
+    judgebench.runtime.errors.UserError: pace.bach is unknown; pace.batch is the nearest.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
 from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
+from typing_extensions import TypedDict
 
 from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.parsing import faults
 
-__all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf", "RunSettings", "Wording"]
-__all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "named", "plain"]
+__all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf", "RunSettings"]
+__all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
+
+Settings = TypeVar("Settings")
 
 
 @dataclass(frozen=True)
@@ -55,42 +62,56 @@ class NotBlank:
         return core_schema.no_info_before_validator_function(_filled, handler(source))
 
 
-@dataclass(frozen=True)
-class Wording:
-    """Describes what a field takes, where its bounds do not say it well."""
-
-    words: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        return handler(source)
+def _filled(value: Any) -> Any:
+    if value is not None and not (value.strip() if isinstance(value, str) else value):
+        raise ValueError("should not be empty")
+    return value
 
 
 def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
-    """Checks that the fields of a dataclass hold what their annotations say; strictly, so "1" is no number.
+    """Checks that the fields of a dataclass hold what their annotations say; strictly, so "1" is not a number.
 
     The values stay as they are: keys of stored readings are made of some.
 
     Args:
         settings: an instance, as in its `__post_init__`. An annotation may be `Annotated` with bounds (`Ge`, `Gt`,
-            `Le`, `Lt`), `OneOf`, `NotBlank` and `Wording`.
+            `Le`, `Lt`), `OneOf` and `NotBlank`.
         key: the config key of the settings.
         of: the fields to check; all, where none is named.
 
     Raises:
         UserError: a sentence for each field that holds something else.
     """
-    from pydantic import ValidationError
+    names = [field.name for field in dataclasses.fields(settings) if not of or field.name in of]
+    _check(type(settings), tuple(names), {name: getattr(settings, name) for name in names}, key)
 
-    cls: Any = type(settings)
-    validator, hints = _validator(cls, tuple(of))
-    values = {name: getattr(settings, name) for name in hints}
-    given = {name: OmegaConf.to_object(one) if OmegaConf.is_config(one) else one for name, one in values.items()}
-    try:
-        validator.validate_python(given)
-    except ValidationError as error:
-        names = dict.fromkeys(str(fault["loc"][0]) for fault in error.errors(include_url=False, include_context=False))
-        stem = f"{key}." if key else ""
-        raise UserError(*(f"{stem}{name}: {shown(given[name])} is {_not(hints[name])}." for name in names)) from None
+
+def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
+    """The settings that a mapping of the configuration holds; `UserError` with each key that is unknown or missing, and
+    each value that the dataclass does not take."""
+    names = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    mapping = plain(mapping)
+    if not isinstance(mapping, Mapping):
+        raise UserError(f"{key}: {shown(mapping)} should be a mapping with {', '.join(names)}.")
+    known_keys(mapping, names, key)
+    _check(cls, tuple(names), dict(mapping), key)
+    return cls(**mapping)
+
+
+def known_keys(mapping: Mapping[Any, Any], known: Sequence[str], key: str) -> None:
+    """Refuses keys that are not `known` with a `UserError`."""
+    sentences = []
+    for name in (name for name in mapping if name not in known):
+        near = nearest(str(name), known)
+        remedy = f"{key}.{near} is the nearest" if near else f"there are {', '.join(known)}"
+        sentences.append(f"{key}.{name} is unknown; {remedy}.")
+    if sentences:
+        raise UserError(*sentences)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that is most like a mistyped name; None where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def plain(value: Any) -> Any:
@@ -98,85 +119,30 @@ def plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
-def named(cls: type, given: Any, key: str, example: str = "conf/config.yaml shows what it is") -> dict[str, Any]:
-    """A mapping of the configuration whose keys are the fields of a dataclass; `UserError` where it is none, or with
-    each key that is unknown or missing."""
-    fields = [field.name for field in dataclasses.fields(cls) if field.init]
-    if not isinstance(given, Mapping):
-        raise UserError(f"{key}: {shown(given)} is no group of settings; it has {', '.join(fields)}.")
-    known_keys(given, fields, key)
-    if missing := [f"{key}.{name} is not given; {example}." for name in fields if name not in given]:
-        raise UserError(*missing)
-    return {str(name): value for name, value in given.items()}
-
-
-def known_keys(given: Mapping[Any, Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known` with a `UserError`."""
-    if unknown := [f"{key}.{name} is unknown; there are {', '.join(known)}." for name in given if name not in known]:
-        raise UserError(*unknown)
-
-
 @cache
-def _validator(cls: Any, of: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+def _validator(cls: Any, names: tuple[str, ...]) -> Any:
     from pydantic import ConfigDict, TypeAdapter
-    from typing_extensions import TypedDict
 
-    types = get_type_hints(cls, include_extras=True)
-    hints = {field.name: types[field.name] for field in dataclasses.fields(cls) if not of or field.name in of}
+    hints = get_type_hints(cls, include_extras=True)
     make: Any = TypedDict
-    shape = make(cls.__name__, hints)
+    optional = {
+        field.name for field in dataclasses.fields(cls) if (field.default, field.default_factory) != (MISSING, MISSING)
+    }
+    shape = make(cls.__name__, {name: NotRequired[hints[name]] if name in optional else hints[name] for name in names})
     shape.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    return TypeAdapter(shape).validator, hints
+    return TypeAdapter(shape).validator
 
 
-def _filled(value: Any) -> Any:
-    if value is not None and not (value.strip() if isinstance(value, str) else value):
-        raise ValueError("empty")
-    return value
+def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str) -> None:
+    from pydantic import ValidationError
 
-
-def _not(hint: Any) -> str:
-    """A value that a field does not take, as "not a whole number of at least 1"."""
-    kinds = [kind for kind in _kinds(hint) if kind is not NoneType]
-    nullable = len(kinds) < len(_kinds(hint))
-    if len(kinds) == 1 and kinds[0] is bool:
-        return "neither true nor false"
-    words = " nor ".join(_words(kind) for kind in kinds)
-    return f"neither {'null nor ' if nullable else ''}{words}" if nullable or len(kinds) > 1 else f"not {words}"
-
-
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _words(hint: Any) -> str:
-    marks: tuple[Any, ...] = ()
-    if get_origin(hint) is Annotated:
-        hint, *marks_ = get_args(hint)
-        marks = tuple(marks_)
-    for mark in marks:
-        if isinstance(mark, Wording):
-            return mark.words
-        if isinstance(mark, OneOf):
-            return f"one of {', '.join(mark.choices)}"
-    if get_origin(hint) is Sequence or hint is Sequence:
-        return f"a list of {_words(get_args(hint)[0]).removeprefix('a ').replace('number', 'numbers', 1)}"
-    kind = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(hint, "what it takes")
-    return f"{kind} {_bounds(marks)}".rstrip()
-
-
-def _bounds(marks: Sequence[Any]) -> str:
-    low = next((mark for mark in marks if isinstance(mark, Ge | Gt)), None)
-    high = next((mark for mark in marks if isinstance(mark, Le | Lt)), None)
-    if isinstance(low, Ge) and isinstance(high, Le):
-        return f"from {_number(low.ge)} to {_number(high.le)}"
-    ends = [f"of at least {_number(low.ge)}" if isinstance(low, Ge) else f"above {_number(low.gt)}"] if low else []
-    ends += [f"at most {_number(high.le)}" if isinstance(high, Le) else f"below {_number(high.lt)}"] if high else []
-    return " and ".join(ends)
-
-
-def _number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    values = {
+        name: OmegaConf.to_object(value) if OmegaConf.is_config(value) else value for name, value in values.items()
+    }
+    try:
+        _validator(cls, names).validate_python(values)
+    except ValidationError as error:
+        raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 
 
 MEASURE = "measure"
@@ -201,25 +167,18 @@ class MetricSettings:
         resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to `MOST_RESAMPLES`.
     """
 
-    levels: Annotated[Sequence[str], NotBlank(), Wording(f"a list with at least one of {', '.join(LEVELS)}")]
-    resamples: Annotated[int, Ge(0)]
+    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
+    resamples: Annotated[int, Ge(0), Le(MOST_RESAMPLES)]
     seed: Annotated[int, Ge(0)]
 
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
-        if unknown := [level for level in self.levels if level not in LEVELS]:
-            raise UserError(f"metrics.levels: {unknown[0]!r} is not one of {', '.join(LEVELS)}.")
-        if twice := [level for level in LEVELS if list(self.levels).count(level) > 1]:
-            raise UserError(f"metrics.levels: {twice[0]!r} stands there twice; name each level once.")
+        if len(set(self.levels)) < len(self.levels):
+            raise UserError(f"metrics.levels: {list(self.levels)} names one twice; name each level once.")
         if self.resamples == 1:
             raise UserError(
                 "metrics.resamples: a single resample does not vary, so it says nothing of uncertainty; take 0 (no "
                 "intervals), or at least 2: 1000 is usual."
-            )
-        if self.resamples > MOST_RESAMPLES:
-            raise UserError(
-                f"metrics.resamples: {self.resamples} is more than {MOST_RESAMPLES}, beyond which intervals gain "
-                "nothing; 1000 is usual, 10000 is plenty."
             )
 
 
@@ -230,7 +189,7 @@ class RunSettings:
     report: bool
     worth: bool
     examples: bool
-    dry_run: Annotated[bool | Annotated[str, OneOf((MEASURE,))], Wording(f"one of true, false and {MEASURE}")]
+    dry_run: bool | Annotated[str, OneOf((MEASURE,))]
 
     def __post_init__(self) -> None:
         check_fields(self, "")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,6 @@ def choices(group: str) -> list[str]:
     """The choices of a group, those in its folders with them."""
     folder = FOLDER / group
     return sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that is most like a mistyped name; None where none is like it."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return found[0] if found else None
 
 
 def choice_sentences(group: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import ENGINES
 
@@ -59,11 +59,11 @@ class DefenseSettings:
         UserError: a value that is none of these.
     """
 
-    helper: Annotated[Helper, Wording("a model, as conf/defense/base.yaml has one")]
+    helper: Helper
     seed: Annotated[int, Ge(0)] = 0
     cot_tokens: Annotated[int, Ge(1)] = 512
     swap_references: bool = False
-    detectors: Annotated[str, NotBlank(), Wording("a path")] | None = None
+    detectors: Annotated[str, NotBlank()] | None = None
     window: Annotated[int, Ge(1)] = 10
     paraphrase_tokens: Annotated[int, Ge(1)] = 192
 

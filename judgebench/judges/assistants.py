@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from judgebench.config.fields import plain
+from judgebench.config.fields import settings_of
 from judgebench.judges.api.billing import Price
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource, check_vocabularies
@@ -44,7 +44,7 @@ class ServedAssistant:
             UserError: a value out of its bounds.
         """
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if judge.max_cost is not None and not Price.parse(plain(self.price), "assistant").known:
+        if judge.max_cost is not None and not settings_of(Price, self.price or {}, "assistant.price").known:
             raise UserError(
                 "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
                 "assistant.price.output, in USD per million tokens."

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from judgebench.config.fields import known_keys
+from judgebench.config.fields import Annotated, NotBlank, settings_of
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
 from judgebench.judges.spec import GENERATION, REPLAYED, JudgeSettings, check_unused
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
 _NAMED = 3
+
+
+_Name = Annotated[str, NotBlank()]
 
 
 @dataclass(frozen=True)
@@ -38,35 +41,22 @@ class AnswerFields:
         order: `first` or `second`, the place of a pair's judged text.
     """
 
-    text: str
-    example_id: str | None = None
-    group_id: str | None = None
-    system_id: str | None = None
-    dimension: str | None = None
-    range: str | None = None
-    attack: str | None = None
-    defense: str | None = None
-    order: str | None = None
+    text: _Name
+    example_id: _Name | None = None
+    group_id: _Name | None = None
+    system_id: _Name | None = None
+    dimension: _Name | None = None
+    range: _Name | None = None
+    attack: _Name | None = None
+    defense: _Name | None = None
+    order: _Name | None = None
 
-    @classmethod
-    def parse(cls, given: Any) -> AnswerFields:
-        """From the config key `judge.fields`; UserError where it is not a mapping of names, or nothing says what a row
-        is about."""
-        known = tuple(cls.__dataclass_fields__)
-        if not isinstance(given, Mapping):
-            raise UserError(f"judge.fields must be a mapping, as in {{example_id: id, text: answer}}, got {given!r}.")
-        known_keys(given, known, "judge.fields")
-        for key, value in given.items():
-            if value is not None and (not isinstance(value, str) or not value):
-                raise UserError(f"judge.fields.{key} must be the name of a field, got {value!r}.")
-        if given.get("text") is None:
-            raise UserError("judge.fields.text is not given; name the field of your rows that holds the answer.")
-        if given.get("example_id") is None and None in (given.get("group_id"), given.get("system_id")):
+    def __post_init__(self) -> None:
+        if self.example_id is None and None in (self.group_id, self.system_id):
             raise UserError(
                 "judge.fields.example_id is not given; name the field of your rows that holds it, or give both "
                 "judge.fields.group_id and judge.fields.system_id."
             )
-        return cls(**given)
 
     def axes(self, row: FileRow) -> dict[str, str]:
         """Axis -> its value for the row's answer, of the axes that the fields name."""
@@ -229,7 +219,7 @@ class ReplaySpec(JudgeSettings):
             )
         check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
-            AnswerFields.parse(self.fields)
+            settings_of(AnswerFields, self.fields, "judge.fields")
         mistakes.tell()
 
     @cached_property
@@ -246,7 +236,7 @@ class ReplaySpec(JudgeSettings):
         return "judge=replay has answers only"
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        fields, path = AnswerFields.parse(self.fields), self.source.path
+        fields, path = settings_of(AnswerFields, self.fields, "judge.fields"), self.source.path
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))

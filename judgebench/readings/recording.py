@@ -54,7 +54,7 @@ _LONGEST = 2000
 
 _ABOUT = {
     **{"format": str, "date": str, "mode": str, "compares": bool, "command": (str, None)},
-    "models": {"main": {"title": str}, str: {str: (str, None)}},
+    "models": {role: {"title": str, "sha256?": (str, None)} for role in ("main", "assistant?")},
     "assistant": {"kind": str, "title": (str, None)},
     "made_with": {"judgebench": (str, None), "git_commit": (str, None), "git_changed": (bool, None), "device": str},
     "data": {"name": str, "examples": int},

@@ -21,14 +21,18 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NotRequired, Union
 
 import yaml
+from typing_extensions import TypedDict
 from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from judgebench.runtime.errors import UserError, shown
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_NUMBER = 1000
@@ -316,77 +320,60 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
     """Checks that a plain value has a shape.
 
     Args:
-        shape: a type (`float` takes any number, `object` anything), None, a tuple of shapes any of which will do,
-            `[shape]` for a list of such, `{str: shape}` for an object whose values are such, or `{"key": shape}` for
-            an object that has these keys at least; "key?" may be missing.
+        shape: a type as pydantic takes it, and `{"key": shape}` for an object that has these keys at least, "key?" for
+            one that may be missing, `{str: shape}` for any keys, `[shape]` for a list, and a tuple of shapes any of
+            which will do; `None` takes any value.
         at: position of `value` inside its source.
 
     Raises:
         UserError: another shape; says where.
 
     Example:
-        >>> check_shape({"n": "1"}, {"n": int}, "a.json")
+        >>> check_shape({"n": ["1"]}, {"n": [int]}, "a.json")
         Traceback (most recent call last):
-        judgebench.runtime.errors.UserError: a.json: n must be a whole number, got '1'.
+        judgebench.runtime.errors.UserError: a.json: n[0]: '1' should be a valid integer.
     """
-    if shape is not None and (fault := _fault(value, shape, at)) is not None:
-        raise UserError(f"{name}: {fault}{f'; {remedy}' if remedy else ''}.")
+    from pydantic import TypeAdapter, ValidationError  # which few commands need
+
+    if shape is None:
+        return
+    try:
+        TypeAdapter(_typed(shape)).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise UserError(f"{name}: {faults(error, value, at)[0]}{f'; {remedy}' if remedy else ''}.") from None
 
 
-_KINDS: dict[Any, str] = {
-    dict: "an object",
-    list: "a list",
-    tuple: "a list",
-    str: "text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    None: "null",
-    type(None): "null",
-}
-
-
-def _fault(value: Any, shape: Any, at: str) -> str | None:
-    """A clause on the first part of a value that does not fit its shape."""
-    if isinstance(shape, tuple):
-        faults = [_fault(value, one, at) for one in shape]
-        if None in faults:
-            return None
-        deeper = [fault for one, fault in zip(shape, faults, strict=True) if _fits(value, _outer(one))]
-        return deeper[0] if deeper else _wrong(value, " or ".join(_KINDS[_outer(one)] for one in shape), at)
-    if not _fits(value, _outer(shape)):
-        return _wrong(value, _KINDS[_outer(shape)], at)
-    inner: list[tuple[Any, Any, str]] = []
+def _typed(shape: Any) -> Any:
+    """A shape as a type."""
     if isinstance(shape, list):
-        inner = [(item, shape[0], f"{at}[{i}]") for i, item in enumerate(value)]
-    elif isinstance(shape, dict):
-        for key, one in shape.items():
-            if key is str:
-                inner += [(item, one, _below(at, name)) for name, item in value.items()]
-            elif (plain := key.removesuffix("?")) in value:
-                inner.append((value[plain], one, _below(at, plain)))
-            elif plain == key:
-                return f"{_below(at, key)} is missing"
-    return next((fault for one in inner if (fault := _fault(*one)) is not None), None)
+        return list[_typed(shape[0])]  # type: ignore[misc]
+    if isinstance(shape, tuple):
+        return Union[tuple(map(_typed, shape))]  # noqa: UP007 - as many as there are
+    if not isinstance(shape, dict):
+        return shape
+    if str in shape:
+        return dict[str, _typed(shape[str])]  # type: ignore[misc]
+    keys = {key.removesuffix("?"): _typed(inner) for key, inner in shape.items()}
+    make: Any = TypedDict
+    return make("Object", {key: NotRequired[inner] if f"{key}?" in shape else inner for key, inner in keys.items()})
 
 
-def _outer(shape: Any) -> Any:
-    return type(shape) if isinstance(shape, list | dict) else shape
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if kind is object:
-        return True
-    if kind is None:
-        return value is None
-    if kind in (int, float):
-        return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-def _wrong(value: Any, wanted: str, at: str) -> str:
-    return f"{at or 'it'} must be {wanted}, got {shown(value)}"
-
-
-def _below(at: str, key: str) -> str:
-    return f"{at}.{key}" if at else key[:60]
+def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
+    """A clause for each place of a value that pydantic refuses: the place, and what pydantic says of it."""
+    words: dict[str, list[str]] = {}
+    for fault in error.errors(include_url=False, include_context=False):
+        node, place, kind = value, at, fault["type"]
+        for part in fault["loc"]:  # of which some name no place, but a type of a union
+            keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list | tuple) else ()
+            if part in keys or (kind == "missing" and part == fault["loc"][-1]):
+                place = f"{place}[{part}]" if isinstance(part, int) else f"{place}.{part[:60]}".removeprefix(".")
+                node = node[part] if part in keys else None
+        message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("dictionary", "mapping")
+        if kind == "sequence_str" or message.endswith("instance of Sequence"):
+            message = "should be a valid list"
+        if kind in ("missing", "extra_forbidden"):
+            words[f"{place} is {'not given' if kind == 'missing' else 'unknown'}"] = []
+        else:
+            start = f"{place}{': ' if place else ''}{shown(fault['input'])}"
+            words[start] = [*words.get(start, ()), message.removeprefix("should ") if start in words else message]
+    return [" ".join([start, ", or ".join(dict.fromkeys(messages))]).rstrip() for start, messages in words.items()]

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, Ge, Le, OneOf, Wording, check_fields, named
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, settings_of
 from judgebench.runtime.errors import UserError
 from judgebench.stats import bradley_terry
 from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Fitted, Model
@@ -69,8 +69,8 @@ class Ranking:
 
     ties: Annotated[str, OneOf(TIES)] = HALF
     position: bool = True
-    prior: Annotated[float, Ge(0), Le(1000), Wording("a number from 0 to 1000; more would drown the data")] = 1.0
-    reference: Annotated[str | int, Wording("the name of a system")] | None = None
+    prior: Annotated[float, Ge(0), Le(1000)] = 1.0
+    reference: str | int | None = None
     human_tie: Annotated[float, Ge(0)] = 0.0
 
     @classmethod
@@ -78,8 +78,7 @@ class Ranking:
         """From the config key `pairwise`."""
         if isinstance(given, Mapping):
             given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
-        ranking = cls(**named(cls, given, "pairwise"))
-        check_fields(ranking, "pairwise")
+        ranking = settings_of(cls, given, "pairwise")
         reference = None if ranking.reference is None else str(ranking.reference)
         return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
 

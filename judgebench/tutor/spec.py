@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import Mistakes, UserError
@@ -78,7 +78,7 @@ class TutorSpec:
     alpha_unit: Annotated[str, OneOf(ALPHA_UNITS)] = "one"
     strengths: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] | None = None
     sample_references: bool = False
-    vectors: Annotated[str, NotBlank(), Wording("a path")] | None = None
+    vectors: Annotated[str, NotBlank()] | None = None
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

@@ -156,7 +156,7 @@ def test_a_broken_file_is_told(tmp_path, file, content, sentence):
         ('{"phrase": "a b", "by_length": ["", "a b"]}', "by_length must hold the best phrases"),
         ('{"phrase": "a b", "by_length": []}', "by_length must hold the best phrases"),
         ('{"phrase": "a b", "by_length": ["a", "a c"]}', "end with phrase, 'a b'; or leave it out"),
-        ('{"phrase": "a b", "contexts": "mini-01"}', "contexts must be a list"),
+        ('{"phrase": "a b", "contexts": "mini-01"}', "contexts: 'mini-01' should be a valid list"),
     ],
 )
 def test_a_broken_phrase_file_is_told(tmp_path, content, sentence):

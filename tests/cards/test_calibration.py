@@ -59,7 +59,7 @@ def test_ties_go_to_the_first():
 
 def test_unknown_metrics_are_refused():
     assert CalibrationSettings("kendall").metric == "kendall"
-    with pytest.raises(UserError, match=r"calibrate\.metric: 'accuracy' is not one of pearson, spearman, kendall"):
+    with pytest.raises(UserError, match=r"calibrate\.metric: 'accuracy' should "):
         CalibrationSettings("accuracy")
 
 

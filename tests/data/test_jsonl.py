@@ -134,7 +134,7 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
         ({"fields": "abc"}, r"data.fields must be a mapping, as in {source: article, .*got 'abc'"),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
-        ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; there are source, output, human, "),
+        ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; data.fields.human is the nearest"),
         ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
         (
             {"fields": {**FIELDS, "human": {"clarity": 1}}},

@@ -227,7 +227,7 @@ def test_missing_data_is_told_with_its_public_source(tmp_path):
     [
         (5, r"data.layouts must be a list of \{files: PATTERN, fields: ...\}, got 5"),
         ([5], r"data.layouts\[0\] must be \{files: PATTERN, fields: ...\}, got 5"),
-        ([{"file": "a"}], r"data.layouts\[0\].file is unknown; there are files, rows, fields"),
+        ([{"file": "a"}], r"data.layouts\[0\].file is unknown; data.layouts\[0\].files is the nearest"),
         ([{"files": 3}], r"data.layouts\[0\].files must be text, got 3"),
         ([{"fields": {"source": "a"}}], r"data.layouts\[0\].fields.output is not given"),
     ],

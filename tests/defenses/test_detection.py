@@ -281,12 +281,12 @@ def saved(tiny_pair, tmp_path_factory):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"threshold": None}, "damaged: threshold must be a number"),
+        ({"threshold": None}, "damaged: threshold: None should be a valid number"),
         ({"threshold": math.nan}, "not valid JSON .NaN is no number"),
         ({"threshold": 10**400}, "not valid JSON .the number 1000.*too large"),
-        ({"helper_sha256": 3}, "damaged: helper_sha256 must be text"),
-        ({"training": {}}, "damaged: training.groups is missing"),
-        ({"curve": {"thresholds": [1]}}, "damaged: curve.precision is missing"),
+        ({"helper_sha256": 3}, "damaged: helper_sha256: 3 should be a valid string"),
+        ({"training": {}}, "damaged: training.groups is not given"),
+        ({"curve": {"thresholds": [1]}}, "damaged: curve.precision is not given"),
         ({"coefficients": [1.0]}, "damaged: its learned parameters are not there"),
         ({"intercept": "x"}, "damaged: its learned parameters are not there"),
         ({"defense": "clasifier"}, "holds no detector classifier, but clasifier, windowed_perplexity; "),

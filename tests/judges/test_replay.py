@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from judgebench.config.fields import settings_of
 from judgebench.data.rows import json_lines
 from judgebench.judges.reader import Replayer
 from judgebench.judges.replay import AnswerFields, ReplaySpec
@@ -170,16 +171,16 @@ def test_a_group_and_system_of_several_examples_name_none(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("text", "judge.fields must be a mapping"),
-        ({**FIELDS, "txt": "a"}, "judge.fields.txt is unknown; there are text, example_id"),
-        ({**FIELDS, "text": None}, "judge.fields.text is not given"),
-        ({**FIELDS, "text": 3}, "judge.fields.text must be the name of a field, got 3"),
+        ("text", "judge.fields: 'text' should be a mapping with text"),
+        ({**FIELDS, "txt": "a"}, "judge.fields.txt is unknown; judge.fields.text is the nearest"),
+        ({**FIELDS, "text": None}, "judge.fields.text: None should be a valid string"),
+        ({**FIELDS, "text": 3}, "judge.fields.text: 3 should be a valid string"),
         ({"text": "text", "group_id": "group"}, "judge.fields.example_id is not given"),
     ],
 )
 def test_fields_that_cannot_be(fields, message):
     with pytest.raises(UserError, match=message):
-        AnswerFields.parse(fields)
+        settings_of(AnswerFields, fields, "judge.fields")
 
 
 @pytest.mark.parametrize(

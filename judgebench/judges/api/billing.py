@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from judgebench.config.fields import Annotated, Ge, Le, Wording, check_fields, known_keys
-from judgebench.runtime.errors import UserError, shown
+from judgebench.config.fields import Annotated, Ge, Le
+from judgebench.runtime.errors import UserError
 
-_Usd = Annotated[float, Ge(0), Le(1e9), Wording("a price (USD per million tokens)")] | None
+_Usd = Annotated[float, Ge(0), Le(1e9)] | None
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,6 @@ class Price:
     input: _Usd = None
     cached_input: _Usd = None
     output: _Usd = None
-
-    @classmethod
-    def parse(cls, given: Any, role: str) -> Price:
-        """From the config key `<role>.price`; UserError where it is not a mapping of prices."""
-        given = {} if given is None else given
-        names = tuple(cls.__dataclass_fields__)
-        if not isinstance(given, Mapping):
-            raise UserError(f"{role}.price: must be a mapping with {', '.join(names)}, got {shown(given)}.")
-        known_keys(given, names, f"{role}.price")
-        price = cls(**given)
-        check_fields(price, f"{role}.price")
-        return price
 
     @property
     def known(self) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, Wording, check_fields, plain
+from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields, plain, settings_of
 from judgebench.judges.api.billing import Price
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import (
@@ -44,8 +44,8 @@ _DAY = 86_400.0
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
-_Seconds = Annotated[float, Gt(0), Le(_DAY), Wording("a number of seconds above 0 (at most a day)")]
-_PerMinute = Annotated[float, Ge(1 / 1440), Wording("a number above 0 and at least one a day")]
+_Seconds = Annotated[float, Gt(0), Le(_DAY)]
+_PerMinute = Annotated[float, Ge(1 / 1440)]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ApiSpec(JudgeSettings):
     backoff: _Seconds = 1.0
     longest_wait: _Seconds = 300.0
     price: Any = None
-    max_cost: Annotated[float, Gt(0), Wording("an amount of USD above 0")] | None = None
+    max_cost: Annotated[float, Gt(0)] | None = None
     path: None = None
     dtype: str = "auto"
     engine: str = "prefix"
@@ -168,7 +168,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def priced(self) -> Price:
-        return Price.parse(self.price, self.role)
+        return settings_of(Price, self.price or {}, f"{self.role}.price")
 
     @cached_property
     def own_tokenizer(self) -> ModelSource | None:
