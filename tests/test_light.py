@@ -32,7 +32,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench", "defenses=[nothing]", "pairwise.ties=x", "prompt.rubrics=nowhere"), "defenses: there is no"),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
         (("judgebench.calibrate",), "usage"),
-        (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is missing"),
+        (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is not given"),
         (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
         (("judgebench.plan", "nowhere", "within=0.2"), "nowhere"),
     ],
