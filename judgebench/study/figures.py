@@ -1,4 +1,4 @@
-"""Trials of a sweep, and their figures: the metric over two swept numbers, and the Pareto front of two objectives."""
+"""Figures of a sweep's trials: the metric over two swept numbers, and the Pareto front of two objectives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from judgebench.report.figures.style import MUTED, file_name, finish, house_style, panels
+from judgebench.data.dataset import DEV, TEST
+from judgebench.report.figures import style
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
-from judgebench.results.series import range_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import pareto_front
+from judgebench.types import ScoreRange
 
-_MOST_VALUES, _MOST_NAMED = 12, 8
+_MOST_VALUES, _MOST_LABELLED = 12, 8
 _COLORS, _BEST, _TRIED = "YlGnBu", "#D55E00", "#56B4E9"  # the last two of Okabe and Ito's palette
 
 Trial = Mapping[str, Any]
@@ -36,9 +37,14 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(done, key=lambda trial: trial["number"])
 
 
-def direction_of(position: int, directions: Sequence[str]) -> str:
+def direction_of(objective: int, directions: Sequence[str]) -> str:
     """The direction of the objective at a position."""
-    return directions[position] if position < len(directions) else "maximize"
+    return directions[objective] if objective < len(directions) else "maximize"
+
+
+def treated(cell: Mapping[str, Any]) -> list[str]:
+    """The attack and the defense of a cell's texts, as in "attack dsi"."""
+    return [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
 
 
 def params_text(params: Mapping[str, Any]) -> str:
@@ -72,26 +78,34 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     for trial in done:
         at = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
         for cell in trial["attributes"]["cells"]:
-            split = cell.get("split", "dev")
+            split = cell.get("split", DEV)
             if cell[split] is not None:
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
                 constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
-                points_of.setdefault(name, {}).setdefault(str(range_of(cell)), {}).setdefault(at, value)
+                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(at, value)
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     figures = {}
     for (objective, metric, dimension, split), points in points_of.items():
-        file = f"{split}_{metric}_{file_name(dimension)}{f'_{objective + 1}' if several else ''}"
-        figures[file] = _figure(points, names, (metric, split, dimension), direction_of(objective, directions))
+        file = f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        subject = (metric.capitalize(), split, dimension)
+        figures[file] = _figure(points, names, subject, direction_of(objective, directions))
     return figures
 
 
+@style.house_style()
 def _figure(
     points: Mapping[str, Points], names: tuple[str, str], subject: tuple[str, str, str], direction: str
 ) -> Figure:
+    """Range -> its points, as heat maps where few distinct values were tried with each other, which is a grid; a
+    sampler draws values of its own for each trial."""
     metric, split, dimension = subject
-    metric = metric.capitalize()
+    grids = {name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1)) for name, part in points.items()}
+    heat = all(
+        max(len(rows), len(columns)) <= _MOST_VALUES and 2 * len(points[name]) >= len(rows) * len(columns)
+        for name, (rows, columns) in grids.items()
+    )
     title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
     caption = (
         f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
@@ -99,80 +113,69 @@ def _figure(
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
-    framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
-    # few distinct values tried with each other are a grid; a sampler draws values of its own for each trial
-    sizes = [[len({at[axis] for at in part}) for axis in (0, 1)] for part in points.values()]
-    heat = all(
-        max(size) <= _MOST_VALUES and 2 * len(part) >= math.prod(size)
-        for size, part in zip(sizes, points.values(), strict=True)
-    )
     if any(math.isnan(value) for part in points.values() for value in part.values()):
         caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
+    framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
+
+    def best_of(part: Points) -> list[tuple[float, float]]:
+        sign = 1.0 if direction == "minimize" else -1.0
+        rated = [at for at, value in part.items() if not math.isnan(value)]
+        return [min(rated, key=lambda at: sign * part[at])] if rated else []
+
     if heat:
-        return heat_map_figure(
-            [_map(name, part, direction) for name, part in points.items()], names, title, caption, framed=framed
-        )
-    with house_style():
-        figure, axes = panels(len(points), min(2, len(points)), 2.6, share_y=False)
-        for axis, (name, part) in zip(axes, points.items(), strict=True):
-            bar = figure.colorbar(_dots(axis, part, direction), ax=axis, shrink=0.9, pad=0.02)
-            bar.set_label(metric)
-            axis.set_title(f"range {name}")
-            axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
-            axis.set_xlabel(names[1])
-        ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
-        ring.set_markeredgewidth(2)
-        return finish(figure, title, caption, [ring], [framed])
+        maps = []
+        for name, (rows, columns) in grids.items():
+            part = {(rows.index(at[0]), columns.index(at[1])): value for at, value in points[name].items()}
+            values = np.full((len(rows), len(columns)), np.nan)
+            for place, value in part.items():
+                values[place] = value
+            best = [(rows.index(row), columns.index(column)) for row, column in best_of(points[name])]
+            undefined = [place for place, value in part.items() if math.isnan(value)]
+            maps.append(HeatMap(f"range {name}", rows, columns, values, best, undefined))
+        return heat_map_figure(maps, names, title, caption, framed=framed)
+
+    def draw(axis: Axes, name: str) -> None:
+        dots = _dots(axis, points[name], best_of(points[name]))
+        axis.figure.colorbar(dots, ax=axis, shrink=0.9, pad=0.02).set_label(metric)
+        style.label(axis, f"range {name}", x=names[1], grid="both")
+        axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
+
+    ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
+    ring.set_markeredgewidth(2)
+    return style.small_multiples(list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False)
 
 
-def _best_at(points: Points, direction: str) -> list[tuple[float, float]]:
-    """The best point, of equals the first; none where no point has a value."""
-    sign = 1.0 if direction == "minimize" else -1.0
-    known = [at for at, value in points.items() if not math.isnan(value)]
-    return [min(known, key=lambda at: sign * points[at])] if known else []
-
-
-def _map(name: str, points: Points, direction: str) -> HeatMap:
-    rows, columns = (sorted({at[i] for at in points}) for i in (0, 1))
-    values = np.full((len(rows), len(columns)), np.nan)
-    for (row, column), value in points.items():
-        values[rows.index(row), columns.index(column)] = value
-    best, undefined = (
-        [(rows.index(row), columns.index(column)) for row, column in places]
-        for places in (_best_at(points, direction), [at for at, value in points.items() if math.isnan(value)])
-    )
-    return HeatMap(f"range {name}", rows, columns, values, best, undefined)
-
-
-def _dots(axis: Axes, points: Points, direction: str) -> Any:
-    y, x = (np.array([at[i] for at in points]) for i in (0, 1))
+def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> Any:
+    """Points colored by their value, crosses where there is none, and a ring around the best."""
+    y, x = np.array(list(points)).T
     values = np.array(list(points.values()))
     known = ~np.isnan(values)
-    drawn = axis.scatter(x[known], y[known], c=values[known], s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
+    dots = axis.scatter(x[known], y[known], c=values[known], s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
     if not known.all():
-        axis.scatter(x[~known], y[~known], s=18, marker="x", color=MUTED, linewidths=0.8)
-    for best in _best_at(points, direction):
-        axis.scatter(best[1], best[0], s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
+        axis.scatter(x[~known], y[~known], s=18, marker="x", color=style.MUTED, linewidths=0.8)
+    for row, column in best:
+        axis.scatter(column, row, s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
     for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
         if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
             scale("log")
             # matplotlib's own labels are powers set as mathematics, which the house style does not read
             along.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             along.set_minor_formatter(NullFormatter())
-    axis.grid()
-    return drawn
+    return dots
 
 
+@style.house_style()
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
     """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
     unless there are two objectives."""
     done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
     if not done or len(directions) != 2:
         return None
-    on_front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
+    front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
     values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
-    tested = {trial["number"]: place for trial in on_front if (place := _on_test(trial)) is not None}
-    # what the axes are: the first cell of each objective says its metric, split, and what was done to the texts
+    on_test = {trial["number"]: _on_test(trial) for trial in front}
+    tested = {number: place for number, place in on_test.items() if place}
+    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the texts
     names, labels, under = [], [], ""
     for objective, direction in enumerate(directions):
         cell = _cells(done[0], objective)[0]
@@ -180,47 +183,46 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         names.append("Score change" if change else str(cell["metric"]).replace("_", " ").capitalize())
         better = "less" if direction == "minimize" else "more"
         labels.append(f"{names[-1]} on {cell['split']} ({better} is better)")
-        texts = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-        under += f"{names[-1]}: {', '.join(texts)}. " if texts else ""
-    with house_style():
-        figure, (axis,) = panels(1, 1, 3.2)
-        axis.set_xlabel(labels[0])
-        axis.set_ylabel(labels[1])
+        under += f"{names[-1]}: {', '.join(treated(cell))}. " if treated(cell) else ""
+
+    # 2. the points, and lines from those of the front to their values on the test split
+    def draw(axis: Axes, _: None) -> None:
+        style.label(axis, x=labels[0], y=labels[1], grid="")
         axis.plot(*zip(*values.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
-        at = sorted(values[trial["number"]] for trial in on_front)
+        at = sorted(values[trial["number"]] for trial in front)
         axis.plot(*zip(*at, strict=True), "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
-        for trial in on_front[:_MOST_NAMED]:
+        for trial in front[:_MOST_LABELLED]:
             place = values[trial["number"]]
             axis.annotate(f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
-        for number, place in tested.items():
-            axis.plot(*place, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
-            ends = zip(values[number], place, strict=True)
-            axis.plot(*(list(end) for end in ends), color=MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
-        legend = {
-            "a trial": Line2D([], [], color=_TRIED, marker="o", linestyle="none", markersize=5),
-            "on the front": Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6),
-        }
-        if tested:
-            hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
-            legend["the same on the test split"] = hollow
-        shown = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in on_front[:_MOST_NAMED])
-        caption = (
-            f"{len(done)} trials, {len(on_front)} of them on the front: no other is better in one and at least as "
-            f"good in the other. It is chosen on what the axes name, so its own values are optimistic. {under}{shown}."
-        )
-        return finish(figure, f"{names[0]} against {names[1]}", caption, list(legend.values()), list(legend))
+        for number, end in tested.items():
+            axis.plot(*end, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
+            line = zip(values[number], end, strict=True)
+            axis.plot(*map(list, line), color=style.MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
+
+    # 3. the words around them
+    legend = [(style.point(_TRIED, "o", 5), "a trial")]
+    legend.append((Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front"))
+    if tested:
+        hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
+        legend.append((hollow, "the same on the test split"))
+    settings = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED])
+    caption = (
+        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at least as good in the "
+        f"other. It is chosen on what the axes name, so its own values are optimistic. {under}{settings}."
+    )
+    return style.small_multiples([None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2)
 
 
 def _cells(trial: Trial, objective: int) -> list[Mapping[str, Any]]:
     return [cell for cell in trial["attributes"]["cells"] if cell["objective"] == objective]
 
 
-def _on_test(trial: Trial) -> tuple[float, ...] | None:
-    """A trial's two values on the test split; None where one of its cells has none, or was chosen there."""
+def _on_test(trial: Trial) -> list[float]:
+    """A trial's two values on the test split; empty where one of its cells has none, or was chosen there."""
     means = []
     for cells in (_cells(trial, 0), _cells(trial, 1)):
-        values = [cell["test"] for cell in cells]
-        if None in values or cells[0]["split"] == "test":
-            return None
+        values = [cell[TEST] for cell in cells]
+        if None in values or cells[0]["split"] == TEST:
+            return []
         means.append(sum(map(float, values)) / len(values))
-    return tuple(means)
+    return means

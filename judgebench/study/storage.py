@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF, WORKER
-from judgebench.study.space import Settings
+from judgebench.study.space import Settings, Space
 
 STUDY = "study.json"
 _JOURNAL = "journal:"
@@ -37,25 +37,33 @@ _LONGEST_LINE = 2**20
 
 
 def open_storage(storage: str | None) -> BaseStorage:
-    """The storage that `hydra.sweeper.storage` names.
+    """The storage that `hydra.sweeper.storage` names; `UserError`, without its password, where it cannot be used.
 
     Args:
         storage: None (in memory, gone with the process); `journal:FILE` or a path ending in .journal or .log (a file
             that workers share, on one machine or a network file system); a database's address, such as
             sqlite:///studies.db or postgresql+psycopg://user@host/database.
-
-    Raises:
-        UserError: none of these, or it cannot be reached; the sentence has no password.
     """
+    key = "hydra.sweeper.storage"
     if storage is None:
         return InMemoryStorage()
-    if not isinstance(storage, str) or not storage.strip():
-        raise UserError(f"hydra.sweeper.storage: {storage!r} is neither null nor a text.")
     if storage.startswith(_JOURNAL) or ("://" not in storage and storage.endswith((".journal", ".log"))):
-        return _journal(Path(storage.removeprefix(_JOURNAL).removeprefix("//")).expanduser())
+        path = Path(storage.removeprefix(_JOURNAL).removeprefix("//")).expanduser()
+        try:
+            if path.is_file():
+                _check_journal(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            return JournalStorage(JournalFileBackend(str(path), lock_obj=FileLock(path)))
+        except OSError as error:
+            raise UserError(
+                f"{key}: {path} cannot be written ({error.strerror or error}); choose another file."
+            ) from error
+        except (ValueError, KeyError, AssertionError) as error:
+            raise UserError(f"{key}: {path} is no journal of Optuna's; choose another file.") from error
     if "://" not in storage:
         raise UserError(
-            f"hydra.sweeper.storage: {storage!r} is no storage; give null, journal:FILE, sqlite:///FILE or "
+            f"{key}: {storage!r} is no storage; give null, journal:FILE, sqlite:///FILE or "
             "postgresql+psycopg://USER@HOST/DATABASE."
         )
     shown = shown_storage(storage)
@@ -63,9 +71,9 @@ def open_storage(storage: str | None) -> BaseStorage:
         return get_storage(_connected(storage))
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
         hint = " (pip install 'judgebench[postgresql]')" if "psycopg" in str(error) else ""
-        raise UserError(f"hydra.sweeper.storage: {shown} names no database that is supported here{hint}.") from error
+        raise UserError(f"{key}: {shown} names no database that is supported here{hint}.") from error
     except (SQLAlchemyError, StorageInternalError, OSError, RuntimeError) as error:
-        raise UserError(f"hydra.sweeper.storage: {shown} cannot be used ({_cause(error)}).") from error
+        raise UserError(f"{key}: {shown} cannot be used ({_cause(error)}).") from error
 
 
 def shown_storage(storage: str | None) -> str | None:
@@ -78,43 +86,23 @@ def shown_storage(storage: str | None) -> str | None:
         return storage.split("://")[0] + "://***"
 
 
-def _journal(path: Path) -> BaseStorage:
-    try:
-        if path.is_file() and not _is_journal(path):
-            raise UserError(
-                f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a "
-                "journal, or a file that does not exist yet."
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=FileLock(path)))
-    except OSError as error:
-        raise UserError(
-            f"hydra.sweeper.storage: {path} cannot be written ({error.strerror or error}); choose another file."
-        ) from error
-    except (ValueError, KeyError, AssertionError) as error:
-        raise UserError(f"hydra.sweeper.storage: {path} is no journal of Optuna's; choose another file.") from error
-
-
-def _is_journal(path: Path) -> bool:
-    """True of an empty file, and of one whose first line is an entry of a journal, or half of one, as a killed worker
-    leaves it."""
+def _check_journal(path: Path) -> None:
+    """Refuses a file that is neither empty nor begins with an entry of a journal, or with half of one, as a killed
+    worker leaves it."""
     with path.open("rb") as file:
         line = file.readline(_LONGEST_LINE)
-    if not line.endswith(b"\n"):
-        return line.startswith(b'{"op_code"'[: len(line)])
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(entry, dict) and {"op_code", "worker_id"} <= set(entry)
+    if not line.startswith(b'{"op_code"'[: len(line)]) or (line.endswith(b"\n") and b'"worker_id"' not in line):
+        raise UserError(
+            f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a journal, "
+            "or a file that does not exist yet."
+        )
 
 
 class FileLock(BaseJournalFileLock):
     """Keeps writers of a journal apart, with a lock that the system takes back when its holder is killed.
 
     Optuna's own lock is a file that a killed holder leaves behind; the others wait half a minute for it, then guess.
-    A killed writer may also leave half a line, behind which nobody could read the journal any more: whoever comes next
+    A killed writer may also leave half a line, behind which the journal could not be read any more: whoever comes next
     cuts it off.
     """
 
@@ -148,12 +136,12 @@ def _connected(address: str) -> RDBStorage:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     # percent signs and braces of a password are not Optuna's to fill in
     text = url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
-    for last in (False, False, False, False, True):
+    for attempt in range(5):
         try:
             return RDBStorage(text, engine_kwargs=dict(settings))
         except (DBAPIError, StorageInternalError) as error:
             unreachable = isinstance(error, OperationalError) and error.statement is None
-            if last or unreachable:
+            if attempt == 4 or unreachable:
                 raise
             time.sleep(0.3)
     raise AssertionError
@@ -178,18 +166,11 @@ def storage_errors(storage: str | None) -> Iterator[None]:
 
 
 def open_study(
-    storage: BaseStorage,
-    name: str | None,
-    directions: Sequence[str],
-    space: Mapping[str, Any],
-    sampler: str,
-    fixed: Sequence[str],
+    storage: BaseStorage, settings: Settings, space: Space, sampler: str, fixed: Sequence[str]
 ) -> optuna.Study:
-    """The study of that name: a new one, or the one that other workers or an earlier start made.
+    """The study of the settings' name: a new one, or the one that other workers or an earlier start made.
 
     Args:
-        directions: "maximize" or "minimize", one an objective.
-        space: `Space.described`.
         sampler: its class.
         fixed: the overrides that every job of the study gets.
 
@@ -197,33 +178,34 @@ def open_study(
         UserError: the study of that name has other directions, another space, or other fixed overrides, so that its
             trials cannot be compared.
     """
+    directions = list(settings.directions)
     for direction in directions:
         if direction not in _DIRECTIONS:
             raise UserError(f"hydra.sweeper.direction: {direction!r} is not one of {', '.join(_DIRECTIONS)}.")
     if not directions:
         raise UserError("hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them.")
-    wanted: dict[str, Any] = {_SPACE: dict(space), _FIXED: sorted(fixed)}
+    wanted: dict[str, Any] = {_SPACE: space.described(), _FIXED: sorted(fixed)}
+    name = settings.study_name
     try:
-        study = optuna.create_study(storage=storage, study_name=name, directions=list(directions))  # type: ignore[arg-type]
+        study = optuna.create_study(storage=storage, study_name=name, directions=directions)  # type: ignore[arg-type]
     except DuplicatedStudyError:
         study = optuna.load_study(study_name=name, storage=storage)
     known = study.user_attrs
     if known or study.get_trials(deepcopy=False):
         there = [direction.name.lower() for direction in study.directions]
-        other = ""
-        if there != list(directions):
-            other = f"set of directions ({', '.join(there)} instead of {', '.join(directions)})"
-            mend = "hydra.sweeper.direction"
-        elif known.get(_SPACE, wanted[_SPACE]) != wanted[_SPACE]:
-            other, mend = "search space", "what is swept"
-        elif known.get(_FIXED, wanted[_FIXED]) != wanted[_FIXED]:
-            before, now = (" ".join(overrides) or "none" for overrides in (known[_FIXED], wanted[_FIXED]))
-            other = f"set of overrides ({before} instead of {now})"
-            mend = "these, or allow them in hydra.sweeper.may_differ,"
-        if other:
+        before, now = (
+            " ".join(overrides) or "none" for overrides in (known.get(_FIXED, wanted[_FIXED]), wanted[_FIXED])
+        )
+        differing = {
+            f"set of directions ({', '.join(there)} instead of {', '.join(directions)})": there != directions,
+            "search space": known.get(_SPACE, wanted[_SPACE]) != wanted[_SPACE],
+            f"set of overrides ({before} instead of {now})": before != now,
+        }
+        if other := next((what for what, differs in differing.items() if differs), None):
             raise UserError(
-                f"hydra.sweeper.study_name: there is a study {study.study_name!r} with another {other}, whose "
-                f"trials cannot be compared with these; change {mend} or choose another study_name."
+                f"hydra.sweeper.study_name: there is a study {study.study_name!r} with another {other}, whose trials "
+                "cannot be compared with these; ask for the same, choose another study_name, or name overrides that "
+                "may differ in hydra.sweeper.may_differ."
             )
     # whoever was killed between making the study and describing it, or is about to, writes the same
     for key, value in {**wanted, _SAMPLER: sampler}.items():
@@ -255,10 +237,11 @@ def write_study(
     It holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params, values; of
     several objectives `front`, a list of such); `trials`, each with number, state, params, values, seconds, attributes
     (of the job), and ended, reason, retry_of where there are such."""
-    short = ("number", "params", "values")
-    records = [_record(trial) for trial in trials]
-    by_number = {record["number"]: record for record in records}
-    best = [{key: by_number[trial.number][key] for key in short} for trial in best_trials(trials, study.directions)]
+    records = {trial.number: _record(trial) for trial in trials}
+    best = [
+        {key: records[trial.number][key] for key in ("number", "params", "values")}
+        for trial in best_trials(trials, study.directions)
+    ]
     content = {
         "study_name": settings.study_name,
         "storage": shown_storage(settings.storage),
@@ -267,32 +250,29 @@ def write_study(
         "n_trials": most,
         "space": study.user_attrs.get(_SPACE, {}),
         **({"front": best} if len(study.directions) > 1 else {"best": best[0] if best else None}),
-        "trials": records,
+        "trials": list(records.values()),
     }
     try:
         with atomic(folder / STUDY) as temporary:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(
-            f"run_dir: what the sweep found cannot be written to {folder} ({error.strerror or error}); mend that, and "
-            "start the same command again."
+            f"run_dir: the results of the sweep cannot be written to {folder} ({error.strerror or error}); mend that, "
+            "and start the same command again."
         ) from error
 
 
 def _record(trial: FrozenTrial) -> dict[str, Any]:
-    attributes: Mapping[str, Any] = trial.user_attrs
-    began, ended = trial.datetime_start, trial.datetime_complete
-    values = None if trial.values is None else [value if math.isfinite(value) else None for value in trial.values]
+    attributes, began, ended = trial.user_attrs, trial.datetime_start, trial.datetime_complete
+    shown = (ENDED, REASON, RETRY_OF)
     return {
         "number": trial.number,
         "state": trial.state.name.lower(),
         "params": trial.params,
-        "values": values,
+        "values": trial.values and [value if math.isfinite(value) else None for value in trial.values],
         "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
-        **{key: attributes[key] for key in (ENDED, REASON, RETRY_OF) if key in attributes},
-        "attributes": {
-            key: value for key, value in attributes.items() if key not in (ENDED, REASON, RETRY_OF, POINT, WORKER)
-        },
+        **{key: attributes[key] for key in shown if key in attributes},
+        "attributes": {key: value for key, value in attributes.items() if key not in (*shown, POINT, WORKER)},
     }
 
 
@@ -305,9 +285,6 @@ def best_trials(trials: Collection[FrozenTrial], directions: Sequence[StudyDirec
 
 def pareto_front(values: Sequence[Sequence[float]], directions: Sequence[str]) -> list[int]:
     """The positions of those values that no others beat: better in one and at least as good in all.
-
-    Args:
-        directions: maximize or minimize, one an objective.
 
     Example:
         >>> pareto_front([(1, 5), (2, 5), (2, 6), (0, 1)], ["maximize", "minimize"])

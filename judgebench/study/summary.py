@@ -29,25 +29,24 @@ from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
 from judgebench.results.folder import RunFolder
-from judgebench.results.series import range_of, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.correlation import spearman
-from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text
+from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text, treated
 from judgebench.study.storage import STUDY
 from judgebench.tracking.wandb import log_sweep
-from judgebench.tuning.optimum import EQUAL, optimum
+from judgebench.tuning.optimum import EQUAL, optimum, split_arrays
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 Cell = tuple[Any, ...]
 """Objective, metric, dimension and range of a cell, which identify it."""
-Rows = list[tuple[Trial, Mapping[str, Any]]]
-"""Trials, each with its record of a cell."""
+Row = dict[str, Any]
+"""A trial's record of a cell."""
 
 SUMMARY = "sweep.json"
 _CELL = ("objective", "metric", "dimension", *RANGE, LABELS)
-_SPLITS = ("dev", "test")
+_SPLITS = (DEV, TEST)
 
 
 def summarize(
@@ -74,17 +73,44 @@ def summarize(
             and at the exact optima (`exact`).
     """
     done, optima = complete(trials), optima or {}
-    rows_of: dict[Cell, Rows] = {}
+    # 1. a row a trial and cell; `cost` is the less the better
+    rows_of: dict[Cell, list[Row]] = {}
     for trial in done:
+        setting = {"trial": trial["number"], "params": dict(trial["params"])}
         for cell in trial["attributes"]["cells"]:
-            rows_of.setdefault(cell_of(cell), []).append((trial, cell))
-    cells = {key: _cell_record(key, rows, directions, optima.get(key)) for key, rows in rows_of.items()}
+            split, direction = cell.get("split", DEV), direction_of(cell["objective"], directions)
+            row = {**cell, **setting, "run_dir": trial["attributes"].get("run_dir"), "split": split}
+            row["direction"], row["constant"] = direction, bool(cell.get("constant"))
+            row["cost"] = None if cell[split] is None else cell[split] * (1 if direction == "minimize" else -1)
+            rows_of.setdefault(cell_of(cell), []).append(row)
+    # 2. of each cell its best trial
+    cells: dict[Cell, dict[str, Any]] = {}
+    for key, rows in rows_of.items():
+        record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
+        record |= {"split": rows[0]["split"], "direction": rows[0]["direction"], "best": None}
+        record |= {axis: rows[0].get(axis, "none") for axis in ("attack", "defense")}
+        if rated := [[row] for row in rows if row["cost"] is not None]:
+            (row,) = min(rated, key=_rank)
+            record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
+            record["best"] |= {"constant": True} if row["constant"] else {}
+            if key in optima:
+                below = max(0.0, optima[key][DEV] - row[DEV])
+                record |= {"exact": dict(optima[key]), "below_exact": 0.0 if below < EQUAL else below}
+                record["below_exact"] = None if row["constant"] else record["below_exact"]
+        cells[key] = record
+    # 3. means over the cells of each objective
     means = []
-    for position in dict.fromkeys(key[0] for key in cells):
-        keys = [key for key in cells if key[0] == position]
+    for objective in dict.fromkeys(key[0] for key in cells):
+        keys = [key for key in cells if key[0] == objective]
         bests = [cells[key]["best"] for key in keys]
-        mean = {"objective": position, "chosen_per_cell": None if None in bests else _split_means(bests)}
-        mean["one_setting"] = _one_setting([rows_of[key] for key in keys], direction_of(position, directions))
+        mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
+        mean["one_setting"] = None
+        by_trial: dict[int, list[Row]] = {}
+        for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
+            by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
+        if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
+            rows = min(everywhere, key=_rank)
+            mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
         if optima.keys() >= set(keys):
             mean["exact"] = _split_means([optima[key] for key in keys])
         means.append(mean)
@@ -102,59 +128,16 @@ def cell_of(cell: Mapping[str, Any]) -> Cell:
     return tuple(cell.get(key) for key in _CELL)
 
 
-def _cell_record(key: Cell, rows: Rows, directions: Sequence[str], exact: Mapping[str, Any] | None) -> dict[str, Any]:
-    first, direction = rows[0][1], direction_of(key[0], directions)
-    split = first.get("split", DEV)
-    best: dict[str, Any] | None = None
-    if rated := [[(trial, cell)] for trial, cell in rows if cell[split] is not None]:
-        trial, cell = _first_best(rated, split, direction)[0]
-        best = {"trial": trial["number"], "params": dict(trial["params"]), "dev": cell["dev"], "test": cell["test"]}
-        best |= {"run_dir": trial["attributes"].get("run_dir")} | ({"constant": True} if cell.get("constant") else {})
-    record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
-    record |= {"split": split, "direction": direction}
-    record |= {axis: first.get(axis, "none") for axis in ("attack", "defense")} | {"best": best}
-    if best is not None and exact is not None:
-        below = max(0.0, exact["dev"] - best["dev"])
-        record |= {"exact": dict(exact), "below_exact": 0.0 if below < EQUAL else below}
-        if best.get("constant"):
-            record["below_exact"] = None
-    return record
-
-
-def _one_setting(rows_of_cells: Sequence[Rows], direction: str) -> dict[str, Any] | None:
-    """The setting that is best on average over cells, among those that have a value in each; None where none has."""
-    split = rows_of_cells[0][0][1].get("split", DEV)
-    by_trial: dict[int, Rows] = {}
-    for trial, cell in itertools.chain.from_iterable(rows_of_cells):
-        if cell[split] is not None:
-            by_trial.setdefault(trial["number"], []).append((trial, cell))
-    everywhere = [rows for rows in by_trial.values() if len(rows) == len(rows_of_cells)]
-    if not everywhere:
-        return None
-    rows = _first_best(everywhere, split, direction)
-    trial = rows[0][0]
-    return {"trial": trial["number"], "params": dict(trial["params"])} | _split_means([cell for _, cell in rows])
-
-
-def _first_best(candidates: Sequence[Rows], split: str, direction: str) -> Rows:
-    """The first of the candidates whose mean over their cells is best. Where every text has the same score there is no
-    correlation, and the 0.0 that stands for it beats nothing: a candidate with fewer such cells goes first."""
-    sign = 1.0 if direction == "minimize" else -1.0
-
-    def rank(rows: Rows) -> tuple[int, float]:
-        cells = [cell for _, cell in rows]
-        return sum(bool(cell.get("constant")) for cell in cells), sign * (_split_means(cells)[split] or 0.0)
-
-    return min(candidates, key=rank)
+def _rank(rows: Sequence[Row]) -> tuple[int, float]:
+    """The rank of a trial by its rows of some cells. Where every text has the same score there is no correlation, and
+    the 0.0 that stands for it beats nothing: a trial with fewer such cells goes first."""
+    return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
 
 
 def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Split -> the mean over cells; None where one of them has no value."""
-    means: dict[str, float | None] = {}
-    for split in _SPLITS:
-        values = [cell[split] for cell in cells]
-        means[split] = None if None in values or not values else sum(values) / len(values)
-    return means
+    values = {split: [cell[split] for cell in cells] for split in _SPLITS}
+    return {split: None if None in numbers else sum(numbers) / len(numbers) for split, numbers in values.items()}
 
 
 # --- the summary as people read it ------------------------------------------------------------------------------------
@@ -182,7 +165,11 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            row = {"part": "cells", "dimension": cell["dimension"] if several else None, "range": str(range_of(cell))}
+            row = {
+                "part": "cells",
+                "dimension": cell["dimension"] if several else None,
+                "range": str(ScoreRange.of(cell)),
+            }
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
                 row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
@@ -199,8 +186,7 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
-    under = [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
-    where = f" ({'; '.join(under)})" if under else ""
+    where = f" ({'; '.join(treated(cell))})" if treated(cell) else ""
     end = (
         "; chosen on test itself, so the figure is optimistic" if cell["split"] == TEST else ", and what it is on test"
     )
@@ -232,8 +218,7 @@ _SWEEP = View(
 # --- the exact optimum ------------------------------------------------------------------------------------------------
 
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
-_WHERE = ("dimension", *RANGE, "attack", "defense")
-_READ = ("example_id", "split", *_WHERE, "main_logprobs", "assistant_logprobs")
+_READ = ("example_id", "split", "dimension", *RANGE, "attack", "defense", "main_logprobs", "assistant_logprobs")
 _EXACT_FOR = {"metric": "spearman", "split": DEV, "level": "dataset", "judge": "pair"}
 
 
@@ -242,8 +227,8 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     (high and width are null where it never ends).
 
     Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the whole data, scored by
-    argmax: then the readings, which all trials share, tell what any kappa would have given. Empty where they are out of
-    reach, as on another worker's machine.
+    argmax: then the readings, which all trials share, give the scores at any kappa. Empty where they are out of reach,
+    as on another worker's machine.
     """
     done = complete(trials)
     if not done or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS:
@@ -252,7 +237,7 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
         cell
         for cell in done[0]["attributes"]["cells"]
         if all(cell.get(key) == value for key, value in _EXACT_FOR.items())
-        and all(cell.get(axis, "none") == "none" for axis in ("attack", "defense"))
+        and not treated(cell)
         and cell[DEV] is not None
         and direction_of(cell["objective"], directions) == "maximize"
     ]
@@ -274,32 +259,16 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     for cell in cells:
         decoding = decodings.get(cell["decoding"]) or {}
         if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
-            where = {LABELS: "", **cell, "attack": "none", "defense": "none"}
-            rows, scored = (
-                frame[np.logical_and.reduce([frame[name] == where[name] for name in with_labels(_WHERE, frame)])]
-                for frame in (readings, scores)
-            )
-            optima[cell_of(cell)] = _optimum(rows, scored, cell, decoding.get("alpha", 0.0))
+            values, alpha = np.array(ScoreRange.of(cell).values), decoding.get("alpha", 0.0)
+            parts = split_arrays(readings, scores, cell)
+            main, assistant, human = parts[DEV]
+            best, test = optimum(main, assistant, values, human, alpha), None
+            if TEST in parts:
+                main, assistant, human = parts[TEST]
+                test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), human)
+            record = best.record(test)
+            optima[cell_of(cell)] = {key: record[key] for key in ("kappa", DEV, TEST, "low", "high", "width")}
     return optima
-
-
-def _optimum(readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    values = np.array(ScoreRange.of(cell).values)
-    human = dict(zip(scores["example_id"], scores["human"], strict=True))
-    parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for split, rows in readings[readings["example_id"].map(human).notna()].groupby("split"):
-        main, assistant = (
-            np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
-        )
-        parts[str(split)] = (main, assistant, np.array([human[name] for name in rows["example_id"]], dtype=np.float64))
-    main, assistant, ratings = parts[DEV]
-    best = optimum(main, assistant, values, ratings, alpha)
-    test = None
-    if TEST in parts:
-        main, assistant, ratings = parts[TEST]
-        test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), ratings)
-    high, width = (value if np.isfinite(value) else None for value in (best.high, best.width))
-    return {"kappa": best.kappa, "dev": best.value, "test": test, "low": best.low, "high": high, "width": width}
 
 
 # --- the end of a sweep -----------------------------------------------------------------------------------------------

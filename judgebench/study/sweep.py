@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
 from judgebench.study import storage
-from judgebench.study.claims import FAILED, LOST, REASON, Claims, Standing, Watch, Worker, beating, failed
+from judgebench.study.claims import FAILED, LOST, REASON, Claims, Watch, beating, count, failed, this_process
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
@@ -43,10 +43,9 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage.check_folder(folder, settings)
-    grid, most = None, settings.n_trials or _SAMPLED
-    if is_grid(settings.sampler):
-        grid = space.grid()
-        most = min(settings.n_trials or len(grid), len(grid))
+    grid = space.grid() if is_grid(settings.sampler) else None
+    most = settings.n_trials or (_SAMPLED if grid is None else len(grid))
+    most = most if grid is None else min(most, len(grid))
     sampler, name = sampler_for(settings.sampler, settings.seed), sampler_name(settings.sampler)
     opened = storage.open_storage(settings.storage)
     fixed = [
@@ -55,29 +54,26 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         if not any(f"{override.lstrip('+~').partition('=')[0]}.".startswith(f"{key}.") for key in settings.may_differ)
     ]
     with storage.storage_errors(settings.storage):
-        study = storage.open_study(opened, settings.study_name, settings.directions, space.described(), name, fixed)
+        study = storage.open_study(opened, settings, space, name, fixed)
         study.sampler = sampler(0)
-
-        def seed(number: int) -> None:
-            study.sampler = sampler(number)
-
         watch = Watch(_MISSED_BEATS * settings.heartbeat)
-        claims = Claims(study, opened, space, Worker.me(), grid, most, watch, seed)
+        claims = Claims(study, opened, space, this_process(), grid, most, watch, sampler)
         if settings.retry_failed:
             claims.forgiven = frozenset(trial.number for trial in claims.trials() if failed(trial))
-        there = claims.standing().count(TrialState.COMPLETE)
-        shown = storage.shown_storage(settings.storage)
+        there, shown = count(claims.holders(), TrialState.COMPLETE), storage.shown_storage(settings.storage)
         _say(
             f"study{f' {settings.study_name}' if settings.study_name else ''}: {name}, {most} trials"
             + (f", {there} of them there already" if there else ""),
             f"kept in {shown}" if shown else "kept in memory",
         )
+        failure = None
         try:
             _Loop(settings, claims, launch).run()
-        except UserError:
-            storage.write_study(folder, study, claims.trials(), settings, name, most)
-            raise
+        except UserError as error:
+            failure = error
         storage.write_study(folder, study, claims.trials(), settings, name, most)
+        if failure is not None:
+            raise failure
 
 
 @dataclass
@@ -88,37 +84,36 @@ class _Loop:
     width: int = 0
 
     def run(self) -> None:
-        claims, waiting = self.claims, False
+        claims, most, waiting = self.claims, self.claims.most, False
         while True:
-            standing = claims.standing()
-            self._check_failures(standing)
+            holders = claims.holders()
+            # 1. too many failures end the sweep
+            failures = [trial for trial in holders.values() if failed(trial)]
+            if len(failures) > self.settings.max_failure_rate * most:
+                raise UserError(
+                    f"{len(failures)} of {most} trials failed, more than hydra.sweeper.max_failure_rate="
+                    f"{self.settings.max_failure_rate:g} allows; the last one: "
+                    f"{failures[-1].user_attrs.get(REASON, 'no reason was recorded')}"
+                )
+            # 2. as many points as run at once
             batch: list[FrozenTrial] = []
-            while len(batch) < self.settings.n_jobs and (trial := claims.take(standing)) is not None:
+            while len(batch) < self.settings.n_jobs and (trial := claims.take(holders)) is not None:
                 batch.append(trial)
-                standing = claims.standing() if len(batch) < self.settings.n_jobs else standing
+                holders = claims.holders() if len(batch) < self.settings.n_jobs else holders
             if batch:
                 waiting = False
                 self._work(batch)
                 continue
-            # a point may have become free, or another worker been faster, in between
-            standing = claims.standing()
-            running = standing.count(TrialState.RUNNING)
-            if not running and not claims.some_free(standing):
+            # 3. nothing was free; a point may have become so, or another worker been faster, in between
+            holders = claims.holders()
+            running = count(holders, TrialState.RUNNING)
+            if not running and not claims.some_free(holders):
                 return
             if running and not waiting:
                 _say(f"waiting for {running} {'trial' if running == 1 else 'trials'} of other workers")
                 waiting = True
             if running:
                 time.sleep(_POLL)
-
-    def _check_failures(self, standing: Standing) -> None:
-        failures = [trial for trial in standing.holders.values() if failed(trial)]
-        if len(failures) > self.settings.max_failure_rate * self.claims.most:
-            reason = str(failures[-1].user_attrs.get(REASON, "no reason was recorded"))
-            raise UserError(
-                f"{len(failures)} of {self.claims.most} trials failed, more than hydra.sweeper.max_failure_rate="
-                f"{self.settings.max_failure_rate:g} allows; the last one: {reason}"
-            )
 
     def _work(self, batch: Sequence[FrozenTrial]) -> None:
         """Runs the batch's jobs. Hydra numbers jobs on from the first; so are trials, unless workers alternate."""
@@ -130,9 +125,9 @@ class _Loop:
             else:
                 parts.append([trial])
         ids = [claims.trial_id(trial.number) for trial in batch]
-        open_trials = {trial.number for trial in batch}
+        running = {trial.number for trial in batch}
         try:
-            with beating(claims.storage, ids, claims.me, self.settings.heartbeat):
+            with beating(claims.storage, ids, claims.worker, self.settings.heartbeat):
                 for part in parts:
                     jobs = [claims.space.overrides(trial.params) for trial in part]
                     try:
@@ -141,10 +136,10 @@ class _Loop:
                         results = [error] * len(part)
                     for trial, result in zip(part, results, strict=True):
                         self._end(trial, result)
-                        open_trials.discard(trial.number)
+                        running.discard(trial.number)
         except BaseException as error:
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"the sweep ended: {_line(error)}"
-            for number in open_trials:
+            for number in running:
                 claims.close(number, LOST, why)
             raise
 
@@ -168,18 +163,18 @@ class _Loop:
         trial = claims.storage.get_trial(trial_id)
         point = claims.space.shown(trial.params)
         self.width = max(self.width, len(point))
-        said = [f"trial {number:>{len(str(claims.most))}}", f"{point:<{self.width}}"]
+        line = [f"trial {number:>{len(str(claims.most))}}", f"{point:<{self.width}}"]
         best = storage.best_trials(claims.trials(), claims.study.directions)
         if not ours:
-            said = [said[0], point, "another worker has taken it over"]
+            line = [line[0], point, "another worker has taken it over"]
         elif trial.state != TrialState.COMPLETE:
-            said.append(f"failed: {trial.user_attrs.get(REASON, '')}")
+            line.append(f"failed: {trial.user_attrs.get(REASON, '')}")
         elif len(claims.study.directions) > 1:
             here = ", this one among them" if number in {other.number for other in best} else ""
-            said += [_number(trial.values), f"front of {len(best)}{here}"]
+            line += [_number(trial.values), f"front of {len(best)}{here}"]
         else:
-            said += [_number(trial.values), f"best {_number(best[0].values)} (trial {best[0].number})" if best else ""]
-        _say(*said)
+            line += [_number(trial.values), f"best {_number(best[0].values)} (trial {best[0].number})" if best else ""]
+        _say(*line)
 
 
 def _outcome(result: JobReturn | Exception, objectives: int) -> tuple[list[float], Mapping[str, Any]] | str:

@@ -77,6 +77,18 @@ class KappaPath:
         candidate[self.example[changed]] = self.after[changed]
         return self.values[candidate]
 
+    def sums(self, weights: np.ndarray) -> np.ndarray:
+        """Sums of the examples' weights [N] by candidate on each piece: [P, K]."""
+        begin = np.zeros(len(self.values), dtype=weights.dtype)
+        np.add.at(begin, self.start, weights)
+        moved = np.zeros((len(self), len(self.values)), dtype=weights.dtype)
+        piece = np.searchsorted(self.reached, np.arange(len(self.kappa)), side="right")
+        inside = piece < len(self)  # what changes after the last piece cannot be seen
+        carried = weights[self.example[inside]]
+        np.add.at(moved, (piece[inside], self.before[inside]), -carried)
+        np.add.at(moved, (piece[inside], self.after[inside]), carried)
+        return np.asarray(begin + moved.cumsum(axis=0))
+
 
 def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alpha: float = 0.0) -> KappaPath:
     """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax, of
@@ -104,8 +116,20 @@ def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alph
     order = np.argsort(kappa, kind="stable")
     kappa, example, before, after = kappa[order], example[order], before[order], after[order]
 
-    # 3. The pieces: what the neighborhoods of breakpoints leave free.
-    low, high, reached = _pieces(kappa, _reach(kappa, example, heights, slopes))
+    # 3. Within its reach of a breakpoint rounding may decide: farther away the winner leads any other line by at least
+    # the distance times the smallest gap of slopes, which is more than the rounding of m - kappa * a.
+    height = np.abs(np.where(np.isfinite(heights), heights, 0.0)).max(axis=1, initial=0.0)
+    slope = np.abs(slopes).max(axis=1, initial=0.0)
+    gaps = np.diff(np.sort(slopes, axis=1), axis=1)
+    least = np.where(gaps > 0, gaps, math.inf).min(axis=1, initial=math.inf)
+    reach = _ROUNDING * (height[example] + kappa * slope[example]) / least[example]
+
+    # 4. The pieces are the open intervals above 0 that are farther from every breakpoint than its reach.
+    order = np.argsort(kappa - reach, kind="stable")
+    opens = np.concatenate([(kappa - reach)[order], [math.inf]])
+    closes = np.concatenate([[0.0], np.maximum.accumulate((kappa + reach)[order])])
+    low, high = closes[opens > closes], opens[opens > closes]
+    reached = np.searchsorted(kappa, low, side="right").astype(np.int64)
     if reached[0]:  # something changes at 0, or too near to tell: 0 is a piece of its own
         low, high, reached = (np.concatenate([np.zeros(1, part.dtype), part]) for part in (low, high, reached))
     return KappaPath(values, plain, kappa, example, before, after, low, high, reached)
@@ -138,30 +162,6 @@ def _least(slopes: np.ndarray, heights: np.ndarray, allowed: np.ndarray) -> np.n
     return np.where(allowed, heights, -math.inf).argmax(axis=1)
 
 
-def _reach(kappa: np.ndarray, example: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """The distance from its breakpoint within which rounding may decide an example's score: [E].
-
-    Farther away the winner leads any other line by at least the distance times the smallest gap of slopes, which is
-    more than the rounding of m - kappa * a.
-    """
-    finite = np.isfinite(heights)
-    height = np.abs(np.where(finite, heights, 0.0)).max(axis=1, initial=0.0)
-    slope = np.abs(slopes).max(axis=1, initial=0.0)
-    gaps = np.diff(np.sort(slopes, axis=1), axis=1)
-    least = np.where(gaps > 0, gaps, math.inf).min(axis=1, initial=math.inf)
-    return np.asarray(_ROUNDING * (height[example] + kappa * slope[example]) / least[example])
-
-
-def _pieces(kappa: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The open intervals above 0 that are farther from every breakpoint than its reach: low, high, changes before."""
-    order = np.argsort(kappa - reach, kind="stable")
-    opens = np.concatenate([(kappa - reach)[order], [math.inf]])
-    closes = np.concatenate([[0.0], np.maximum.accumulate((kappa + reach)[order])]) if len(kappa) else np.zeros(1)
-    free = opens > closes
-    low, high = closes[free], opens[free]
-    return low, high, np.searchsorted(kappa, low, side="right").astype(np.int64)
-
-
 def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
     """Spearman's rho of the scores on each piece with `human` [N] -> [P]; 0.0 where either is constant; ValueError for
     another shape, NaN or infinite values."""
@@ -172,70 +172,17 @@ def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
         raise ValueError("human must be finite numbers")
     # twice the distance from the mean rank, whole numbers
     ranks = (2 * stats.rankdata(human)).astype(np.int64) - (len(human) + 1)
-    counts = _summed(path, np.ones(len(human), dtype=np.int64))
-    held = _summed(path, ranks)
+    counts = path.sums(np.ones(len(human), dtype=np.int64))
     places = 2 * counts.cumsum(axis=1) - counts - len(human)
     varied = (counts * places * places).sum(axis=1)
     human_varied = np.full(len(path), (ranks * ranks).sum())
-    return ratio(*(part.astype(np.float64) for part in ((places * held).sum(axis=1), varied, human_varied)))
+    return ratio(*(part.astype(np.float64) for part in ((places * path.sums(ranks)).sum(axis=1), varied, human_varied)))
 
 
 def constant_along(path: KappaPath) -> np.ndarray:
     """True where all scores on a piece are equal: [P] bool; see `judgebench.stats.correlation.is_constant`."""
-    counts = _summed(path, np.ones(len(path.start), dtype=np.int64))
+    counts = path.sums(np.ones(len(path.start), dtype=np.int64))
     return np.asarray((counts > 0).sum(axis=1) <= 1)
-
-
-def _summed(path: KappaPath, weights: np.ndarray) -> np.ndarray:
-    """Sums of the examples' weights [N] by candidate on each piece: [P, K]."""
-    count = len(path.values)
-    begin = np.zeros(count, dtype=weights.dtype)
-    np.add.at(begin, path.start, weights)
-    moved = np.zeros((len(path), count), dtype=weights.dtype)
-    piece = np.searchsorted(path.reached, np.arange(len(path.kappa)), side="right")
-    inside = piece < len(path)  # what changes after the last piece cannot be seen
-    carried = weights[path.example[inside]]
-    np.add.at(moved, (piece[inside], path.before[inside]), -carried)
-    np.add.at(moved, (piece[inside], path.after[inside]), carried)
-    return np.asarray(begin + moved.cumsum(axis=0))
-
-
-@dataclass(frozen=True)
-class KappaCurve:
-    """A step function of kappa on [0, inf): the `value` [P] of each step from its `start` [P] on, ascending from 0."""
-
-    start: np.ndarray
-    value: np.ndarray
-
-
-def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, Any]) -> dict[str, KappaCurve]:
-    """Split -> Spearman's rho of the greedy contrastive scores with the humans, exactly, as a function of kappa, from
-    the run folder's readings and scores, in the cell of a record of tuning.json; none where its rule is expectation:
-    such scores have no path."""
-    if record["rule"] != "argmax":
-        return {}
-    frames = []
-    for frame in (readings, scores):
-        kept = (frame["attack"] == "none") & (frame["defense"] == "none")
-        for name in ("dimension", *RANGE, *([LABELS] if LABELS in frame else [])):
-            kept &= frame[name] == record.get(name, "")
-        frames.append(frame[kept])
-    of_cell, of_scores = frames
-    human = dict(zip(of_scores["example_id"], of_scores["human"], strict=True))
-    values = np.array(ScoreRange.of(record).values)
-    found = {}
-    for split, rows in of_cell.groupby("split", sort=True):
-        rows = rows[np.isfinite([human[example] for example in rows["example_id"]])]
-        if not len(rows):
-            continue
-        main, assistant = (
-            np.array(rows[f"{who}_logprobs"].tolist(), dtype=np.float32) for who in ("main", "assistant")
-        )
-        path = kappa_path(main, assistant, values, float(record["alpha"]))
-        rho = spearman_along(path, np.array([human[example] for example in rows["example_id"]], dtype=np.float64))
-        steps = np.concatenate([[True], np.diff(rho) != 0])
-        found[str(split)] = KappaCurve(path.low[steps], rho[steps])
-    return found
 
 
 EQUAL = 1e-12
@@ -273,6 +220,17 @@ class Optimum:
         """Of the interval that `kappa` lies in; inf where it never ends."""
         return self.high - self.low
 
+    def record(self, test: float | None) -> dict[str, Any]:
+        """As in tuning.json, with Spearman's rho on the test split."""
+        record = {"kappa": self.kappa, "dev": self.value, "test": test, "constant": self.constant}
+        record |= {"low": self.low, "high": _ending(self.high), "width": _ending(self.width)}
+        intervals = [[low, _ending(high)] for low, high in self.intervals]
+        return record | {"intervals": intervals, "breakpoints": self.breakpoints}
+
+
+def _ending(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
 
 def optimum(
     main: np.ndarray, assistant: np.ndarray, values: np.ndarray, human: np.ndarray, alpha: float = 0.0
@@ -280,17 +238,17 @@ def optimum(
     """The best kappa for contrastive decoding by argmax; see `kappa_path`, which names the arguments and errors.
 
     Its scores are those of `Contrastive(kappa, alpha=alpha)` bit by bit, which is checked: a piece so small that
-    decoding within it rounds to other scores is of no use to anybody and is passed over.
+    decoding within it rounds to other scores is of no use and is passed over.
 
     Args:
         human: [N] the human scores.
     """
     path = kappa_path(main, assistant, values, alpha)
-    found, constant = spearman_along(path, human), constant_along(path)
+    rho, constant = spearman_along(path, human), constant_along(path)
     usable = np.ones(len(path), dtype=bool)
     while True:  # ends at the latest at kappa = 0, where the path is what decoding does by definition
         choice = usable & ~constant if (usable & ~constant).any() else usable
-        best = np.flatnonzero(choice & (found >= found[choice].max() - EQUAL))
+        best = np.flatnonzero(choice & (rho >= rho[choice].max() - EQUAL))
         # of the best pieces kappa = 0 where it is among them, else the widest that ends, else the last
         width = path.high[best] - path.low[best]
         piece = 0 if best[0] == 0 else int(best[np.argmax(np.where(np.isinf(width), -1.0, width))])
@@ -301,12 +259,53 @@ def optimum(
         if np.array_equal(decoded, path.scores(piece)):
             break
         usable[piece] = False
-    return Optimum(
-        kappa=kappa,
-        value=float(found[piece]),
-        constant=bool(constant[piece]),
-        low=low,
-        high=high,
-        intervals=tuple((float(path.low[piece]), float(path.high[piece])) for piece in best),
-        breakpoints=len(path) - 1,
-    )
+    intervals = tuple((float(path.low[piece]), float(path.high[piece])) for piece in best)
+    return Optimum(kappa, float(rho[piece]), bool(constant[piece]), low, high, intervals, len(path) - 1)
+
+
+# --- of a run folder --------------------------------------------------------------------------------------------------
+
+
+def split_arrays(
+    readings: pd.DataFrame, scores: pd.DataFrame, cell: Mapping[str, Any]
+) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Split -> main and assistant [N, K] float32 and human [N] float64 of the rated texts of a dimension and range,
+    without attack and defense, from the run folder's readings and scores."""
+    parts = []
+    for frame in (readings, scores):
+        kept = (frame["attack"] == "none") & (frame["defense"] == "none")
+        for name in ("dimension", *RANGE, *([LABELS] if LABELS in frame else [])):
+            kept &= frame[name] == cell.get(name, "")
+        parts.append(frame[kept])
+    human = parts[0]["example_id"].map(dict(zip(parts[1]["example_id"], parts[1]["human"], strict=True)))
+    return {
+        str(split): (
+            np.array(rows["main_logprobs"].tolist(), dtype=np.float32),
+            np.array(rows["assistant_logprobs"].tolist(), dtype=np.float32),
+            human[rows.index].to_numpy(dtype=np.float64),
+        )
+        for split, rows in parts[0][np.isfinite(human.astype(float))].groupby("split", sort=True)
+    }
+
+
+@dataclass(frozen=True)
+class KappaCurve:
+    """A step function of kappa on [0, inf): the `value` [P] of each step from its `start` [P] on, ascending from 0."""
+
+    start: np.ndarray
+    value: np.ndarray
+
+
+def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, Any]) -> dict[str, KappaCurve]:
+    """Split -> Spearman's rho of the greedy contrastive scores with the humans, exactly, as a function of kappa, in the
+    cell of a record of tuning.json (see `split_arrays`); none where its rule is expectation: such scores have no
+    path."""
+    if record["rule"] != "argmax":
+        return {}
+    steps = {}
+    for split, (main, assistant, human) in split_arrays(readings, scores, record).items():
+        path = kappa_path(main, assistant, np.array(ScoreRange.of(record).values), float(record["alpha"]))
+        rho = spearman_along(path, human)
+        first = np.concatenate([[True], np.diff(rho) != 0])
+        steps[split] = KappaCurve(path.low[first], rho[first])
+    return steps

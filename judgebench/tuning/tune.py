@@ -43,11 +43,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from judgebench.data.dataset import DEV, TEST
+from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.optimum import EQUAL
-from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner, examples_by_cell
+from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner, same
 from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]
@@ -119,7 +119,15 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
     """
     if tuner is None:
         return Tuned()
-    parts = examples_by_cell(readings)
+    # 1. the rated clean texts without a defense, by cell and split
+    parts: dict[Cell, dict[str, list[Reading]]] = {}
+    for reading in readings:
+        condition = reading.prompt.condition
+        if (condition.attack, condition.defense) == ("none", "none"):
+            splits = parts.setdefault((condition.dimension, condition.range), {})
+            if rated([reading.prompt.example], condition.dimension):
+                splits.setdefault(reading.split, []).append(reading)
+    # 2. of each decoding in each dimension, the choices for its ranges
     decoded: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
@@ -130,13 +138,13 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
                 means = None
                 if isinstance(tuner, Shared) and not suffix:
                     points = [cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)]
-                    means = {DEV: _mean([point.dev for point in points]), TEST: _mean([point.test for point in points])}
+                    means = {split: _mean([point[split] for point in points]) for split in (DEV, TEST)}
                 for cell, setting in zip(ranges, settings, strict=True):
-                    chosen = replace(decoding, lambda_=setting.lambda_, temperature=setting.temperature)
-                    decoded[cell.cell][name + suffix] = chosen
-                    record = {"tune": Dev.name if suffix == PER_RANGE else tuner.way(cell), "decoding": name + suffix}
-                    edge = tuner.at_edge(cell, setting)
-                    records.append(record | _record(cell, setting, edge, means))
+                    tuned = replace(decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+                    decoded[cell.cell][name + suffix] = tuned
+                    way = Dev.name if suffix == PER_RANGE else tuner.way(cell)
+                    record = {"tune": way, "decoding": name + suffix, **_record(cell, setting)}
+                    records.append(record | {"edge": tuner.at_edge(cell, setting), "shared": means})
     return Tuned(decoded, records)
 
 
@@ -150,7 +158,7 @@ def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contras
     for name in tuner.decodings or ():
         if name not in contrasting:
             raise UserError(f"tune.decodings: {name!r} is not one of those that contrast: {', '.join(contrasting)}.")
-    return {name: one for name, one in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
+    return {name: rule for name, rule in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -159,39 +167,20 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def _record(
-    measured: MeasuredCell, setting: Setting, edge: bool, shared: Mapping[str, float | None] | None
-) -> dict[str, Any]:
-    """A record of tuning.json less its first two keys: one cell under one decoding."""
+def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
+    """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
     record: dict[str, Any] = {"rule": measured.decoding.rule, "alpha": measured.decoding.alpha, "dimension": dimension}
-    record |= score_range.columns | measured.at(setting).record
+    record |= score_range.columns | measured.at(setting)
     for split in (DEV, TEST):
-        part = measured.parts.get(split)
-        record |= {f"{split}_examples": len(part.human) if part else 0, f"{split}_groups": part.groups if part else 0}
-    best, optimum, below = measured.best, measured.exact, None
-    exact: dict[str, Any] | None = None
-    if optimum is not None:
-        test = measured.at(Setting(optimum.kappa, 1.0)).test
-        exact = {"kappa": optimum.kappa, "dev": optimum.value, "test": test, "constant": optimum.constant}
-        exact |= {"low": optimum.low, "high": _ending(optimum.high), "width": _ending(optimum.width)}
-        exact["intervals"] = [[low, _ending(high)] for low, high in optimum.intervals]
-        exact["breakpoints"] = optimum.breakpoints
-        if best is not None and best.dev is not None and best.constant == optimum.constant:
-            below = max(0.0, optimum.value - best.dev)
-            below = 0.0 if below < EQUAL else below
-    kappas, vectors = measured.distinct
-    return record | {
-        "edge": edge,
-        "shared": shared,
-        "grid": [point.record for point in measured.points],
-        "grid_best": None if best is None else best.record,
-        "grid_kappas": kappas,
-        "grid_scores": vectors,
-        "exact": exact,
-        "grid_below_exact": below,
-    }
-
-
-def _ending(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+        rows = measured.readings.get(split, ())
+        record |= {f"{split}_examples": len(rows)}
+        record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
+    best, optimum, below = measured.best and measured.at(measured.best), measured.exact, None
+    if best and optimum and best["constant"] == optimum.constant:
+        below = max(0.0, optimum.value - float(best[DEV] or 0))
+        below = 0.0 if below < EQUAL else below
+    record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
+    record |= {"grid_kappas": len(set(map(same, measured.grid.settings))), "grid_scores": measured.vectors}
+    exact = optimum and optimum.record(test=measured.at(Setting(optimum.kappa, 1.0))[TEST])
+    return record | {"exact": exact, "grid_below_exact": below}

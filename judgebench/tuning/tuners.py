@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
-from judgebench.data.dataset import DEV, TEST, rated
+from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import is_constant, spearman
@@ -87,127 +87,80 @@ def same(setting: Setting) -> float:
     return float(f"{setting.kappa:.12g}")
 
 
-@dataclass(frozen=True)
-class SplitExamples:
-    """One split's examples of a cell that somebody rated.
-
-    Attributes:
-        main, assistant: [N, K] float32 log-probabilities of the candidates.
-        human: [N] float64.
-        groups: number of articles.
-    """
-
-    main: np.ndarray
-    assistant: np.ndarray
-    human: np.ndarray
-    groups: int
-
-
-def examples_by_cell(readings: Sequence[Reading]) -> dict[Cell, dict[str, SplitExamples]]:
-    """Cell -> split -> examples that somebody rated, of the readings of clean texts without a defense, in order of
-    appearance; they have log-probabilities of main model and assistant."""
-    readings_of: dict[Cell, dict[str, list[Reading]]] = {}
-    for reading in readings:
-        condition = reading.prompt.condition
-        if (condition.attack, condition.defense) == ("none", "none"):
-            splits = readings_of.setdefault((condition.dimension, condition.range), {})
-            rows = splits.setdefault(reading.split, [])
-            rows += [reading] if rated([reading.prompt.example], condition.dimension) else []
-    return {
-        cell: {
-            split: SplitExamples(
-                np.array([row.main_logprobs for row in rows], dtype=np.float32),
-                np.array([row.assistant_logprobs for row in rows], dtype=np.float32),
-                np.array([row.prompt.example.human[cell[0]] for row in rows]),
-                len({row.prompt.example.group_id for row in rows}),
-            )
-            for split, rows in splits.items()
-            if rows
-        }
-        for cell, splits in readings_of.items()
-    }
-
-
-@dataclass(frozen=True)
-class MeasuredSetting:
-    """A setting and what it is worth: Spearman's rho with the humans, None where a split has no example.
-
-    Attributes:
-        constant: True where it gives every dev text the same score: then there is no correlation, and `dev` is 0.0 by
-            convention; None without dev examples.
-    """
-
-    setting: Setting
-    dev: float | None
-    test: float | None
-    constant: bool | None
-
-    @property
-    def record(self) -> dict[str, float | None]:
-        """As in tuning.json."""
-        setting = self.setting
-        chosen = {"lambda": setting.lambda_, "temperature": setting.temperature, "kappa": setting.kappa}
-        return chosen | {"dev": self.dev, "test": self.test, "constant": self.constant}
+Point = dict[str, float | bool | None]
+"""A setting and its worth, as in tuning.json: lambda, temperature, kappa; dev and test, Spearman's rho with the humans
+(None where a split has no example); constant, true where every dev text gets the same score: then there is no
+correlation, and dev is 0.0 by convention (None without dev examples)."""
 
 
 class MeasuredCell:
     """A cell under one contrasting decoding, of which `alpha` and `rule` count: the worth of any setting there.
 
-    Args:
-        parts: split -> its examples; a split without any is left out.
+    Attributes:
+        readings: split -> the readings of rated clean texts without a defense; a split without any is left out.
     """
 
-    def __init__(self, cell: Cell, parts: dict[str, SplitExamples], decoding: Contrastive, grid: Grid) -> None:
-        self.cell = cell
-        self.parts = parts
-        self.decoding = decoding
-        self.grid = grid
+    def __init__(
+        self, cell: Cell, readings: Mapping[str, Sequence[Reading]], decoding: Contrastive, grid: Grid
+    ) -> None:
+        self.cell, self.readings, self.decoding, self.grid = cell, readings, decoding, grid
         self._values = np.array(cell[1].values)
-        self._measured: dict[float, tuple[MeasuredSetting, bytes]] = {}
+        self._arrays = {
+            split: (
+                np.array([reading.main_logprobs for reading in rows], dtype=np.float32),
+                np.array([reading.assistant_logprobs for reading in rows], dtype=np.float32),
+                np.array([reading.prompt.example.human[cell[0]] for reading in rows]),
+            )
+            for split, rows in readings.items()
+        }
+        self._measured: dict[float, tuple[Point, bytes]] = {}
 
-    def _at(self, setting: Setting) -> tuple[MeasuredSetting, bytes]:
+    def at(self, setting: Setting) -> Point:
+        """The worth of a setting."""
+        return {"lambda": setting.lambda_, "temperature": setting.temperature} | self._at(setting)[0]
+
+    def _at(self, setting: Setting) -> tuple[Point, bytes]:
         """Worth and vectors of scores, by kappa."""
         if setting.kappa not in self._measured:
             decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
-            scores = {s: decoding.scores(p.main, p.assistant, self._values) for s, p in self.parts.items()}
-            worth = {split: spearman(scores[split], part.human) for split, part in self.parts.items()}
-            constant = is_constant(scores[DEV]) if DEV in scores else None
-            measured = MeasuredSetting(setting, worth.get(DEV), worth.get(TEST), constant)
-            self._measured[setting.kappa] = measured, b"".join(scores[split].tobytes() for split in sorted(scores))
+            scores = {
+                split: decoding.scores(main, assistant, self._values)
+                for split, (main, assistant, _) in self._arrays.items()
+            }
+            rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
+            point: Point = {"kappa": setting.kappa, DEV: rho.get(DEV), TEST: rho.get(TEST)}
+            point["constant"] = is_constant(scores[DEV]) if DEV in scores else None
+            self._measured[setting.kappa] = point, b"".join(scores[split].tobytes() for split in sorted(scores))
         return self._measured[setting.kappa]
 
-    def at(self, setting: Setting) -> MeasuredSetting:
-        """Spearman's rho on dev and test under a setting."""
-        return replace(self._at(setting)[0], setting=setting)
-
     @cached_property
-    def points(self) -> list[MeasuredSetting]:
+    def points(self) -> list[Point]:
         return [self.at(setting) for setting in self.grid.settings]
 
     @cached_property
-    def distinct(self) -> tuple[int, int]:
-        """Numbers of different kappas in the grid, and of different vectors of scores (over both splits)."""
-        settings = self.grid.settings
-        return len(set(map(same, settings))), len({self._at(setting)[1] for setting in settings})
+    def vectors(self) -> int:
+        """The number of different vectors of scores that the grid gives, over both splits."""
+        return len({self._at(setting)[1] for setting in self.grid.settings})
 
     @cached_property
-    def best(self) -> MeasuredSetting | None:
+    def best(self) -> Setting | None:
         """The grid's best by dev, see `best_point`; None without dev examples."""
-        values = [point.dev for point in self.points if point.dev is not None]
-        constant = [int(bool(point.constant)) for point in self.points]
-        return self.points[best_point(self.grid, values, constant)] if values else None
+        if DEV not in self.readings:
+            return None
+        values, constant = ([float(point[key] or 0) for point in self.points] for key in (DEV, "constant"))
+        return self.grid.settings[best_point(self.grid, values, constant)]
 
     @cached_property
     def exact(self) -> Optimum | None:
         """The best over all kappa, by dev; None without dev examples, and where scores are expectations: these change
         with every kappa, so there is no path."""
-        part = self.parts.get(DEV)
-        if part is None or self.decoding.rule != "argmax":
+        if DEV not in self.readings or self.decoding.rule != "argmax":
             return None
-        return optimum(part.main, part.assistant, self._values, part.human, self.decoding.alpha)
+        main, assistant, human = self._arrays[DEV]
+        return optimum(main, assistant, self._values, human, self.decoding.alpha)
 
 
-def best_point(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> int:
+def best_point(grid: Grid, values: Sequence[float], constant: Sequence[float]) -> int:
     """Index of the grid's setting with the largest value; of equals, but for rounding, the smallest kappa, which
     changes the judge least, then the first.
 
@@ -216,9 +169,8 @@ def best_point(grid: Grid, values: Sequence[float], constant: Sequence[int]) -> 
         constant: in how many ranges each setting gives every text the same score. Those with the fewest alone are
             chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one.
     """
-    least = min(constant)
-    top = max(value for value, count in zip(values, constant, strict=True) if count == least)
-    settings = grid.settings
+    settings, least = grid.settings, min(constant)
+    top = max(value for value, number in zip(values, constant, strict=True) if number == least)
     best = (i for i, value in enumerate(values) if constant[i] == least and value >= top - EQUAL)
     return min(best, key=lambda i: (same(settings[i]), i))
 
@@ -272,10 +224,6 @@ class Tuner:
         return self.grid.at_edge(setting)
 
 
-def _grid_best(measured: Sequence[MeasuredCell]) -> list[Setting]:
-    return [cell.best.setting for cell in measured if cell.best is not None]
-
-
 class Dev(Tuner):
     """The CD paper's protocol: per dimension and range, the grid's best Spearman on the development split.
 
@@ -286,10 +234,10 @@ class Dev(Tuner):
     name = "dev"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        return {"": _grid_best(measured)}
+        return {"": [cell.best for cell in measured if cell.best is not None]}
 
 
-class Exact(Tuner):
+class Exact(Dev):
     """The exact optimum over all kappa on the development split, per dimension and range; lambda is kappa and t is 1.
 
     Scores by expectation change with every kappa and have no exact path: they are tuned as by `Dev`, and tuning.json
@@ -299,7 +247,7 @@ class Exact(Tuner):
     name = "exact"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        pairs = zip(measured, _grid_best(measured), strict=True)
+        pairs = zip(measured, super().choose(measured)[""], strict=True)
         return {"": [best if cell.exact is None else Setting(cell.exact.kappa, 1.0) for cell, best in pairs]}
 
     def way(self, measured: MeasuredCell) -> str:
@@ -312,22 +260,22 @@ class Exact(Tuner):
         return measured.exact.low == 0 or measured.exact.high == float("inf")
 
 
-class Shared(Tuner):
+class Shared(Dev):
     """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the ranges.
 
-    The ablation of tuning per range, whose choices are kept beside it as the decoding `<name>_per_range`, so that what
-    one setting for all loses can be told. Only points with the fewest ranges in which they give every dev text the same
-    score are chosen from.
+    The ablation of tuning per range, whose choices are kept as the decoding `<name>_per_range`, so that the loss by one
+    setting for all can be seen. Only points with the fewest ranges in which they give every dev text the same score are
+    chosen from.
     """
 
     name = "shared"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        settings = list(zip(*(cell.points for cell in measured), strict=True))  # each with its points over the ranges
-        means = [fmean(point.dev or 0.0 for point in points) for points in settings]
-        constant = [sum(bool(point.constant) for point in points) for points in settings]
+        points = list(zip(*(cell.points for cell in measured), strict=True))  # of each setting, over the ranges
+        means = [fmean(float(point[DEV] or 0) for point in of_setting) for of_setting in points]
+        constant = [sum(bool(point["constant"]) for point in of_setting) for of_setting in points]
         setting = self.grid.settings[best_point(self.grid, means, constant)]
-        return {"": [setting] * len(measured), PER_RANGE: _grid_best(measured)}
+        return {"": [setting] * len(measured), PER_RANGE: super().choose(measured)[""]}
 
 
 @cache
@@ -360,7 +308,7 @@ class Published(Tuner):
             if value is not None and not isinstance(value, str):
                 raise UserError(f"tune.{key}: {value!r} is no model's id.")
         self.main, self.assistant = main, assistant
-        self._chosen: Mapping[Cell, Setting] = {}
+        self._settings: Mapping[Cell, Setting] = {}
 
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
         """See `Tuner.check`; looks the settings up."""
@@ -372,8 +320,8 @@ class Published(Tuner):
                 f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
                 f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
             )
-        self._chosen = published[main or "", assistant or ""]
-        if missing := [cell for cell in cells if cell not in self._chosen]:
+        self._settings = published[main or "", assistant or ""]
+        if missing := [cell for cell in cells if cell not in self._settings]:
             names = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
             raise UserError(
                 f"tune=published: the paper has no setting for {names}; it has coherence, relevance and consistency in "
@@ -381,4 +329,4 @@ class Published(Tuner):
             )
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        return {"": [self._chosen[cell.cell] for cell in measured]}
+        return {"": [self._settings[cell.cell] for cell in measured]}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.storages import InMemoryStorage
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from judgebench.study.claims import (
     DUPLICATE,
@@ -17,10 +17,12 @@ from judgebench.study.claims import (
     SURPLUS,
     WORKER,
     Claims,
-    Standing,
     Watch,
-    Worker,
+    count,
     failed,
+    holders_of,
+    lives,
+    this_process,
 )
 from judgebench.study.space import Space
 
@@ -33,15 +35,19 @@ class Graves:
     def __init__(self):
         self.names = set()
 
-    def dead(self, trial):
+    def __call__(self, trial):
         return trial.user_attrs[WORKER]["host"] in self.names
+
+
+def worker(host):
+    return {"host": host, "pid": 1, "started": 0.0}
 
 
 def crew(count, graves, grid=True, most=6):
     storage = InMemoryStorage()
     study = optuna.create_study(storage=storage, direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
     points = SPACE.grid() if grid else None
-    return [Claims(study, storage, SPACE, Worker(f"w{i}", i, 0.0), points, most, graves) for i in range(count)]
+    return [Claims(study, storage, SPACE, worker(f"w{i}"), points, most, graves) for i in range(count)]
 
 
 def finish(claims, trial):
@@ -54,36 +60,34 @@ def test_every_point_is_completed_once_whoever_dies(data, grid):
     workers = crew(3, graves, grid)
     held, ran = {}, Counter()
     for step in range(200):
-        living = [w for w in workers if w.me.host not in graves.names]
+        living = [w for w in workers if w.worker["host"] not in graves.names]
         claims = data.draw(st.sampled_from(living))
-        if claims.me.host in held:
-            trial = held.pop(claims.me.host)
+        if claims.worker["host"] in held:
+            trial = held.pop(claims.worker["host"])
             how = data.draw(st.sampled_from(["done", "done", "done", "died", "lost while closing"]))
             if how == "done" or len(living) == 1:
                 ran[tuple(trial.params.items()) if grid else trial.number] += 1
                 finish(claims, trial)
             else:
-                graves.names.add(claims.me.host)
+                graves.names.add(claims.worker["host"])
                 # the dead one is replaced, as by starting the command again
-                workers.append(
-                    Claims(claims.study, claims.storage, SPACE, Worker(f"n{step}", 1, 0.0), claims.grid, 6, graves)
-                )
+                workers.append(Claims(claims.study, claims.storage, SPACE, worker(f"n{step}"), claims.grid, 6, graves))
                 if how == "lost while closing":  # whoever closed it died before its point was taken again
                     workers[-1].close(trial.number, LOST, "its worker died")
         else:
-            standing = claims.standing()
-            if standing.count(TrialState.COMPLETE) >= 6:
+            holders = claims.holders()
+            if count(holders, TrialState.COMPLETE) >= 6:
                 break
-            trial = claims.take(standing)
+            trial = claims.take(holders)
             if trial is not None:
-                held[claims.me.host] = trial
-    for claims in [w for w in workers if w.me.host not in graves.names]:
-        if claims.me.host in held:
-            trial = held.pop(claims.me.host)
+                held[claims.worker["host"]] = trial
+    for claims in [w for w in workers if w.worker["host"] not in graves.names]:
+        if claims.worker["host"] in held:
+            trial = held.pop(claims.worker["host"])
             ran[tuple(trial.params.items()) if grid else trial.number] += 1
             finish(claims, trial)
-    claims = next(w for w in workers if w.me.host not in graves.names)
-    while (trial := claims.take(claims.standing())) is not None:
+    claims = next(w for w in workers if w.worker["host"] not in graves.names)
+    while (trial := claims.take(claims.holders())) is not None:
         ran[tuple(trial.params.items()) if grid else trial.number] += 1
         finish(claims, trial)
     assert len(ran) == sum(ran.values()) == 6
@@ -93,7 +97,7 @@ def test_every_point_is_completed_once_whoever_dies(data, grid):
 
 def test_of_two_that_take_one_point_at_once_the_first_runs_it():
     one, two = crew(2, Graves())
-    looked = one.standing()
+    looked = one.holders()
     first, second = one.take(looked), two.take(looked)
     assert first is not None
     assert second is None
@@ -104,65 +108,66 @@ def test_of_two_that_take_one_point_at_once_the_first_runs_it():
 
 def test_a_study_gets_no_more_trials_than_it_asked_for():
     one, two = crew(2, Graves(), grid=False, most=1)
-    looked = one.standing()
+    looked = one.holders()
     assert one.take(looked) is not None
     assert two.take(looked) is None
     assert one.trials()[1].user_attrs[ENDED] == SURPLUS
-    assert one.take(one.standing()) is None
+    assert one.take(one.holders()) is None
 
 
 def test_a_failed_point_is_run_again_only_if_it_is_forgiven():
     claims = crew(1, Graves())[0]
-    trial = claims.take(claims.standing())
+    trial = claims.take(claims.holders())
     claims.close(trial.number, FAILED, "it did")
-    again = claims.take(claims.standing())
+    again = claims.take(claims.holders())
     assert again.params != trial.params
     finish(claims, again)
     claims.forgiven = frozenset([trial.number])
-    assert claims.take(claims.standing()).params == trial.params
+    assert claims.take(claims.holders()).params == trial.params
 
 
 def test_who_was_taken_for_dead_cannot_end_the_trial():
     graves = Graves()
     one, two = crew(2, graves)
-    trial = one.take(one.standing())
+    trial = one.take(one.holders())
     graves.names.add("w0")
-    taken = two.take(two.standing())
+    taken = two.take(two.holders())
     assert taken.params == trial.params
     assert not one.close(trial.number, FAILED, "too late")
-    assert Standing.of(two.trials()).holders[taken.user_attrs["point"]].number == taken.number
+    assert holders_of(two.trials())[taken.user_attrs["point"]].number == taken.number
 
 
 def test_a_process_that_is_gone_is_dead_at_once_and_one_elsewhere_when_its_beat_stops(monkeypatch):
-    me = Worker.me()
-    assert me.lives()
-    assert Worker(me.host, me.pid, me.started - 100).lives() is False  # the number is another process's by now
-    assert Worker("another machine", me.pid, me.started).lives() is None
+    me = this_process()
+    assert lives(me)
+    assert lives({**me, "started": me["started"] - 100}) is False  # the number is another process's by now
+    assert lives({**me, "host": "another machine"}) is None
     claims = crew(1, Watch(60))[0]
-    claims.me = Worker("another machine", 1, 0.0)
-    trial = claims.take(claims.standing())
+    claims.worker = worker("another machine")
+    trial = claims.take(claims.holders())
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     watch = Watch(60)
-    assert not watch.dead(trial)
+    assert not watch(trial)
     clock[0] = 50
-    claims.storage.set_trial_user_attr(claims.trial_id(trial.number), WORKER, claims.me.attribute(1))
-    assert not watch.dead(claims.trials()[0])
+    claims.storage.set_trial_user_attr(claims.trial_id(trial.number), WORKER, {**claims.worker, "beat": 1})
+    assert not watch(claims.trials()[0])
     clock[0] = 100
-    assert not watch.dead(claims.trials()[0])
+    assert not watch(claims.trials()[0])
     clock[0] = 111
-    assert watch.dead(claims.trials()[0])
+    assert watch(claims.trials()[0])
 
 
 @pytest.mark.parametrize("states", [[], ["complete"], ["failed", "complete"], ["lost", "running"]])
 def test_the_lowest_living_number_holds_a_point(states):
     claims = crew(1, Graves())[0]
     for state in states:
-        number = claims._make({"x": 1, "y": "a"}, {"point": "p"})
+        template = create_trial(state=TrialState.RUNNING, user_attrs={"point": "p"})
+        number = claims.storage.get_trial(claims.storage.create_new_trial(claims._study_id, template)).number
         if state == "complete":
             claims.study.tell(number, 0.0)
         elif state != "running":
             claims.close(number, {"failed": FAILED, "lost": LOST}[state], "why")
-    holders = Standing.of(claims.trials()).holders
+    holders = holders_of(claims.trials())
     expected = {(): None, ("complete",): 0, ("failed", "complete"): 0, ("lost", "running"): 1}[tuple(states)]
     assert (holders["p"].number if holders else None) == expected
