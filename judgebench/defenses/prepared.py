@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.judges.runner import PassRunner
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from judgebench.tutor.vectors import StandardVectors
 
 SOURCES, TEXTS = STAGES = ("sources", "texts")
-"""The stages of a run at which a defense can get ready, by what is known: what the judged texts answer to, before any
-attack is; or the judged texts themselves, with all that attacks make of them."""
+"""The stages of a run at which a defense can get ready: with what the judged texts answer to, before any attack; or
+with the judged texts themselves and all that attacks make of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,7 @@ class Resources(PassRunner):
     prompt: Mapping[str, Any]
 
     def training(self, defense: str, what: str) -> list[Example]:
-        """The examples of the development split, on which alone a defense may choose anything; `UserError` where there
-        is none, which names the defense and what it chooses."""
+        """The examples of the development split, on which alone a defense may choose anything (`what`)."""
         training = [example for example in self.examples if self.split[example.group_id] == DEV]
         if not training:
             raise UserError(
@@ -55,7 +54,7 @@ class Resources(PassRunner):
         return training
 
     def refuse_test(self, groups: Iterable[str], what: str) -> None:
-        """Raises `UserError` where one of the groups on which something was found is of the test split."""
+        """Raises `UserError` where one of the groups on which something was chosen is of the test split."""
         if seen := sorted(group for group in groups if self.split.get(group) == TEST):
             raise UserError(
                 f"{what} comes from {len(seen)} of the groups that this run tests on ({seen[0]}, for one), which would "
@@ -68,13 +67,13 @@ class Findings:
     """Findings of defenses while they got ready, as records of the files in a run folder's `defense/`.
 
     Attributes:
-        standards: a record for each dimension whose standard vectors were found or loaded (standards.json).
+        standards: a record for each dimension whose standard vectors were made or loaded (standards.json).
         vectors: dimension -> those vectors (vectors_<dimension>.safetensors).
         references: a record for each pair of references (references.parquet).
         strengths: a record for each strength that was tried (strengths.json).
         detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
-            found; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
-            text is warned of; `training` and `test`, its `DetectionMetrics` there, training also with its `groups` and
+            chosen; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
+            text is warned of; `training` and `test`, its `metrics_at` there, training also with its `groups` and
             `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points on training data.
         rewritings: a record for each defense that rewrites texts: `defense`, `dataset`, `helper`, `helper_sha256`,
             `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
@@ -92,7 +91,6 @@ class Findings:
 
     @classmethod
     def together(cls, parts: Iterable[Findings]) -> Findings:
-        """All of several."""
         whole: dict[str, Any] = {}
         for part in parts:
             for name, value in vars(part).items():
@@ -104,9 +102,25 @@ class Findings:
 
 
 class Prepared(Defense):
-    """A defense that has got ready, with what it has found."""
+    """A defense that has got ready, with its findings."""
 
     findings: Findings = Findings()
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten(Prepared):
+    """A defense that has another text for each of `texts`; any other stays as it is.
+
+    A phrase cannot be learned under it: every phrase that a search tries would have to be read by the helper first.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    findings: Findings = field(default_factory=Findings)
+    learnable: ClassVar[bool] = False
+
+    def text(self, text: str, example: Example, condition: Condition) -> str:
+        return self.texts.get(text, text)
 
 
 class Planned(Defense):
@@ -115,16 +129,11 @@ class Planned(Defense):
     stage: ClassVar[str]
 
     def prepared(self, resources: Resources) -> Prepared:
-        """The defense, ready.
-
-        Raises:
-            UserError: what the user can mend; see the defenses.
-        """
+        """The defense, ready; `UserError` for what the user can mend."""
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class JudgedText:
+class JudgedText(NamedTuple):
     """A text as the judge would read it undefended; `attack` is empty where none has changed it."""
 
     text: str
@@ -132,41 +141,31 @@ class JudgedText:
     attack: str = ""
 
 
-@dataclass(frozen=True)
-class JudgedTexts:
-    """The texts of a run that its judge is to judge, clean and attacked, for defenses that look at each by itself.
+def judged_texts(resources: Resources, defense: str) -> tuple[list[JudgedText], list[Example]]:
+    """The texts that are judged under one defense, clean and with all that the run's attacks make of them.
 
-    Attributes:
-        roles: each text with each of its groups and attacks, once. Where two texts are compared, the rivals are among
-            them, as clean texts.
-        examples: each different text once, to be read by itself: what was made of one text stands together as a group,
-            for it begins alike. Texts of nothing but whitespace are left out: there is nothing to look at.
+    Returns:
+        Each text with each of its groups and attacks, once; where two texts are compared, the rivals are among them, as
+        clean texts. And each different text once, to be read by itself: what was made of one text stands together as a
+        group, for it begins alike. Texts of nothing but whitespace are left out: there is nothing to look at.
     """
+    roles: dict[JudgedText, None] = {}
+    groups: dict[str, list[Example]] = {}
+    seen: set[str] = set()
 
-    roles: Sequence[JudgedText]
-    examples: Sequence[Example]
+    def take(text: str, text_id: str, of: Example, attack: str = "", name: str = "") -> None:
+        roles.setdefault(JudgedText(text, of.group_id, attack))
+        if text.strip() and text not in seen:
+            seen.add(text)
+            groups.setdefault(text_id, []).append(Example(name or text_id, text_id, "", "", text, {}))
 
-    @classmethod
-    def of(cls, resources: Resources, defense: str) -> JudgedTexts:
-        """The texts that are judged under one defense, with all that the run's attacks make of them."""
-        conditions = [condition for condition in resources.conditions if condition.defense == defense]
-        roles: dict[JudgedText, None] = {}
-        groups: dict[str, list[Example]] = {}
-        seen: set[str] = set()
-
-        def take(text: str, text_id: str, of: Example, attack: str = "", called: str = "") -> None:
-            roles.setdefault(JudgedText(text, of.group_id, attack))
-            if text.strip() and text not in seen:
-                seen.add(text)
-                groups.setdefault(text_id, []).append(Example(called or text_id, text_id, "", "", text, {}))
-
-        for example in resources.examples:
-            take(example.output, example.text_id, example)
-            if example.rival_id:
-                take(example.rival, example.rival_id, example)
-        for example in resources.examples:
-            for condition in conditions:
-                text = resources.judged(example, condition)
-                if text != example.output:
-                    take(text, example.text_id, example, condition.attack, f"{example.example_id} ({condition})")
-        return cls(list(roles), [example for group in groups.values() for example in group])
+    for example in resources.examples:
+        take(example.output, example.text_id, example)
+        if example.rival_id:
+            take(example.rival, example.rival_id, example)
+    conditions = [condition for condition in resources.conditions if condition.defense == defense]
+    for example in resources.examples:
+        for condition in conditions:
+            if (text := resources.judged(example, condition)) != example.output:
+                take(text, example.text_id, example, condition.attack, f"{example.example_id} ({condition})")
+    return list(roles), [example for group in groups.values() for example in group]

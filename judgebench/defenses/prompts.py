@@ -6,27 +6,24 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from judgebench.components import fill_fields, template_fields, without_line_end
 from judgebench.defenses.detectors import question
-from judgebench.defenses.prepared import TEXTS, Findings, JudgedTexts, Planned, Prepared, Resources
+from judgebench.defenses.prepared import TEXTS, Findings, Planned, Resources, Rewritten, judged_texts
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Example, Rubric
+from judgebench.types import Example, Rubric
 
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
-_PROMPT, _TEXTS, _TEXT = PARTS = ("prompt", "texts", "text")
-_PART = re.compile(rf"\{{({'|'.join(PARTS)})\}}")
-_TASK, _MARKER = "task", "marker"
-_RANGE = ("min_range", "max_range")
-FIELDS = (*PARTS, _TASK, _MARKER, *_RANGE, "dimension")
+PARTS = ("prompt", "texts", "text")
+FIELDS = (*PARTS, "task", "marker", "min_range", "max_range", "dimension")
 """Fields of a template: what its words stand around (one of the first three a part), the task once more, a marker that
 no text can know, the ends of the score range, the judged dimension."""
 
@@ -44,10 +41,8 @@ class TemplateDefense(Defense):
 
     Each may also name `{task}`, what the rubric says before the first text of the example; `{marker}`, 12 hexadecimal
     digits that occur in no text; `{min_range}`, `{max_range}` and `{dimension}`. The marker is drawn from the seed, so
-    that all groups share it; if a text holds it, its group gets the next one.
-
-    Raises:
-        UserError: a part without its own field or with a second one, or a field that is not one of `FIELDS`.
+    that all groups share it; if a text holds it, its group gets the next one. `UserError` for a part without its own
+    field or with a second one, or a field that is not one of `FIELDS`.
 
     Example:
         >>> defense = TemplateDefense("mine", "Beware.\\n\\n{prompt}", each="<{text}>")
@@ -62,9 +57,9 @@ class TemplateDefense(Defense):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for own_field, part in zip(PARTS, (self.prompt, self.texts, self.each), strict=True):
+        for place, part in zip(PARTS, (self.prompt, self.texts, self.each), strict=True):
             fields = template_fields(part, FIELDS, f"defenses: the template of {self.name}")
-            if [field for field in fields if field in PARTS] != [own_field]:
+            if [field for field in fields if field in PARTS] != [place]:
                 raise UserError(
                     f"defenses: each part of the template of {self.name} must name one of {{prompt}}, {{texts}} and "
                     "{text}, once, and stand for it alone; parts are kept apart by a line of three dashes."
@@ -72,14 +67,10 @@ class TemplateDefense(Defense):
 
     @classmethod
     def parse(cls, name: str, template: str, seed: int = 0) -> TemplateDefense:
-        """From a template file: a part, or up to three kept apart by lines of three dashes, each with its own field.
-
-        Raises:
-            UserError: as the class does, or two parts with one field.
-        """
+        """From a template file: a part, or up to three kept apart by lines of three dashes, each with its own field."""
         parts: dict[str, str] = {}
         for part in map(without_line_end, _SEPARATOR.split(template)):
-            match = _PART.search(part)
+            match = re.search(rf"\{{({'|'.join(PARTS)})\}}", part)
             if match is None:
                 raise UserError(
                     f"defenses: the template of {name} has a part without {{prompt}}, {{texts}} or {{text}}; put one "
@@ -88,19 +79,16 @@ class TemplateDefense(Defense):
             if match[1] in parts:
                 raise UserError(f"defenses: the template of {name} has two parts with {match[0]}; keep one.")
             parts[match[1]] = part
-        around = {field: parts.get(field, f"{{{field}}}") for field in PARTS}
-        return cls(name, around[_PROMPT], around[_TEXTS], around[_TEXT], seed)
+        prompt, texts, text = (parts.get(field, f"{{{field}}}") for field in PARTS)
+        return cls(name, prompt, texts, text, seed)
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`.
-
-        Raises:
-            UserError: the task is to be repeated, and the rubric says nothing before the example's first text.
-        """
+        """See `Defense.rubric`; `UserError` where the task is to be repeated, and the rubric says nothing before the
+        example's first text."""
         asked = rubric.template
-        values = {"dimension": rubric.dimension, **{name: f"{{{name}}}" for name in _RANGE}}
-        parts = "\n".join((self.prompt, self.texts, self.each))
-        if f"{{{_TASK}}}" in parts:
+        values = {"dimension": rubric.dimension, "min_range": "{min_range}", "max_range": "{max_range}"}
+        words = self.prompt + self.texts + self.each
+        if "{task}" in words:
             # the paragraphs before the first text of the example, without a heading of what comes next
             match = EXAMPLE_FIELD.search(asked)
             paragraphs = re.split(r"\n\s*\n", asked[: match.start() if match else None].strip())
@@ -111,21 +99,23 @@ class TemplateDefense(Defense):
                     f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says before the texts, and "
                     "it says nothing there; put the task before them, or leave this defense out."
                 )
-            values[_TASK] = "\n\n".join(paragraphs)
-        if f"{{{_MARKER}}}" in parts:
+            values["task"] = "\n\n".join(paragraphs)
+        if "{marker}" in words:
             digests = (hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12] for i in itertools.count())
-            values[_MARKER] = next(x for x in digests if not any(x in text.lower() for text in (asked, *said)))
+            values["marker"] = next(x for x in digests if not any(x in text.lower() for text in (asked, *said)))
+        # from the inside: around each text, around all, around the whole
         fields = list(JUDGED_FIELD.finditer(asked))
         first, last = fields[0].start(), fields[-1].end()
-        wrapped = JUDGED_FIELD.sub(lambda match: fill_fields(self.each, {**values, _TEXT: match[0]}), asked[first:last])
-        texts = fill_fields(self.texts, {**values, _TEXTS: wrapped})
-        whole = fill_fields(self.prompt, {**values, _PROMPT: asked[:first] + texts + asked[last:]})
+        wrapped = JUDGED_FIELD.sub(
+            lambda match: fill_fields(self.each, {**values, "text": match[0]}), asked[first:last]
+        )
+        texts = fill_fields(self.texts, {**values, "texts": wrapped})
+        whole = fill_fields(self.prompt, {**values, "prompt": asked[:first] + texts + asked[last:]})
         return replace(rubric, template=whole)
 
 
 NONE = TemplateDefense("none")
 """No defense: every prompt as the rubric has it."""
-
 
 _STEPS = """
 
@@ -189,24 +179,9 @@ PARAPHRASE = "paraphrase"
 
 
 @dataclass(frozen=True, eq=False)
-class Paraphrase(Prepared):
-    """Every text as the helper has rewritten it; a text that `rewritten` lacks stays as it is.
-
-    A phrase cannot be learned under it: every phrase that a search tries would have to be rewritten first.
-    """
-
-    rewritten: Mapping[str, str]
-    findings: Findings = field(default_factory=Findings)
-    name: str = PARAPHRASE
-    learnable: ClassVar[bool] = False
-
-    def text(self, text: str, example: Example, condition: Condition) -> str:
-        return self.rewritten.get(text, text)
-
-
-@dataclass(frozen=True, eq=False)
 class PlannedParaphrase(Planned):
-    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time."""
+    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time. Where it writes
+    nothing, the text itself stays, and is counted."""
 
     helper: Helper
     max_new_tokens: int
@@ -214,22 +189,17 @@ class PlannedParaphrase(Planned):
     stage: ClassVar[str] = TEXTS
     learnable: ClassVar[bool] = False
 
-    def prepared(self, resources: Resources) -> Paraphrase:
-        """See `Planned.prepared`. Where the helper writes nothing, the text itself stays, and is counted.
-
-        Raises:
-            UserError: the helper cannot be read, or a text is too long for it.
-        """
+    def prepared(self, resources: Resources) -> Rewritten:
         from judgebench.tutor.writing import Text, WritePass, write  # they need torch
 
-        helper, texts = self.helper, JudgedTexts.of(resources, self.name)
+        helper = self.helper
         if helper.most_tokens <= self.max_new_tokens:
             raise UserError(
                 f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in the "
                 f"{helper.most_tokens} tokens that {helper.source.title} can read; lower it."
             )
         builder, condition = question(helper, PARAPHRASE, self.max_new_tokens, resources)
-        prompts = builder.build(texts.examples, [condition])
+        prompts = builder.build(judged_texts(resources, self.name)[1], [condition])
         view = resources.view(helper.source, helper.engine)
         pass_ = WritePass(view, builder.tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens)
         written = write(pass_, resources, helper.token_budget, "Paraphrasing")
@@ -244,6 +214,6 @@ class PlannedParaphrase(Planned):
             "empty": sum(not new.text for new in written),
             "cut": sum(new.cut for new in written),
         }
-        text = math.fsum(new.seconds for new in written) / max(1, len(written))
-        costs = {self.name: {"once": 0.0, "context": 0.0, "text": text}}
-        return Paraphrase(rewritten, Findings(rewritings=[record], costs=costs))
+        seconds = math.fsum(new.seconds for new in written) / max(1, len(written))
+        costs = {self.name: {"once": 0.0, "context": 0.0, "text": seconds}}
+        return Rewritten(self.name, rewritten, Findings(rewritings=[record], costs=costs))

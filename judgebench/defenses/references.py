@@ -1,20 +1,30 @@
-"""Comparative augmented prompting (CAP): the judge holds the text against a poor and a good reference."""
+"""Comparative augmented prompting (CAP): the judge compares the text with a poor and a good reference, which a tutor
+writes, steered or asked."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
-from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES
+from judgebench.judges.spec import JudgeSpec
+from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
+from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Condition, Example, Rubric
 
 if TYPE_CHECKING:
-    from judgebench.tutor.texts import Reference
+    from judgebench.tutor.steering import Standard
+    from judgebench.tutor.texts import JudgeScorer, Reference
+    from judgebench.tutor.writing import Tutor
 
 CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
 """References from a tutor that is steered; from one that is asked for a good and a poor text; from one that is asked
@@ -58,10 +68,10 @@ class ReferenceDefense(Prepared):
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         if WITH_REFERENCES in rubric.forms:
             return replace(rubric, template=rubric.forms[WITH_REFERENCES])
-        field_ = JUDGED_FIELD.search(rubric.template)
-        assert field_ is not None  # a rubric has one
-        heading = _HEADING.search(rubric.template[: field_.start()])
-        at = heading.start() if heading else field_.start()
+        place = JUDGED_FIELD.search(rubric.template)
+        assert place is not None  # a rubric has one
+        heading = _HEADING.search(rubric.template[: place.start()])
+        at = heading.start() if heading else place.start()
         return replace(rubric, template=rubric.template[:at] + _BLOCK + rubric.template[at:])
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
@@ -85,11 +95,119 @@ class PlannedReferences(Planned):
     needs_numbers: ClassVar[bool] = True
 
     def prepared(self, resources: Resources) -> ReferenceDefense:
-        """See `Planned.prepared`. Each dimension has standards of its own; they are found on the development split's
-        contexts, by the judge's scores in the run's first range."""
-        from judgebench.defenses.written import written_references  # it needs torch
+        """Each dimension has standards of its own, chosen on the development split's contexts by the judge's scores in
+        the run's first range."""
+        first: dict[str, Condition] = {}
+        for condition in resources.conditions:
+            first.setdefault(condition.dimension, Condition(condition.dimension, condition.range))
+        pairs, parts = {}, []
+        for dimension, condition in first.items():
+            written, findings = self._written(resources, condition)
+            pairs[dimension] = {pair.group_id: pair for pair in written}
+            parts.append(findings)
+        costs = [findings.costs[self.name] for findings in parts]
+        mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
+        return ReferenceDefense(
+            self.name, pairs, self.swapped, replace(Findings.together(parts), costs={self.name: mean})
+        )
 
-        return written_references(self, resources)
+    def _written(self, resources: Resources, condition: Condition) -> tuple[list[Reference], Findings]:
+        """The pairs of one dimension, and their records."""
+        from judgebench.tutor import texts as tutor_texts  # they need torch
+        from judgebench.tutor.writing import Tutor, contexts_of, written_example
+
+        # 1. who writes, who scores, and for which contexts
+        name, tutor = self.name, Tutor(self.spec, condition.range, resources, **resources.prompt)
+        assert isinstance(resources.judge, JudgeSpec)  # no other is asked while a defense gets ready
+        scorer = tutor_texts.JudgeScorer(resources.judge, resources.builder, condition, resources)
+        contexts = contexts_of(resources.examples)
+        # 2. the pairs
+        findings, once = Findings(), 0.0
+        high = low = None
+        if name == CAP:
+            began = time.perf_counter()
+            standard, (high, low), findings = self._steering(resources, tutor, scorer)
+            once = time.perf_counter() - began
+            pairs = tutor_texts.steered_references(tutor, contexts, standard, high, low)
+        elif name == W_CAP:
+            pairs = tutor_texts.asked_references(tutor, contexts)
+        else:
+            scores = reference_score(condition.range, "high"), reference_score(condition.range, "low")
+            pairs = tutor_texts.asked_references(tutor, contexts, scores)
+        # 3. records, with the judge's score of each text by itself
+        texts = [
+            written_example(context, f"{name}/{side}", getattr(pair, side))
+            for context, pair in zip(contexts, pairs, strict=True)
+            for side in ("high", "low")
+        ]
+        judged = iter([None if np.isnan(score) else score for score in scorer(texts).tolist()])
+        records = [
+            {
+                **{"defense": name, "dimension": condition.dimension, "group_id": pair.group_id},
+                **{"split": resources.split[pair.group_id], "high": pair.high, "low": pair.low},
+                **{"score_high": next(judged), "score_low": next(judged)},
+                **{"high_cut": pair.high_cut, "low_cut": pair.low_cut},
+                **{"alpha_high": high, "alpha_low": low, "seconds": pair.seconds},
+            }
+            for pair in pairs
+        ]
+        seconds = math.fsum(pair.seconds for pair in pairs)
+        cost = {"once": once, "context": seconds / len(pairs), "text": seconds / len(resources.examples)}
+        return pairs, replace(findings, references=records, costs={name: cost})
+
+    def _steering(
+        self, resources: Resources, tutor: Tutor, scorer: JudgeScorer
+    ) -> tuple[Standard, tuple[float, float], Findings]:
+        """CAP's standard, and the strengths towards its high and low side, as configured or chosen among several."""
+        from judgebench.tutor.texts import Strength, measure_strengths, selected_strength
+        from judgebench.tutor.vectors import best_layer, find_vectors, load_vectors
+        from judgebench.tutor.writing import contexts_of
+
+        # 1. standard vectors, from candidates of the development split or read from a file
+        spec, dimension = self.spec, scorer.condition.dimension
+        if spec.vectors is None:
+            training = contexts_of(resources.training(self.name, "standard vectors"))
+            vectors = find_vectors(
+                tutor, training, scorer, resources.dataset, resources.judge.source.title, scorer.fingerprint
+            )
+        else:
+            path = Path(spec.vectors).expanduser()
+            file = path / f"vectors_{dimension}.safetensors" if path.is_dir() else path
+            vectors = load_vectors(file, tutor.view.fingerprint, tutor.spec.sizes)
+            if vectors.origin.dataset == resources.dataset:
+                resources.refuse_test(vectors.origin.groups, f"tutor.vectors: {file}")
+        standard = vectors.standard(spec.layer)
+        scale = float(vectors.norms[standard.layer - 1]) if spec.alpha_unit == "norm" else 1.0
+        # 2. strengths
+        tried: list[Strength] = []
+        if spec.strengths:
+            training = contexts_of(resources.training(self.name, "strengths"))
+            targets = (vectors.low_threshold, vectors.high_threshold)
+            tried = measure_strengths(tutor, training, standard, [scale * x for x in spec.strengths], scorer, targets)
+            tried = here().agree(lambda: tried)  # two that come equally near may differ in the last bit alone
+        high, low = (
+            selected_strength(tried, side) if alpha is None else scale * alpha
+            for side, alpha in (("high", spec.alpha_high), ("low", spec.alpha_low))
+        )
+        # 3. records
+        arrays = ("separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
+        record = {
+            "dimension": dimension,
+            **{name: value for name, value in scorer.condition.range.columns.items() if name != "range_step"},
+            **asdict(vectors.origin),
+            "groups": list(vectors.origin.groups),
+            "best_layer": best_layer(vectors.separability),
+            "layer": standard.layer,
+            "low_threshold": vectors.low_threshold,
+            "high_threshold": vectors.high_threshold,
+            "high_count": len(vectors.high_points),
+            "low_count": len(vectors.low_points),
+            **{name: getattr(vectors, name).tolist() for name in arrays},
+            "file": f"vectors_{dimension}.safetensors",
+        }
+        place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
+        strengths = [{**place, **asdict(strength)} for strength in tried]
+        return standard, (high, low), Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths)
 
 
 def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:

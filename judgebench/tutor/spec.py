@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
@@ -17,8 +18,7 @@ PRINTED_TOKENS = {"summary": 128, "dialogue": 64}
 """The paper's longest texts, by the prompts that ask for them."""
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Numbers of a model's layers, of entries of a hidden state, and of tokens that it can read at most."""
 
     layers: int

@@ -37,17 +37,6 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     return layers
 
 
-def layer_at(model: PreTrainedModel, layer: int) -> nn.Module:
-    """The layer of this number, counted from 1; `UserError` where there is none."""
-    layers = decoder_layers(model)
-    if not 1 <= layer <= len(layers):
-        raise UserError(
-            f"tutor.layer: {layer} is no layer of {type(model).__name__}, which has {len(layers)}; give a whole number "
-            f"from 1 to {len(layers)}."
-        )
-    return layers[layer - 1]
-
-
 def current(output: Any) -> torch.Tensor:
     """[texts, hidden] what a layer yields at the current positions, text by text; no text where none is under way."""
     states: torch.Tensor = output[0] if isinstance(output, tuple) else output
@@ -68,7 +57,6 @@ def with_current(output: Any, edited: torch.Tensor) -> Any:
 
 
 HIGH, LOW = "high", "low"
-SIDES = (HIGH, LOW)
 
 
 def edit(states: torch.Tensor, standard: torch.Tensor, direction: torch.Tensor, strength: torch.Tensor) -> torch.Tensor:
@@ -162,19 +150,16 @@ def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
     The output of `steer.layer` is edited at the current position of each text and nowhere else: at the prompt's last
     token while it is read, then at each new token. It works under the engines of judgebench, and under transformers'
     own `generate` with prompts padded on the left and a cache.
-
-    Raises:
-        UserError: the model has no such layer.
     """
     if steer is None:
         yield
         return
 
-    def hook(module: torch.nn.Module, given: object, output: Any) -> Any:
+    def hook(module: torch.nn.Module, inputs: object, output: Any) -> Any:
         states = current(output)
         return with_current(output, steer.edited(states)) if len(states) else None
 
-    handle = layer_at(model, steer.layer).register_forward_hook(hook)
+    handle = decoder_layers(model)[steer.layer - 1].register_forward_hook(hook)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from transformers import PreTrainedModel
 
-from judgebench.decoding.rules import Decoding, Expectation, Greedy
+from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.hardware import out_of_memory
@@ -27,28 +27,14 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers
-from judgebench.tutor.tutor import GOOD, POOR, REFERENCE, SCORED, Tutor, written_example
-from judgebench.tutor.writing import Sampling, Text, Written
-from judgebench.types import FAILED, Condition, Example, Prompt, Reading
+from judgebench.tutor.writing import GOOD, POOR, REFERENCE, SCORED, Text, Tutor, Written, written_example
+from judgebench.types import FAILED, Condition, Example, Reading
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Candidate(Written):
-    """One text for one context: the prompt that the tutor read, and which of the context's texts it is, from 0."""
-
-    prompt: Prompt
-    index: int
-
-    @property
-    def example(self) -> Example:
-        """The candidate as a judged text."""
-        return written_example(self.prompt.example, str(self.index), self.text)
-
-
-def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidate]:
+def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Written]:
     """`tutor.spec.candidates` sampled texts of each context, context by context.
 
     A text depends on the model, the seed, its context and its index alone: more candidates, or other contexts, leave
@@ -56,10 +42,7 @@ def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Candidat
     """
     prompts = tutor.prompts(contexts)
     texts = [Text(prompt, index) for prompt in prompts for index in range(tutor.spec.candidates)]
-    written = tutor.write(texts, tutor.sampling)
-    return [
-        Candidate(**vars(each), prompt=text.prompt, index=text.index) for text, each in zip(texts, written, strict=True)
-    ]
+    return tutor.write(texts, tutor.sampling)
 
 
 @dataclass
@@ -78,10 +61,13 @@ class JudgeScorer:
     condition: Condition
     runner: PassRunner
 
+    def __post_init__(self) -> None:
+        self._decodings = {"score": Greedy() if self.judge.mode == "generate" else Expectation()}
+
     def __call__(self, examples: Sequence[Example]) -> np.ndarray:
         """[examples] float64, in order; NaN where the judge's answer holds no score. Their ids differ."""
         unrated = [replace(example, human={self.condition.dimension: math.nan}) for example in examples]
-        columns = decode(self.readings(unrated), {"score": self._decoding})
+        columns = decode(self.readings(unrated), self._decodings)
         scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
         by_example = dict(zip(columns["example_id"], scores, strict=True))
         return np.array([by_example[example.example_id] for example in examples])
@@ -90,7 +76,7 @@ class JudgeScorer:
         """Readings of the judge, group by group."""
         task = ReadingTask(
             assistant=Assistant(),
-            decodings={"score": self._decoding},
+            decodings=self._decodings,
             prompts=self.builder.build(examples, [self.condition]),
             tokenizer=self.builder.tokenizer,
             null=self.builder.null,
@@ -102,26 +88,23 @@ class JudgeScorer:
         return reader.readings({example.group_id: "" for example in examples})
 
     @property
-    def _decoding(self) -> Decoding:
-        return Greedy() if self.judge.mode == "generate" else Expectation()
-
-    @property
     def fingerprint(self) -> str:
         """SHA-256 of the judge's content."""
         return self.judge.source.fingerprint(self.runner.store.file_digest)
 
 
-def candidate_states(tutor: Tutor, candidates: Sequence[Candidate]) -> np.ndarray:
+def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
     """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers, hidden] float32,
-    the output of every layer; the last layer's before the final norm. `UserError` where layers are not found, or a text
-    does not fit into memory."""
+    the output of every layer; the last layer's before the final norm."""
     prompts = [
-        replace(each.prompt, token_ids=np.concatenate([each.prompt.token_ids, each.tokens]).astype(np.int32))
+        replace(
+            each.asked.prompt, token_ids=np.concatenate([each.asked.prompt.token_ids, each.tokens]).astype(np.int32)
+        )
         for each in candidates
     ]
     position = {id(prompt): i for i, prompt in enumerate(prompts)}
-    order = {prompt.example.group_id: i for i, prompt in reversed(list(enumerate(prompts)))}
-    prompts.sort(key=lambda prompt: order[prompt.example.group_id])
+    groups = list(dict.fromkeys(prompt.example.group_id for prompt in prompts))
+    prompts.sort(key=lambda prompt: groups.index(prompt.example.group_id))
     runner = tutor.runner
     runner.models.make_room({tutor.spec.source})
     with torch.inference_mode():
@@ -152,12 +135,12 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
     Args:
         groups: [tokens] token ids of each text, those that begin alike together.
     """
-    kept: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> None:
         states = current(output)
         if len(states):
-            kept.append(states.float().cpu())
+            outputs.append(states.float().cpu())
 
     layers = decoder_layers(model)
     with ExitStack() as hooks:
@@ -165,7 +148,7 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
             hooks.callback(layer.register_forward_hook(hook).remove)
         engine.start(groups)
     # the plain engine reads texts one by one, so each pass over the layers is one text's
-    passes = [kept[start : start + len(layers)] for start in range(0, len(kept), len(layers))]
+    passes = [outputs[start : start + len(layers)] for start in range(0, len(outputs), len(layers))]
     return torch.cat([torch.stack(states, dim=1) for states in passes])
 
 
@@ -195,18 +178,16 @@ def steered_texts(
         alphas: alpha_h of a text towards the high standard, -alpha_l of one towards the low standard; 0 is the plain
             tutor's text.
     """
-    prompts = tutor.prompts(contexts, REFERENCE)
     alphas = list(dict.fromkeys(float(alpha) for alpha in alphas))
-    texts = [Text(prompt, alpha=alpha) for prompt in prompts for alpha in alphas]
-    written = tutor.write(texts, _sampling(tutor), standard)
+    texts = [Text(prompt, alpha=alpha) for prompt in tutor.prompts(contexts, REFERENCE) for alpha in alphas]
+    written = tutor.write(texts, tutor.reference_sampling, standard)
     return {alpha: written[i :: len(alphas)] for i, alpha in enumerate(alphas)}
 
 
 def steered_references(
     tutor: Tutor, contexts: Sequence[Example], standard: Standard, alpha_high: float, alpha_low: float
 ) -> list[Reference]:
-    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least 0. `UserError` where
-    the tutor wrote nothing."""
+    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least 0."""
     texts = steered_texts(tutor, contexts, standard, [alpha_high, -alpha_low])
     remedy = {HIGH: f"lower tutor.alpha_high={alpha_high:g}", LOW: f"lower tutor.alpha_low={alpha_low:g}"}
     return _pairs(contexts, texts[float(alpha_high)], texts[-float(alpha_low)], remedy)
@@ -216,34 +197,29 @@ def asked_references(
     tutor: Tutor, contexts: Sequence[Example], scores: tuple[float, float] | None = None
 ) -> list[Reference]:
     """W-CAP's pairs, for which the tutor is asked for a good and for a bad text; or random references, for which it is
-    asked for a text of each of two scores, the high one first (CAP, section 3.2). `UserError` where the tutor wrote
-    nothing."""
+    asked for a text of each of two scores, the high one first (CAP, section 3.2)."""
     kinds = ((GOOD, None), (POOR, None)) if scores is None else tuple((SCORED, score) for score in scores)
     high, low = (
-        tutor.write([Text(prompt) for prompt in tutor.prompts(contexts, kind, score)], _sampling(tutor))
+        tutor.write([Text(prompt) for prompt in tutor.prompts(contexts, kind, score)], tutor.reference_sampling)
         for kind, score in kinds
     )
     return _pairs(contexts, high, low, dict.fromkeys((HIGH, LOW), "choose another tutor"))
 
 
-def _sampling(tutor: Tutor) -> Sampling | None:
-    return tutor.sampling if tutor.spec.sample_references else None
-
-
 def _pairs(
     contexts: Sequence[Example], high: Sequence[Written], low: Sequence[Written], remedy: dict[str, str]
 ) -> list[Reference]:
-    pairs = []
-    for context, good, bad in zip(contexts, high, low, strict=True):
-        for side, each in ((HIGH, good), (LOW, bad)):
-            if not each.text:
+    for side, texts in ((HIGH, high), (LOW, low)):
+        for context, text in zip(contexts, texts, strict=True):
+            if not text.text:
                 raise UserError(
-                    f"tutor: the {side} reference of group {context.group_id} is empty, and a judge cannot hold a text "
-                    f"against nothing; {remedy[side]}."
+                    f"tutor: the {side} reference of group {context.group_id} is empty, and a judge cannot compare a "
+                    f"text with nothing; {remedy[side]}."
                 )
-        seconds = good.seconds + bad.seconds
-        pairs.append(Reference(context.group_id, good.text, bad.text, good.cut, bad.cut, seconds))
-    return pairs
+    return [
+        Reference(context.group_id, good.text, bad.text, good.cut, bad.cut, good.seconds + bad.seconds)
+        for context, good, bad in zip(contexts, high, low, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -286,42 +262,37 @@ def measure_strengths(
         contexts: of training data, as all that something is chosen on.
         alphas: strengths as they act, each at least 0.
         targets: the low and the high score to be met.
-
-    Raises:
-        UserError: no text has a score.
     """
-    signed = {HIGH: 1.0, LOW: -1.0}
-    goals = {LOW: targets[0], HIGH: targets[1]}
-    written = steered_texts(tutor, contexts, standard, [sign * alpha for sign in signed.values() for alpha in alphas])
+    # 1. the texts of all strengths, scored together; those of a context follow each other, for they share its prompt
+    written = steered_texts(tutor, contexts, standard, [sign * alpha for sign in (1.0, -1.0) for alpha in alphas])
     examples = {
-        (alpha, i): written_example(context, f"steered/{alpha:g}", text.text)
-        for alpha, texts in written.items()
-        for i, (context, text) in enumerate(zip(contexts, texts, strict=True))
-        if text.text
+        (alpha, i): written_example(context, f"steered/{alpha:g}", written[alpha][i].text)
+        for i, context in enumerate(contexts)
+        for alpha in written
+        if written[alpha][i].text
     }
-    in_groups = sorted(examples, key=lambda key: key[1])  # the texts of a context together, which share its prompt
-    if not in_groups:
+    if not examples:
         raise UserError("tutor.strengths: the tutor wrote nothing at any of them; choose others, or another tutor.")
-    scores = dict(zip(in_groups, scorer([examples[key] for key in in_groups]), strict=True))
+    scores = dict(zip(examples, scorer(list(examples.values())), strict=True))
+    # 2. their statistics, and of each side the strength that meets its target best; of equals the weakest
     strengths = []
-    for side, sign in signed.items():
+    for side, sign, target in ((HIGH, 1.0, targets[1]), (LOW, -1.0, targets[0])):
         tried = []
         for alpha in dict.fromkeys(map(float, alphas)):
-            judged = [scores.get((sign * alpha, i)) for i in range(len(contexts))]
-            numbers = np.array([score for score in judged if score is not None and not math.isnan(score)])
-            n, mean, variance, half = numbers.size, None, None, None
-            if n:
-                mean = float(numbers.mean())
-            if n > 1 and mean is not None:
+            numbers = np.array([scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))])
+            numbers = numbers[~np.isnan(numbers)]
+            n, variance, low, high = len(numbers), None, None, None
+            mean = float(numbers.mean()) if n else None
+            if mean is not None and n > 1:
                 variance = float(numbers.var(ddof=1))
                 half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
-            low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-            empty = sum(score is None for score in judged)
-            tried.append(Strength(side, alpha, n, empty, mean, variance, low, high, goals[side]))
-        scored = [strength for strength in tried if strength.mean is not None]
-        if not scored:
+                low, high = mean - half, mean + half
+            empty = sum(not text.text for text in written[sign * alpha])
+            tried.append(Strength(side, alpha, n, empty, mean, variance, low, high, target))
+        distances = {s: (abs(s.mean - s.target), s.alpha) for s in tried if s.mean is not None}
+        if not distances:
             raise UserError(f"tutor.strengths: the judge gave no {side} text a score; choose others, or another judge.")
-        best = min(scored, key=lambda strength: (abs((strength.mean or 0.0) - strength.target), strength.alpha))
+        best = min(distances, key=distances.__getitem__)
         strengths += [replace(strength, chosen=strength is best) for strength in tried]
     return strengths
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,16 +20,15 @@ from judgebench.runtime.files import atomic, check_run_file
 from judgebench.runtime.parsing import parse_json
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.steering import Standard
-from judgebench.tutor.texts import Candidate, TextScorer, candidate_states, write_candidates
-from judgebench.tutor.tutor import Tutor
+from judgebench.tutor.texts import TextScorer, candidate_states, write_candidates
+from judgebench.tutor.writing import Tutor
 from judgebench.types import Example
 
 MINIMUM_TEXTS = 4
 """Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own state."""
 
 
-@dataclass(frozen=True, eq=False)
-class Retained:
+class Retained(NamedTuple):
     """Indices [texts] of the candidates whose score is at most, or at least, a threshold."""
 
     low_threshold: float
@@ -43,10 +42,7 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
     figure 4).
 
     The paper estimates the thresholds, percentiles interpolated linearly, on one set of candidates and keeps those of
-    another; here one set serves both.
-
-    Raises:
-        UserError: the judge does not tell candidates apart, or a set is too small to average.
+    another; here one set serves both. `UserError` where the judge scores all alike, or a set is too small to average.
     """
     scores = np.asarray(scores, dtype=np.float64)
     numbers = scores[~np.isnan(scores)]
@@ -62,14 +58,14 @@ def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: fl
         )
     # a comparison with NaN is false
     low, high = np.flatnonzero(scores <= low_at), np.flatnonzero(scores >= high_at)
-    for name, kept, which, at in (
-        ("high", high, f"at or above percentile {high_percentile:g}", high_at),
-        ("low", low, f"at or below percentile {low_percentile:g}", low_at),
+    for name, texts, which in (
+        ("high", high, f"at or above percentile {high_percentile:g} (score {high_at:.3g})"),
+        ("low", low, f"at or below percentile {low_percentile:g} (score {low_at:.3g})"),
     ):
-        if len(kept) < MINIMUM_TEXTS:
+        if len(texts) < MINIMUM_TEXTS:
             raise UserError(
-                f"tutor: {len(kept)} of {numbers.size} candidates scored {which} (score {at:.3g}), too few to average: "
-                f"the {name} set needs at least {MINIMUM_TEXTS}; {more}, or set tutor.{name}_percentile nearer to 50."
+                f"tutor: {len(texts)} of {numbers.size} candidates scored {which}, too few to average: the {name} set "
+                f"needs at least {MINIMUM_TEXTS}; {more}, or set tutor.{name}_percentile nearer to 50."
             )
     return Retained(low_at, high_at, low, high)
 
@@ -193,14 +189,8 @@ class StandardVectors:
     origin: Origin
 
     def standard(self, layer: int | None = None) -> Standard:
-        """The standard to steer to, at the chosen layer or another.
-
-        Raises:
-            UserError: there is no such layer, or its vectors are the same.
-        """
-        layer = self.layer if layer is None else layer
-        if not 1 <= layer <= len(self.high):
-            raise _no_layer(layer, len(self.high), self.origin.tutor)
+        """The standard to steer to, at the chosen layer or another."""
+        layer = checked_layer(self.layer if layer is None else layer, len(self.high), self.origin.tutor)
         return Standard(layer, torch.from_numpy(self.high[layer - 1]), torch.from_numpy(self.low[layer - 1]))
 
 
@@ -212,76 +202,63 @@ def find_vectors(
     Args:
         contexts: of training data, so that no standard is drawn from what is evaluated.
         dataset, judge, judge_fingerprint: for `Origin`.
-
-    Raises:
-        UserError: a set is too small, the judge tells nothing apart, or the model cannot be read or is split among
-            processes.
     """
-    spec = tutor.spec
+    spec, title = tutor.spec, tutor.spec.source.title
     if is_split(tutor.runner.trainer([]).strategy):
         raise UserError(
             "tutor: standard vectors are found by a model that is whole in one process; find them by a run with "
             "trainer=auto or trainer=ddp, and give its tutor.vectors=RUN/defense."
         )
+    # 1. candidates and their scores; a text of nothing has no final position, and nothing to judge
     candidates = write_candidates(tutor, contexts)
-    # a text of nothing has no final position, and nothing to judge
     written = [candidate for candidate in candidates if candidate.text]
     if not written:
         raise UserError(
-            f"tutor: none of the {len(candidates)} candidates that {spec.source.title} wrote holds any text; choose "
-            "another tutor, or other tutor.prompts."
+            f"tutor: none of the {len(candidates)} candidates that {title} wrote holds any text; choose another tutor, "
+            "or other tutor.prompts."
         )
-    origin = Origin(
-        tutor=spec.source.title,
-        tutor_fingerprint=tutor.view.fingerprint,
-        judge=judge,
-        judge_fingerprint=judge_fingerprint,
-        dataset=dataset,
-        groups=tuple(context.group_id for context in contexts),
-        seed=spec.seed,
-        candidates=spec.candidates,
-    )
     scores = np.asarray(scorer([candidate.example for candidate in written]), dtype=np.float64)
-    # in one process: on another machine the last bits may be others, and what is steered by them another text
-    return here().agree(lambda: _vectors_of(tutor, written, scores, origin))
+    groups = tuple(context.group_id for context in contexts)
+    fingerprint = tutor.view.fingerprint
+    origin = Origin(title, fingerprint, judge, judge_fingerprint, dataset, groups, spec.seed, spec.candidates)
 
-
-def _vectors_of(tutor: Tutor, shown: Sequence[Candidate], scores: np.ndarray, origin: Origin) -> StandardVectors:
-    """The standard vectors that follow from the candidates' scores."""
-    spec = tutor.spec
-    retained = retain(scores, spec.low_percentile, spec.high_percentile)
-    both = [shown[i] for i in (*retained.high, *retained.low)]
-    states = candidate_states(tutor, both)
-    if not np.isfinite(states).all():
-        raise UserError(
-            f"tutor: {origin.tutor} has hidden states that are not finite, so its weights or its dtype are not fit to "
-            "be steered; float16 overflows in some models: try tutor.dtype=bfloat16."
+    # 2. the states of the outer sets, and what follows from them
+    def vectors() -> StandardVectors:
+        retained = retain(scores, spec.low_percentile, spec.high_percentile)
+        states = candidate_states(tutor, [written[i] for i in (*retained.high, *retained.low)])
+        if not np.isfinite(states).all():
+            raise UserError(
+                f"tutor: {title} has hidden states that are not finite, so its weights or its dtype are not fit to be "
+                "steered; float16 overflows in some models: try tutor.dtype=bfloat16."
+            )
+        high, low = states[: len(retained.high)], states[len(retained.high) :]
+        apart = separability(high, low, spec.components)
+        layer = best_layer(apart) if spec.layer is None else checked_layer(spec.layer, len(apart), title)
+        high_points, low_points, shares = project(high[:, layer - 1], low[:, layer - 1])
+        return StandardVectors(
+            high=high.mean(axis=0, dtype=np.float64).astype(np.float32),
+            low=low.mean(axis=0, dtype=np.float64).astype(np.float32),
+            layer=layer,
+            separability=apart,
+            chance=chance_separability(high, low, spec.components, spec.seed),
+            norms=np.linalg.norm(states.astype(np.float64), axis=2).mean(axis=0),
+            scores=scores[~np.isnan(scores)],
+            low_threshold=retained.low_threshold,
+            high_threshold=retained.high_threshold,
+            low_points=low_points,
+            high_points=high_points,
+            shares=shares,
+            origin=origin,
         )
-    high, low = states[: len(retained.high)], states[len(retained.high) :]
-    apart = separability(high, low, spec.components)
-    layer = best_layer(apart) if spec.layer is None else spec.layer
-    if layer > len(apart):
-        raise _no_layer(layer, len(apart), origin.tutor)
-    high_points, low_points, shares = project(high[:, layer - 1], low[:, layer - 1])
-    return StandardVectors(
-        high=high.mean(axis=0, dtype=np.float64).astype(np.float32),
-        low=low.mean(axis=0, dtype=np.float64).astype(np.float32),
-        layer=layer,
-        separability=apart,
-        chance=chance_separability(high, low, spec.components, spec.seed),
-        norms=np.linalg.norm(states.astype(np.float64), axis=2).mean(axis=0),
-        scores=scores[~np.isnan(scores)],
-        low_threshold=retained.low_threshold,
-        high_threshold=retained.high_threshold,
-        low_points=low_points,
-        high_points=high_points,
-        shares=shares,
-        origin=origin,
-    )
+
+    # in one process: on another machine the last bits may be others, and what is steered by them another text
+    return here().agree(vectors)
 
 
-def _no_layer(layer: int, layers: int, tutor: str) -> UserError:
-    return UserError(f"tutor.layer: {layer} is no layer of {tutor}; give a whole number from 1 to {layers}.")
+def checked_layer(layer: int, layers: int, tutor: str) -> int:
+    if not 1 <= layer <= layers:
+        raise UserError(f"tutor.layer: {layer} is no layer of {tutor}; give a whole number from 1 to {layers}.")
+    return layer
 
 
 _ORIGIN = {**{field.name: str for field in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
@@ -303,15 +280,12 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
 
 
 def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVectors:
-    """Vectors that another run has saved, if they are this tutor's.
-
-    Raises:
-        UserError: no such file, another kind of file, or vectors of another model than the tutor's.
-    """
+    """Vectors that another run has saved; `UserError` where they are not this tutor's, or the file is another kind."""
     where = f"tutor.vectors={path}"
     if not path.is_file():
         raise UserError(f"{where}: there is no such file; give one that a run with a tutor has saved, or null.")
     check_run_file(path, "tutor.vectors")
+    # 1. the file
     try:
         with safe_open(str(path), framework="numpy") as file:
             metadata: dict[str, str] = file.metadata() or {}
@@ -323,13 +297,18 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
             f"{where}: holds no standard vectors that this version of judgebench reads; give a file that a run with a "
             "tutor has saved."
         )
+    remedy = "find the vectors again"
     try:
-        source = _read(metadata, _ORIGIN, where)
-        origin = Origin(**source | {"groups": tuple(source["groups"])})
-        numbers = _read(metadata, _NUMBERS, where)
-        vectors = StandardVectors(**{name: arrays[name] for name in _ARRAYS}, **numbers, origin=origin)
+        values = {
+            name: parse_json(metadata[name], f"{where}: {name}", shape=shape, remedy=f"parts are damaged, so {remedy}")
+            for name, shape in (_ORIGIN | _NUMBERS).items()
+        }
+        origin = Origin(**{name: values[name] for name in _ORIGIN} | {"groups": tuple(values["groups"])})
+        arrays = {name: arrays[name] for name in _ARRAYS}
+        vectors = StandardVectors(**arrays, **{name: values[name] for name in _NUMBERS}, origin=origin)
     except (KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); find the vectors again.") from error
+        raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); {remedy}.") from error
+    # 2. whose they are
     shape = vectors.high.shape
     if {shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
         size = f"{shape[0]} layers of size {shape[1]}" if len(shape) == 2 else f"shape {list(shape)}"
@@ -344,11 +323,3 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
             "tutor."
         )
     return vectors
-
-
-def _read(metadata: dict[str, str], shapes: dict[str, Any], where: str) -> dict[str, Any]:
-    remedy = "parts of it are damaged, so find the vectors again"
-    return {
-        name: parse_json(metadata[name], f"{where}: {name}", shape=shape, remedy=remedy)
-        for name, shape in shapes.items()
-    }

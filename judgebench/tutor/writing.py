@@ -1,11 +1,15 @@
-"""A pass in which the tutor writes texts, sampled or not; their keys in the store; who computes such passes."""
+"""The tutor at work: it is asked, and writes texts, sampled or not, each kept in the store and never written twice."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,23 +22,26 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots
 from judgebench.judges.runner import PassRunner
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.types import Prompt
+from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+
+REFERENCE, GOOD, POOR, SCORED = KINDS = ("reference", "good", "poor", "scored")
+"""A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a given score."""
+
+_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+_SOURCES = ("Document", "Dialogue")
+_KNOWN = {*_SOURCES, "Fact", "score", "min_range", "max_range"}
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings by which tokens are drawn; see `TutorSpec`.
-
-    Args:
-        temperature: logits are divided by it.
-        top_p: of each distribution the likeliest tokens are kept that together have at least this probability; 1 keeps
-            all.
-
-    Raises:
-        UserError: a value that is none of these.
-    """
+    """Settings by which tokens are drawn: logits are divided by the temperature; of each distribution the likeliest
+    tokens are kept that together have at least probability `top_p`; 1 keeps all."""
 
     seed: int
     temperature: float = 1.0
@@ -104,13 +111,19 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """A text that a tutor has written: its tokens [tokens] int32, without what ended the text; the tokens as text,
-    trimmed; True where it would have gone on (`cut`); its share of the wall time of its batch."""
+    """A text that a tutor has written, as `asked`: its tokens [tokens] int32, without what ended the text; the tokens
+    as text, trimmed; True where it would have gone on (`cut`); its share of the wall time of its batch."""
 
+    asked: Text
     tokens: np.ndarray
     text: str
     cut: bool
     seconds: float = 0.0
+
+    @property
+    def example(self) -> Example:
+        """As a text to be judged."""
+        return written_example(self.asked.prompt.example, str(self.asked.index), self.text)
 
 
 @dataclass
@@ -131,12 +144,13 @@ class WritePass(Pass):
     prompts: Sequence[Prompt] = field(init=False)
 
     def __post_init__(self) -> None:
+        # each different text once, by condition and group in the order of their first texts
         different = {self.key(text): text for text in self.texts}
-        conditions = {text.prompt.condition: i for i, text in reversed(list(enumerate(self.texts)))}
-        groups = {text.prompt.example.group_id: i for i, text in reversed(list(enumerate(self.texts)))}
+        conditions = list(dict.fromkeys(text.prompt.condition for text in self.texts))
+        groups = {group: i for i, group in enumerate(dict.fromkeys(t.prompt.example.group_id for t in self.texts))}
         ordered = sorted(
             different.values(),
-            key=lambda text: (conditions[text.prompt.condition], groups[text.prompt.example.group_id]),
+            key=lambda text: (conditions.index(text.prompt.condition), groups[text.prompt.example.group_id]),
         )
         # every text has a prompt of its own, by which the pass knows it again in a batch
         self.prompts = [replace(text.prompt) for text in ordered]
@@ -180,21 +194,15 @@ class WritePass(Pass):
         else:
             answers = self._write(ids, prompts, self._roots[prompts[0].condition])
         seconds = (time.perf_counter() - began) / len(prompts)
-        return [
-            ModelReading(
-                self.keys(prompt)[0],
-                None,
-                str(self.tokenizer.decode(tokens, skip_special_tokens=True)),
-                seconds,
-                np.array(tokens, np.int32),
-            )
-            for prompt, tokens in zip(prompts, answers, strict=True)
-        ]
+        readings = []
+        for prompt, tokens in zip(prompts, answers, strict=True):
+            text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+            readings.append(ModelReading(self.keys(prompt)[0], None, text, seconds, np.array(tokens, np.int32)))
+        return readings
 
     def _write(
         self, ids: Sequence[Sequence[np.ndarray]], prompts: Sequence[Prompt], root: np.ndarray | None
     ) -> list[list[int]]:
-        """The tokens of each prompt's text."""
         texts = [self._text_of[id(prompt)] for prompt in prompts]
         steer = None
         if self.standard is not None and any(text.alpha for text in texts):
@@ -217,17 +225,111 @@ class WritePass(Pass):
 
 
 def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing") -> list[Written]:
-    """The texts of a pass, in order; those that the store lacks are written.
-
-    Args:
-        token_budget, doing: see `judges.loop.compute`.
-    """
+    """The texts of a pass, in order; those that the store lacks are written (see `judges.loop.compute`)."""
     runner.run(pass_, token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
     readings = runner.store.get(keys)
     written = []
-    for reading in (readings[key] for key in keys):
+    for text, reading in zip(pass_.texts, (readings[key] for key in keys), strict=True):
         assert reading.tokens is not None
         cut = len(reading.tokens) >= pass_.max_new_tokens
-        written.append(Written(reading.tokens, (reading.text or "").strip(), cut, reading.seconds))
+        written.append(Written(text, reading.tokens, (reading.text or "").strip(), cut, reading.seconds))
     return written
+
+
+def contexts_of(examples: Iterable[Example]) -> list[Example]:
+    """One example a group, in order, without anything that was judged: what a tutor writes must not depend on it."""
+    first: dict[str, Example] = {}
+    for example in examples:
+        first.setdefault(
+            example.group_id, Example(example.group_id, example.group_id, "", example.source, "", {}, example.context)
+        )
+    return list(first.values())
+
+
+def written_example(context: Example, name: str, text: str) -> Example:
+    """A text of the tutor's for a context, as a text to be judged; `name` is its own among those of the context."""
+    return replace(context, example_id=f"{context.group_id}/{name}", system_id="tutor", output=text)
+
+
+def load_templates(collection: str) -> dict[str, str]:
+    """Kind -> template of a collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for each of `KINDS`.
+
+    `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which the paper does not
+    print, in words of our own.
+    """
+    folder = collection_folder(files("judgebench.tutor") / "prompts", str(collection))
+    if folder is None:
+        raise UserError(
+            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, or a folder with "
+            f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
+        )
+    templates = {}
+    for kind in KINDS:
+        try:
+            text = (folder / f"{kind}.txt").read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"tutor.prompts={collection}: {kind}.txt cannot be read ({error}); it must be UTF-8 text with "
+                "{{Document}} or {{Dialogue}}."
+            ) from error
+        fields = {doubled or single for doubled, single in _FIELD.findall(text)}
+        fault = None
+        if unknown := sorted(fields - _KNOWN):
+            fault = f"has the unknown field {unknown[0]}; known are {', '.join(sorted(_KNOWN))}"
+        elif not fields & set(_SOURCES):
+            fault = "has no {{Document}} or {{Dialogue}}"
+        elif ("score" in fields) != (kind == SCORED):
+            fault = f"is wrong: {{score}} belongs into {SCORED}.txt and into no other file"
+        if fault:
+            raise UserError(f"tutor.prompts={collection}: {kind}.txt {fault}.")
+        templates[kind] = text
+    return templates
+
+
+class Tutor:
+    """Writes texts in batches; each is stored the moment its batch is done, and never written twice. Of the model only
+    tokenizer and configuration are loaded until a text is to be written.
+
+    Args:
+        scale: the score range in which a text of a given score is asked for.
+        runner: computes and keeps what it writes.
+        options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
+    """
+
+    def __init__(self, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> None:
+        room = spec.sizes.most - spec.most_tokens
+        if room < 1:
+            raise UserError(
+                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
+                f"{spec.sizes.most} that {spec.source.title} can read; lower it."
+            )
+        self.spec, self.runner = spec, runner
+        self.sampling = Sampling(spec.seed, spec.temperature, spec.top_p)
+        self.reference_sampling = self.sampling if spec.sample_references else None
+        self._templates, self._scale = load_templates(spec.prompts), scale
+        self._options: dict[str, Any] = {"max_tokens": room, **options}
+
+    @cached_property
+    def view(self) -> ModelView:
+        return self.runner.view(self.spec.source, self.spec.engine)
+
+    def prompts(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
+        """The prompt of each context, in order, of one of `KINDS`; for `scored` with the score that the text should
+        get. What a context says never becomes a control token (`ControlTokens`). `UserError` for a prompt that is too
+        long."""
+        # a score is ours, no text of the example's, so it may be filled before the rest
+        template = self._templates[kind].replace("{score}", "" if score is None else f"{score:.3g}")
+        builder = PromptBuilder(self.spec.source.tokenizer(), {kind: Rubric(kind, template)}, **self._options)
+        return builder.build(contexts, [Condition(kind, self._scale)])
+
+    def write(
+        self, texts: Sequence[Text], sampling: Sampling | None = None, standard: Standard | None = None
+    ) -> list[Written]:
+        """The texts, in order, by their likeliest tokens where nothing is sampled; those with an alpha are steered to a
+        standard, else ValueError."""
+        if standard is None and any(text.alpha for text in texts):
+            raise ValueError("texts with an alpha need a standard to be steered to")
+        spec = self.spec
+        pass_ = WritePass(self.view, spec.source.tokenizer(), texts, spec.most_tokens, sampling, standard)
+        return write(pass_, self.runner, spec.token_budget)

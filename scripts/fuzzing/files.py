@@ -22,7 +22,7 @@ from judgebench.data.jsonl import JsonLines
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
-from judgebench.defenses.detectors import detector_of
+from judgebench.defenses.detectors import Detector
 from judgebench.defenses.settings import Helper
 from judgebench.judges.replay import AnswerFields, AnswerRows, match
 from judgebench.readings.reading import ModelReading
@@ -145,7 +145,7 @@ def _check_json_files(data: bytes) -> None:
 
 @cache
 def _detector(name: str) -> Any:
-    return detector_of(name, Helper("nowhere"), 10)
+    return Detector(name, Helper("nowhere"), 10)
 
 
 def _vector_case(chance: random.Random) -> bytes:

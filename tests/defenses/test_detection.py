@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detection import WARNING, f1_of, metrics_at, planned_detection, threshold_curve
-from judgebench.defenses.detectors import ASKED, DETECTORS, Logistic, perplexity, windowed_perplexity
-from judgebench.defenses.prepared import JudgedTexts
+from judgebench.defenses.detectors import ASKED, DETECTORS, fit_logistic, perplexity, probabilities, windowed_perplexity
+from judgebench.defenses.prepared import judged_texts
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
@@ -67,13 +67,13 @@ def test_curves_are_scikit_learns(drawn):
         claimed = values > threshold
         weighed = {"sample_weight": weights, "zero_division": 0.0}
         found = metrics_at(float(threshold), values, attacked)
-        assert found.precision == pytest.approx(precision_score(attacked, claimed, **weighed))
-        assert found.recall == pytest.approx(recall_score(attacked, claimed, **weighed))
-        assert found.f1 == pytest.approx(f1_score(attacked, claimed, **weighed)) == pytest.approx(curve.f1[i])
-        assert found.false_positive_rate == pytest.approx(claimed[~attacked].mean())
-        assert found.f1 <= curve.f1[curve.best] + 1e-12
+        assert found["precision"] == pytest.approx(precision_score(attacked, claimed, **weighed))
+        assert found["recall"] == pytest.approx(recall_score(attacked, claimed, **weighed))
+        assert found["f1"] == pytest.approx(f1_score(attacked, claimed, **weighed)) == pytest.approx(curve.f1[i])
+        assert found["false_positive_rate"] == pytest.approx(claimed[~attacked].mean())
+        assert found["f1"] <= curve.f1[curve.best] + 1e-12
         # of equals the one that claims least
-        assert threshold <= best or found.f1 < curve.f1[curve.best]
+        assert threshold <= best or found["f1"] < curve.f1[curve.best]
 
 
 def test_a_text_without_a_value_is_never_claimed_but_counts():
@@ -82,21 +82,21 @@ def test_a_text_without_a_value_is_never_claimed_but_counts():
     np.testing.assert_allclose(curve.recall, [0.5, 0.5])
     np.testing.assert_allclose(curve.precision, [0.5, 1])
     found = metrics_at(1.5, values, attacked)
-    assert (found.n_clean, found.n_attacked, found.recall, found.false_positive_rate) == (2, 2, 0.5, 0)
+    assert (found["n_clean"], found["n_attacked"], found["recall"], found["false_positive_rate"]) == (2, 2, 0.5, 0)
 
 
 def test_neighboring_floats_are_told_apart():
     low = 1.0
     high = float(np.nextafter(low, 2))
     curve = threshold_curve(np.array([low, high]), np.array([False, True]))
-    assert metrics_at(float(curve.thresholds[curve.best]), np.array([low, high]), np.array([False, True])).f1 == 1
+    assert metrics_at(float(curve.thresholds[curve.best]), np.array([low, high]), np.array([False, True]))["f1"] == 1
 
 
 def test_what_cannot_be_said_is_none():
     clean = metrics_at(1.0, np.array([0.0, 2.0]), np.array([False, False]))
-    assert (clean.recall, clean.precision, clean.f1, clean.false_positive_rate) == (None, None, None, 0.5)
+    assert (clean["recall"], clean["precision"], clean["f1"], clean["false_positive_rate"]) == (None, None, None, 0.5)
     nothing = metrics_at(9.0, np.array([0.0, 2.0]), np.array([False, True]))
-    assert (nothing.precision, nothing.recall, nothing.f1) == (None, 0, 0)
+    assert (nothing["precision"], nothing["recall"], nothing["f1"]) == (None, 0, 0)
     assert f1_of(np.array(0.723), np.array(0.875)) == pytest.approx(0.792, abs=5e-4)  # figure 9 of the paper
 
 
@@ -138,34 +138,31 @@ def test_the_regression_is_scikit_learns_with_numbers_alone():
     draw = np.random.default_rng(0)
     attacked = draw.random(80) < 0.3
     features = draw.normal(size=(80, 2)) * [2, 30] + np.outer(attacked, [1, 20]) + [4, 100]
-    found = Logistic.parse(json.loads(json.dumps(Logistic.fit(features, attacked).to_json())))
+    learned = json.loads(json.dumps(fit_logistic(features, attacked)))
     theirs = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
     theirs.fit(features, attacked)
-    np.testing.assert_allclose(found.probabilities(features), theirs.predict_proba(features)[:, 1], atol=1e-9)
-    assert np.isnan(found.probabilities(np.array([[np.nan, 3.0]]))).all()
-    alike = Logistic.fit(np.column_stack([features[:, 0], np.full(80, 7.0)]), attacked)
-    assert alike.coefficients[1] == 0
+    np.testing.assert_allclose(probabilities(features, learned), theirs.predict_proba(features)[:, 1], atol=1e-9)
+    assert np.isnan(probabilities(np.array([[np.nan, 3.0]]), learned)).all()
+    assert fit_logistic(np.column_stack([features[:, 0], np.full(80, 7.0)]), attacked)["coefficients"][1] == 0
     with pytest.raises(ValueError, match="finite"):
-        Logistic.parse({**found.to_json(), "scale": [0, 1]})
+        probabilities(features, {**learned, "scale": [0, 1]})
 
 
 def test_texts_are_looked_at_once_in_all_their_roles(tiny_pair, tmp_path):
     ready = resources(tiny_pair[0], tmp_path, "perplexity", ("none", "dsi", "empty"))
-    texts = JudgedTexts.of(replace(ready, conditions=[*ready.conditions, *ready.conditions]), "perplexity")
-    assert [(role.attack, role.group_id) for role in texts.roles if not role.attack] == [("", "a")] * 2 + [
-        ("", "b")
-    ] * 2
+    roles, texts = judged_texts(replace(ready, conditions=[*ready.conditions, *ready.conditions]), "perplexity")
+    assert [(role.attack, role.group_id) for role in roles if not role.attack] == [("", "a")] * 2 + [("", "b")] * 2
     # the empty text is a role of each group, and nothing to be looked at
-    assert sum(role.attack == "empty" for role in texts.roles) == 2
-    assert [one.group_id for one in texts.examples] == ["a/0", "a/0", "a/1", "a/1", "b/0", "b/0", "b/1", "b/1"]
-    assert len({one.example_id for one in texts.examples}) == len({one.output for one in texts.examples}) == 8
+    assert sum(role.attack == "empty" for role in roles) == 2
+    assert [one.group_id for one in texts] == ["a/0", "a/0", "a/1", "a/1", "b/0", "b/0", "b/1", "b/1"]
+    assert len({one.example_id for one in texts}) == len({one.output for one in texts}) == 8
 
 
 def test_rivals_are_clean_texts_of_their_own(tiny_pair, tmp_path):
     pair = Example("0~1", "a", "0", "", "One.", {}, rival_id="1", rival="Two.")
-    texts = JudgedTexts.of(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), [pair]), "perplexity")
-    assert [(role.text, role.attack) for role in texts.roles] == [("One.", ""), ("Two.", "")]
-    assert [one.group_id for one in texts.examples] == ["0", "1"]
+    roles, texts = judged_texts(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), [pair]), "perplexity")
+    assert [(role.text, role.attack) for role in roles] == [("One.", ""), ("Two.", "")]
+    assert [one.group_id for one in texts] == ["0", "1"]
 
 
 def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_of(tiny_pair, tmp_path):
@@ -198,12 +195,12 @@ def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair,
     file.write_text(json.dumps([record]))
     again = planned_detection(name, settings(tiny_pair[0], detectors=str(file)))
     second = again.prepared(resources(tiny_pair[0], tmp_path, name, trainer=refuse))
-    assert second.flagged == first.flagged
+    assert second.texts == first.texts
     assert second.findings.detectors == first.findings.detectors
     costs = first.findings.costs[name]
     assert second.findings.costs[name] == {**costs, "once": 0.0}
     assert costs["text"] > 0
-    assert first.flagged  # the best F1 claims something
+    assert first.texts  # the best F1 claims something
 
 
 @pytest.mark.parametrize("name", DETECTORS)
@@ -223,8 +220,8 @@ def test_the_helper_is_asked_about_each_text(tiny_pair, tmp_path):
     """Its probability of yes is what the tiny model itself gives to 1, of 0 and 1, after the question."""
     ready = resources(tiny_pair[0], tmp_path, "llm_detector", ("none", "dsi"), examples()[:1])
     detector = planned_detection("llm_detector", settings(tiny_pair[0])).detector
-    texts = JudgedTexts.of(ready, "llm_detector").examples
-    found = detector.measure(texts, ready).features[:, 0]
+    texts = judged_texts(ready, "llm_detector")[1]
+    found = detector.measure(texts, ready).to_numpy()[:, 0]
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_pair[0]), ready.builder.tokenizer
     question = (ASKED / "manipulation.txt").read_text("utf-8").strip()
     zero, one, space = (tokenizer.encode(text)[0] for text in ("0", "1", " "))
@@ -252,7 +249,7 @@ def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pa
     plan = replace(plan, record=first.findings.detectors[0])
     empty = examples({"a": ("", " "), "b": ("", "")})
     defense = plan.prepared(resources(tiny_pair[0], tmp_path, name, ("none",), empty, refuse))
-    assert not defense.flagged
+    assert not defense.texts
     assert defense.findings.detectors[0]["test"]["false_positive_rate"] == 0
 
 

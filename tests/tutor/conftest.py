@@ -12,7 +12,7 @@ from judgebench.data.benchmarks import Mini
 from judgebench.judges.runner import PassRunner
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.spec import Sizes, TutorSpec
-from judgebench.tutor.tutor import Tutor, contexts_of
+from judgebench.tutor.writing import Tutor, contexts_of
 from judgebench.types import ScoreRange
 
 
@@ -53,7 +53,15 @@ def make_tutor(tiny_pair, mini, tmp_path):
 
 def asking(tokenizer, collection="summary"):
     """A tutor that is only asked for its prompts."""
-    spec = SimpleNamespace(sizes=Sizes(1, 1, 4128), most_tokens=128, prompts=collection, seed=0, temperature=1, top_p=1)
+    spec = SimpleNamespace(
+        sizes=Sizes(1, 1, 4128),
+        most_tokens=128,
+        prompts=collection,
+        seed=0,
+        temperature=1,
+        top_p=1,
+        sample_references=False,
+    )
     spec.source = SimpleNamespace(tokenizer=lambda: tokenizer)
     return Tutor(spec, ScoreRange(1, 5), None)
 

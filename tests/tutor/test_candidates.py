@@ -46,7 +46,7 @@ def test_states_of_candidates_are_at_the_last_token_that_was_written(make_tutor,
     found = candidate_states(tutor, shuffled)
     model = tutor.spec.source.model()
     for each, states in zip(shuffled, torch.from_numpy(found), strict=True):
-        expected = by_transformers(model, np.concatenate([each.prompt.token_ids, each.tokens]))
+        expected = by_transformers(model, np.concatenate([each.asked.prompt.token_ids, each.tokens]))
         torch.testing.assert_close(states[:-1], expected[:-1], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(model.model.norm(states[-1]), expected[-1], atol=1e-4, rtol=1e-4)
 

@@ -159,14 +159,6 @@ def test_the_model_is_left_as_it_was_even_by_an_error(name):
     assert [len(m._forward_hooks) for m in model.modules()] == hooks
 
 
-def test_a_layer_that_is_not_there_is_told():
-    with (
-        pytest.raises(UserError, match=r"tutor\.layer: 5 is no layer of LlamaForCausalLM, which has 4"),
-        steering(model_of("llama"), Steer(standard(layer=5), torch.tensor([1.0]))),
-    ):
-        pass
-
-
 def with_transformers(model, ids, alphas, there, count=12):
     """transformers' own greedy generation of a batch, padded on the left -> tokens of each answer."""
     longest = max(map(len, ids))

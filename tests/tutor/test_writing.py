@@ -14,8 +14,17 @@ from lightning.pytorch.callbacks import Callback
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.tutor.texts import write_candidates
-from judgebench.tutor.tutor import KINDS, contexts_of, load_templates
-from judgebench.tutor.writing import Sampler, Sampling, Text, WritePass, draw, stream
+from judgebench.tutor.writing import (
+    KINDS,
+    Sampler,
+    Sampling,
+    Text,
+    WritePass,
+    contexts_of,
+    draw,
+    load_templates,
+    stream,
+)
 from judgebench.types import Example
 from tests.tutor.conftest import asking, refuse, tokens, trainer
 
@@ -246,7 +255,9 @@ def test_interrupted_candidates_are_resumed_and_are_the_same(make_tutor, context
 def test_more_candidates_leave_the_first_as_they_are(make_tutor, contexts):
     few = write_candidates(make_tutor("few.sqlite", candidates=2), contexts[1:])
     more = write_candidates(make_tutor("more.sqlite", candidates=4), contexts)
-    kept = [each for each in more if each.index < 2 and each.prompt.example.group_id != contexts[0].group_id]
+    kept = [
+        each for each in more if each.asked.index < 2 and each.asked.prompt.example.group_id != contexts[0].group_id
+    ]
     assert tokens(kept) == tokens(few)
     other = write_candidates(make_tutor("other.sqlite", candidates=2, seed=1), contexts[1:])
     assert not {tuple(text) for text in tokens(few)} & {tuple(text) for text in tokens(other)}
