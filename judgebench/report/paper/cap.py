@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from judgebench.report.figures.style import shorten
+from judgebench.judges.loading import ModelSource
+from judgebench.report.figures.style import file_name, shorten
 from judgebench.report.formats import decimals, one, percent, points, signed_two, span, two
-from judgebench.report.paper import cap_cells as cap
-from judgebench.report.paper.cap_cells import ATTACKS, CAP, JUDGE_NAMES, PAPER_DATA, PLACE, CapCells, PaperData
-from judgebench.report.paper.tables import Measure, PaperTable, grouped, per_cent, published
+from judgebench.report.paper.tables import (
+    Measure,
+    PaperTable,
+    decoding_of,
+    grouped,
+    judges_of,
+    model_key,
+    per_cent,
+    published,
+)
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE
+from judgebench.results.series import NO_DEFENSE, number, range_of
+from judgebench.stats.scores import CLEAN
 
+ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
+"""The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore references: CAP alone."""
+
+SUFFIX_LENGTH = 4
+"""Words of the learned phrase in the paper's tables."""
+
+JUDGES = {
+    "google/flan-t5-xl": "FlanT5-XL",
+    "meta-llama/Llama-3.1-8B-Instruct": "Llama-3.1-8B",
+    "gpt-3.5-turbo": "ChatGPT-3.5",
+    "gemini-2.0": "Gemini-2.0",
+    "deepseek-v3": "DeepSeek-V3",
+}
+"""Id in `published/` -> the printed name."""
+
+TUTORS = {"llama": "meta-llama/Llama-3.1-8B-Instruct", "mistral": "mistralai/Mistral-7B-Instruct"}
+"""The paper's tutors: the name of a column -> id in `published/`."""
+
+CAP, W_CAP, RANDOM = "cap", "w_cap", "random_reference"
+
+PLACE = ["dataset", "dimension", "range"]
+"""Keys of a place: a table of ours is of one."""
+
+COLUMN = ["column", "defense", "defense_label", "rank"]
+"""Keys of a column of the paper: a defense, and where it has references their tutor; see `column_of`."""
+
+_ENDS = ("", "_low", "_high")
+_NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
 _OURS = "Ours (not in the paper): "
-_BY_DEFENSE = {"data": "Data", "judge": "Judge", "defense_label": "Defense"}
+
+
+class _Paper(NamedTuple):
+    """A data set of the paper, the dimension of its rubric with all criteria in one prompt, and its tables."""
+
+    dataset: str
+    title: str
+    dimension: str
+    changes: int
+    ablation: int
+    adaptive: int
+    seconds: int
+
+
+_PAPERS = {
+    "summeval": _Paper("summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9),
+    "topicalchat": _Paper("topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5),
+}
 
 
 def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
@@ -25,9 +81,168 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     (adaptive attack), 12 and 13 (strengths); then tables of the same for what the paper does not have: another data
     set, dimension or range.
     """
-    cells = cap.cap_cells(runs)
-    tables = [*change_tables(cells.attacked), *motivation_tables(cells.attacked), *spearman_tables(cells.clean)]
-    return [*tables, *seconds_tables(cells.costs), *strength_tables(cells)]
+    cells = cap_cells(runs)
+    tables = [*_change_tables(cells.attacked), *_reference_tables(cells.attacked), *_spearman_tables(cells.clean)]
+    return [*tables, *_seconds_tables(cells.costs), *_strength_tables(cells.steered)]
+
+
+# --- the cells of runs and of the print -------------------------------------------------------------------------------
+
+_BY_TUTOR = {RANDOM: "random reference", W_CAP: "W-CAP", CAP: "CAP"}
+_LABELS = {NO_DEFENSE: "w/o defense", "cot": "CoT", "perplexity": "Perplexity"} | _BY_TUTOR
+_ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]  # "": defenses that the paper does not have
+_FAMILIES = {"llama": re.compile(r"(meta-)?llama"), "mistral": re.compile("mistral")}
+_SUFFIX = re.compile(rf"adv_suffix_(?:.+_)?{SUFFIX_LENGTH}")
+_RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
+_WORDS = "greedy"  # how an answer in words is written, under any decodings of the run
+
+
+def tutor_family(tutor: str) -> str:
+    """`llama` or `mistral` where the paper has such a tutor, else the title itself."""
+    name = model_key(tutor)
+    return next((family for family, pattern in _FAMILIES.items() if pattern.match(name)), tutor)
+
+
+def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
+    """`COLUMN` of a defense: `column` as in the CSV files, such as `cap_llama`; `rank` in the paper's order.
+
+    Args:
+        tutor: its title, of a run that has one; it counts where the defense has references.
+
+    Example:
+        >>> column_of("cap", "Llama-3.1-8B-Instruct")["defense_label"]
+        'CAP_L'
+        >>> column_of("w_cap", "SmolLM2-135M-Instruct")["defense_label"]
+        'W-CAP (SmolLM2-135M-Instruct)'
+    """
+    family = tutor_family(tutor) if tutor is not None and defense in _BY_TUTOR else None
+    label, column = _LABELS.get(defense, defense), defense
+    if family is not None:
+        initial = family in _FAMILIES and defense != RANDOM
+        label = f"{label}_{family[0].upper()}" if initial else f"{label} ({shorten(family, 30)})"
+        column = f"{defense}_{family}"
+    place = _ORDER.index(defense if defense in _ORDER else "")
+    rank = place + 0.5 * (defense in _BY_TUTOR and family not in _FAMILIES)
+    return dict(zip(COLUMN, (column, defense, label, rank), strict=True))
+
+
+def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
+    """The rows of one of the paper's tables in a file of `published/`: `COLUMN`, `<key>_published`, and `<key>_unread`
+    where the print cannot be read."""
+    rows = published(name)
+    rows = rows[rows["table"] == table].reset_index(drop=True)
+    figures = {f"{key}_published": rows[key].astype(float) for key in keys}
+    unread = {f"{key}_unread": rows[key].isna() for key in keys}
+    parts = [defense.rpartition("_") for defense in rows["defense"]]
+    columns = [
+        column_of(head, tail) if tail in TUTORS else column_of(name)
+        for name, (head, _, tail) in zip(rows["defense"], parts, strict=True)
+    ]
+    keyed = [column for column in ("attack", "judge_key") if column in rows]
+    return pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1).assign(**figures, **unread, printed=True)
+
+
+@dataclass(frozen=True)
+class CapCells:
+    """The cells of some runs. Rows have `PLACE`, `COLUMN`, `judge_key`, `label` (of the judge), `paper` (whether the
+    place is one of the paper's: judged by all criteria in one prompt, from 1 to 5), `tutor` (its title) and `word` (for
+    groups); where two runs have the same cell, the first's.
+
+    Attributes:
+        attacked: records of metrics.json that have a clean base under the same defense; `attack` is the paper's name,
+            `phrase` the run's.
+        clean: records of clean texts.
+        costs: records of defense/costs.json at each place of their run; `mixed`: whether it has several.
+        steered: strengths of CAP: `alpha_h` and `alpha_l` as they act (equations 4, 5), `norm`, mean length of the
+            states that they act on, and `how` they were selected.
+    """
+
+    attacked: pd.DataFrame
+    clean: pd.DataFrame
+    costs: pd.DataFrame
+    steered: pd.DataFrame
+
+
+def cap_cells(runs: Iterable[Results]) -> CapCells:
+    """The cells of some runs: of each judge and defense the scores by expectation count, as in the paper, else its
+    first by argmax; of the records those of the shown split and level."""
+    records: list[dict[str, Any]] = []
+    costs: list[dict[str, Any]] = []
+    steered: list[dict[str, Any]] = []
+    for run in runs:
+        judges, settings = judges_of(run), run.config.get("tutor") or {}
+        path = settings.get("path")
+        tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
+        # 1. scores: of each judge and defense those of one decoding
+        places: dict[tuple[Any, ...], dict[str, Any]] = {}
+        decodings: dict[tuple[str, str], str | None] = {}
+        for record in run.shown:
+            place = _place(record)
+            places.setdefault(tuple(place.values()), place)
+            role, defense, attack = (str(record[name]) for name in ("judge", "defense", "attack"))
+            if (role, defense) not in decodings:
+                same = [other for other in run.shown if other["defense"] == defense]
+                names = (decoding_of(same, role, rule) for rule in _RULES)
+                decodings[role, defense] = next((name for name in names if name is not None), None)
+            kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
+            counts = role in judges and record["decoding"] == decodings[role, defense] and kind in (CLEAN, *ATTACKS)
+            # a null context is never attacked: it says the same of everything
+            if counts and not (role == "assistant" and record.get("constant")):
+                judge, label = judges[role]
+                about = {"judge_key": judge, "label": label, "attack": kind, "phrase": attack, "word": run.groups}
+                written = {"tutor": tutor if defense in _BY_TUTOR else None}
+                records.append({**record, **place, **about, **written, **column_of(defense, tutor)})
+        # 2. costs of defenses and strengths of steering, by place
+        judge, label = judges["main"]
+        defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense
+        for place in places.values():
+            about = place | {"judge_key": judge, "label": label}
+            for cost in run.costs if defended else ():
+                column = column_of(str(cost["defense"]), tutor)
+                costs.append({**cost, **about, **column, "tutor": tutor, "mixed": len(places) > 1})
+            if strengths := _steered(run, place["dimension"], tutor):
+                steered.append(about | strengths)
+    # 3. frames, which have their columns in any case, of the first of equal cells
+    words = [*COLUMN, "attack", "phrase", "tutor", "decoding", "split", "word", "n", "paired", "groups", "change"]
+    words += ["delta", "clean_mean_score", *(f"spearman{end}" for end in _ENDS)]
+    rows, cell = _frame(records, words), [*PLACE, "judge_key"]
+    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*cell, "column", "attack"])
+    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*cell, "column"])
+    cost_rows = _frame(costs, COLUMN).drop_duplicates([*cell, "column"])
+    return CapCells(attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"]))
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    return frame.reindex(columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])))
+
+
+def _place(record: Mapping[str, Any]) -> dict[str, Any]:
+    score_range, dataset, dimension = range_of(record), str(record["dataset"]), str(record["dimension"])
+    printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
+    paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
+    return {"dataset": dataset, "dimension": dimension, "range": str(score_range), "paper": paper}
+
+
+def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] | None:
+    """The strengths of a run's CAP references in one dimension; None without any."""
+    rows = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == dimension)]
+    if not len(rows) or rows[["alpha_high", "alpha_low"]].isna().any(axis=None):
+        return None
+    alphas = {side: float(rows[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
+    chosen = {(row["side"], row["alpha"]) for row in run.strengths if row["chosen"] and row["dimension"] == dimension}
+    tried = chosen >= set(alphas.items())
+    how, norm = "the strengths tried whose texts scored nearest to the thresholds" if tried else "as configured", None
+    standard = next((record for record in run.standards if record["dimension"] == dimension), None)
+    if standard is not None:
+        layer = int(standard["layer"])
+        norm = number(standard["norms"][layer - 1])
+        how += f"; steered at layer {layer} of {len(standard['norms'])}"
+        tutor = tutor or str(standard["tutor"])
+    return {"tutor": tutor or "tutor", "how": how, "alpha_h": alphas["high"], "alpha_l": alphas["low"], "norm": norm}
+
+
+# --- tables in general ------------------------------------------------------------------------------------------------
 
 
 def _table(
@@ -37,34 +252,116 @@ def _table(
     labels: Mapping[str, str],
     measures: Sequence[Measure],
     notes: Sequence[str],
-    keys: Mapping[str, str] | None = None,
+    resampled: str = "",
 ) -> PaperTable:
     """A table of the paper (`cap_table_<number>`) or of ours.
 
     Args:
         labels: columns of the rows that name a line -> their heads.
-        keys: columns of the CSV that name a line -> columns of the rows; None takes those of the labels.
+        resampled: the end of the note on intervals.
     """
-    csv = {"table": "table"} | dict(keys or {head.lower(): column for column, head in labels.items()})
-    csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for measure in measures if measure.ours
-            for end in ("", "_low", "_high")}  # fmt: skip
+    if any(f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any() for measure in measures):
+        notes = [f"In brackets: 95 % interval{resampled}.", *notes]
+    csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
+    if "lowered" in rows:  # of score changes: one data set a table, and defenses as the published files name them
+        csv = {"table": "table", "dataset": "dataset", "judge": "judge", "attack": "attack_label", "defense": "column"}
+    for measure in measures:
+        csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for end in _ENDS if measure.ours}
     csv |= {"lowered": "lowered"} if "lowered" in rows else {}
     csv |= {f"{measure.key}_published": f"{measure.key}_published" for measure in measures if measure.paper}
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
-    parts = list(labels)[: 2 if "data" in labels else 1]
+    parts = list(labels)[: 2 if "dataset" in labels else 1]
     title = f"CAP, Table {name.removeprefix('cap_table_')}" if name.startswith("cap_table_") else "Ours"
-    once = list(labels)[:-1] if "data" in labels else parts
+    once = list(labels)[:-1] if "dataset" in labels else parts
     return PaperTable(name, title, caption, rows, labels, measures, csv, notes, parts, once)
 
 
-def _bounded(rows: pd.DataFrame, measures: Sequence[Measure], how: str = "") -> list[str]:
-    bounded = any(name in rows and rows[name].notna().any() for name in (f"{measure.key}_low" for measure in measures))
-    return [f"In brackets: 95 % interval{how}."] if bounded else []
+def _joined(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
+    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first.
+
+    Args:
+        printed: None where the paper has nothing of the kind.
+        attacks: in their order; empty where rows are of clean texts.
+    """
+    rows = ours.assign(ours=True)
+    if printed is not None:
+        rows = printed.merge(rows, how="outer", on=["judge_key", *COLUMN, *(["attack"] if attacks else [])])
+    paper_names = _NAMES if printed is not None else {}
+    order = [*paper_names, *ours["judge_key"]]
+    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | paper_names
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, "printed"])))
+    rows = rows.assign(
+        judge=rows["judge_key"].map(names),
+        ours=rows["ours"].notna(),
+        printed=rows["printed"].notna(),
+        judge_rank=rows["judge_key"].map(order.index),
+        attack_rank=rows["attack"].map(list(attacks).index) if attacks else 0,
+    )
+    return rows.sort_values(["judge_rank", "attack_rank", "rank"], kind="stable", ignore_index=True)
 
 
-def _own_places(rows: pd.DataFrame) -> list[tuple[tuple[str, ...], pd.DataFrame]]:
-    """The places that the paper does not have, with their rows."""
-    return [(place, part) for place, part in grouped(rows[~rows["paper"].astype(bool)], PLACE)]
+def _own_places(rows: pd.DataFrame, every: pd.DataFrame, ending: str = "") -> list[tuple[str, str, str, pd.DataFrame]]:
+    """The places that the paper does not have: the name of the table, with the range where `every` has several; the
+    data set; the place in words; and its rows."""
+    places = []
+    for (dataset, dimension, score_range), part in grouped(rows[~rows["paper"].astype(bool)], PLACE):
+        same = every[(every["dataset"] == dataset) & (every["dimension"] == dimension)]
+        parts = [dataset, dimension, *([score_range] if same["range"].nunique() > 1 else [])]
+        name = "_".join(["cap_own", *map(file_name, parts)]) + ending
+        places.append((name, dataset, f"{dataset}, {dimension}, range {score_range}", part))
+    return places
+
+
+def _compared_with(dataset: str) -> list[str]:
+    """A sentence on how the paper judges the same data set; none of others."""
+    if dataset not in _PAPERS:
+        return []
+    paper = _PAPERS[dataset]
+    return [
+        f"The paper judges {paper.title} by all criteria in one prompt (dimension {paper.dimension}) from 1 to 5: its "
+        f"table {paper.changes}."
+    ]
+
+
+def _attacked_notes(rows: pd.DataFrame) -> list[str]:
+    """The provenance of attacked scores of ours."""
+    notes = []
+    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
+        texts, groups = span(part["paired"]), span(part["groups"])
+        notes.append(
+            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and attacked under the "
+            "same defense."
+        )
+    notes += _scored_notes(rows)
+    if phrases := dict.fromkeys(rows.loc[rows["attack"] == "advsuffix", "phrase"]):
+        notes.append(f"AdvSuffix of ours: {', '.join(phrases)}, the learned phrase of {SUFFIX_LENGTH} words.")
+    return notes
+
+
+def _scored_notes(rows: pd.DataFrame) -> list[str]:
+    """The decodings of our judges, and which tutors stand in the paper's columns."""
+    usual: dict[str, str] = {}
+    for judge, how in zip(rows["label"], rows["decoding"], strict=True):
+        if usual.get(judge, _WORDS) == _WORDS:
+            usual[judge] = how
+    notes = [f"Scores of ours: {', '.join(f'{judge} by {how}' for judge, how in usual.items())}."]
+    in_words = rows[(rows["decoding"] == _WORDS) & (rows["label"].map(usual) != _WORDS)]
+    if len(in_words):
+        notes.append(
+            f"Under {', '.join(in_words['defense_label'].unique())} the judge answers in words: the number that it "
+            "ends with counts, and no expectation."
+        )
+    return notes + _tutor_notes(rows)
+
+
+def _tutor_notes(rows: pd.DataFrame) -> list[str]:
+    written = rows[rows["tutor"].notna() & rows["defense"].isin(_BY_TUTOR)]
+    notes = []
+    for (column, defense, label, _), part in grouped(written, COLUMN):
+        titles = list(part["tutor"].unique())
+        if column != f"{defense}_{titles[0]}":
+            notes.append(f"{label} of ours: references by {', '.join(titles)}.")
+    return notes
 
 
 # --- score changes ----------------------------------------------------------------------------------------------------
@@ -74,33 +371,33 @@ class _Kind(NamedTuple):
     """A sort of table: its attacks, the defenses that the paper's judges have printed lines of, and the cells without
     which there is no such table."""
 
+    number: str
     attacks: tuple[str, ...]
     caption: str
-    number: Callable[[PaperData], int]
     defenses: tuple[str, ...] = ()
     needs: Callable[[pd.DataFrame], pd.Series] | None = None
 
 
 _KINDS = (
     _Kind(
+        "changes",
         ("advsuffix", "dsi", "bed"),
         "Score change under attack on {}: delta = |mean attacked - mean clean|, and its rate.",
-        lambda data: data.changes,
     ),
     _Kind(
+        "ablation",
         ("advsuffix", "dsi", "bed"),
         "Ablation on {}: score change under attack with references that the tutor is asked for (W-CAP) and with those "
         "that it is steered to (CAP).",
-        lambda data: data.ablation,
-        (NO_DEFENSE, cap.W_CAP, CAP),
+        (NO_DEFENSE, W_CAP, CAP),
         lambda rows: rows["defense"] != NO_DEFENSE,
     ),
     _Kind(
-        (cap.ADAPTIVE, "dsi", "bed"),
+        "adaptive",
+        ("adaptive", "dsi", "bed"),
         "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, beside DSI and BED.",
-        lambda data: data.adaptive,
         (CAP,),
-        lambda rows: rows["attack"] == cap.ADAPTIVE,
+        lambda rows: rows["attack"] == "adaptive",
     ),
 )
 _CHANGES = (
@@ -109,15 +406,13 @@ _CHANGES = (
     Measure("mean_of_rates", "mean of rates", percent, points, paper=False),
     Measure("rate_percent", "rate", per_cent, ours=False),
 )
-_CHANGE_LABELS = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
-_CHANGE_KEYS = {"dataset": "data", "judge": "judge", "attack": "attack_label", "defense": "column"}
 _RATES = (
     "Two readings of the rate: rate of means, delta over the mean clean score; mean of rates, the mean of the texts' "
     "own changes over their clean scores. The paper does not say which is its own."
 )
 
 
-def change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
+def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under the adaptive attack;
     then a table for each other data set, dimension or range.
 
@@ -125,45 +420,41 @@ def change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     has them, other judges of the runs behind them; of the defenses, none and those of the runs, and where these have
     references, the paper's whosever they are.
     """
+
+    def notes(rows: pd.DataFrame) -> list[str]:
+        lowered = ["↓ the attack lowers the mean score."] if (rows["change"] < 0).any() else []
+        return [*_attacked_notes(rows), _RATES, *lowered]
+
+    def table(name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]) -> PaperTable:
+        fell = [
+            None if not ours else bool(change < 0) for ours, change in zip(rows["ours"], rows["change"], strict=True)
+        ]
+        lowered = pd.Series([None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object)
+        rows = rows.assign(dataset=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered)
+        rows = rows.assign(delta_signs=["↓" if sank else "" for sank in fell])
+        labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
+        resampled = ", clean and attacked scores of a text resampled together"
+        return _table(name, caption, rows, labels, _CHANGES, notes, resampled)
+
     tables = []
     for kind in _KINDS:
-        for data in PAPER_DATA.values():
-            rows = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == data.dataset)]
+        for paper in _PAPERS.values():
+            rows = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == paper.dataset)]
             rows = rows.drop_duplicates(["judge_key", "column", "attack"])
             rows = rows[rows["defense"].isin(kind.defenses)] if kind.defenses else rows
-            if kind.needs is None or kind.needs(rows).any():
-                tables.append(_printed_changes(data, kind, rows[rows["attack"].isin(kind.attacks)]))
-    for place, rows in _own_places(attacked):
-        caption = (
-            f"{_OURS}score change under attack on {cap.place_text(place)}: |mean attacked - mean clean|, and its rate."
-        )
-        notes = [*_change_notes(rows), *cap.compared_with(place[0])]
-        joined = cap.beside(None, rows, list(ATTACKS))
-        tables.append(_change_table(cap.own_name(place, attacked), caption, joined, place[0], notes))
+            if kind.needs is not None and not kind.needs(rows).any():
+                continue
+            rows = rows[rows["attack"].isin(kind.attacks)]
+            printed = printed_cells("cap_score_change.csv", getattr(paper, kind.number), ("delta", "rate_percent"))
+            printed = printed[printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})]
+            said = notes(rows) if len(rows) else ["No attacked run on this data was given: the paper's figures alone."]
+            joined, name = _joined(printed, rows, kind.attacks), f"cap_table_{getattr(paper, kind.number)}"
+            tables.append(table(name, kind.caption.format(paper.title), joined, paper.dataset, said))
+    for name, dataset, place, rows in _own_places(attacked, attacked):
+        caption = f"{_OURS}score change under attack on {place}: |mean attacked - mean clean|, and its rate."
+        said = [*notes(rows), *_compared_with(dataset)]
+        tables.append(table(name, caption, _joined(None, rows, list(ATTACKS)), dataset, said))
     return tables
-
-
-def _printed_changes(data: PaperData, kind: _Kind, rows: pd.DataFrame) -> PaperTable:
-    number = kind.number(data)
-    printed = cap.printed_cells("cap_score_change.csv", number, ("delta", "rate_percent"))
-    printed = printed[printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})]
-    notes = _change_notes(rows) if len(rows) else ["No attacked run on this data was given: the paper's figures alone."]
-    joined = cap.beside(printed, rows, kind.attacks)
-    return _change_table(f"cap_table_{number}", kind.caption.format(data.title), joined, data.dataset, notes)
-
-
-def _change_notes(rows: pd.DataFrame) -> list[str]:
-    lowered = ["↓ the attack lowers the mean score."] if (rows["change"] < 0).any() else []
-    return [*cap.attacked_notes(rows), _RATES, *lowered]
-
-
-def _change_table(name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]) -> PaperTable:
-    fell = [None if not ours else change < 0 for ours, change in zip(rows["ours"], rows["change"], strict=True)]
-    lowered = pd.Series([None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object)
-    rows = rows.assign(data=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered)
-    rows = rows.assign(delta_signs=["↓" if sank else "" for sank in fell])
-    notes = [*_bounded(rows, _CHANGES, ", clean and attacked scores of a text resampled together"), *notes]
-    return _table(name, caption, rows, _CHANGE_LABELS, _CHANGES, notes, _CHANGE_KEYS)
 
 
 # --- references of random and of standard quality ---------------------------------------------------------------------
@@ -173,7 +464,6 @@ _SCORES = (
     Measure("change", "change", signed_two),
     Measure("clean", "clean, same prompt", two, paper=False),
 )
-_SCORE_LABELS = {"data": "Data", "judge": "Judge", "attack_label": "Attack", "condition": "Condition"}
 _SCORES_CAPTION = "Mean scores of texts under attack, with references of random and of standard quality in the prompt."
 _SCORES_NOTE = (
     "Change: against the original, the mean of the clean texts without defense. Clean, same prompt: what the same "
@@ -187,61 +477,61 @@ _INFERRED = (
     "Unreadable in the scan of the paper and inferred from its other figures: summeval original (3.42), summeval "
     "attack (4.59)."
 )
-_REFERENCES = {cap.RANDOM: "random_reference", CAP: "standard_reference"}
+_REFERENCES = {RANDOM: "random_reference", CAP: "standard_reference"}
 """Defense -> the condition of table 1."""
 
 
-def motivation_tables(attacked: pd.DataFrame) -> list[PaperTable]:
+def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     """Table 1, of runs with random references or with CAP; then a table for each other data set, dimension or range.
 
-    A line has the attack of ours; the paper's figures stand beside AdvSuffix.
+    A line has the attack of ours; the paper's figures stand with AdvSuffix.
     """
     rows = attacked[attacked["defense"].isin([NO_DEFENSE, *_REFERENCES])]
     parts = rows.groupby([*PLACE, "judge_key", "attack"])["defense"]
     rows = rows[parts.transform(lambda names: NO_DEFENSE in set(names)).astype(bool)] if len(rows) else rows
     rows = rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
+    labels = {"dataset": "Data", "judge": "Judge", "attack_label": "Attack", "condition": "Condition"}
     tables, papers = [], rows[rows["paper"].eq(True)]
     if len(papers):
+        keys = ["dataset", "judge_key", "attack", "key"]
         printed = published("cap_motivation.csv").assign(attack="advsuffix")
-        names = {"dataset": "data", "condition": "key", "score": "score_published", "change": "change_published"}
-        columns = ["data", "judge_key", "attack", "key", "score_published", "change_published"]
-        printed = printed.rename(columns=names)[columns]
-        ours = _conditions(papers, JUDGE_NAMES).merge(printed, how="left", on=["data", "judge_key", "attack", "key"])
-        shown = set(zip(papers["dataset"], papers["judge_key"], papers["attack"], strict=True))
-        cells = zip(printed["data"], printed["judge_key"], printed["attack"], strict=True)
-        rest = printed[[cell not in shown for cell in cells]].assign(ours=False)
-        rest = rest.assign(judge=rest["judge_key"].map(JUDGE_NAMES), condition=rest["key"].str.replace("_", " "))
+        names = {"condition": "key", "score": "score_published", "change": "change_published"}
+        printed = printed.rename(columns=names)[[*keys, "score_published", "change_published"]]
+        ours = _conditions(papers).merge(printed, how="left", on=keys)
+        ours["judge"] = ours["judge_key"].map(_NAMES).fillna(ours["judge"])
+        shown = set(papers[keys[:3]].itertuples(index=False, name=None))
+        rest = printed[[cell not in shown for cell in printed[keys[:3]].itertuples(index=False, name=None)]]
+        rest = rest.assign(ours=False, judge=rest["judge_key"].map(_NAMES), condition=rest["key"].str.replace("_", " "))
         joined = pd.concat([ours, rest], ignore_index=True)
         joined = joined.assign(attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna())
-        notes = [_SCORES_NOTE, _UNNAMED, _INFERRED]
-        notes += list(dict.fromkeys(note for _, part in grouped(papers, PLACE) for note in cap.attacked_notes(part)))
-        notes = _bounded(joined, _SCORES) + notes
-        tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, _SCORE_LABELS, _SCORES, notes))
-    for place, part in _own_places(rows):
-        name, own = f"{cap.own_name(place, attacked)}_references", _conditions(part, {}).assign(printed=False)
-        own = own.assign(attack_label=own["attack"].map(ATTACKS))
-        notes = [*_bounded(own, _SCORES), _SCORES_NOTE, *cap.attacked_notes(part), *cap.compared_with(place[0])]
-        tables.append(_table(name, f"{_OURS}{_SCORES_CAPTION}", own, _SCORE_LABELS, _SCORES, notes))
+        notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
+        notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
+        tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, labels, _SCORES, notes))
+    for name, dataset, _, part in _own_places(rows, attacked, "_references"):
+        own = _conditions(part).assign(printed=False)
+        own["attack_label"] = own["attack"].map(ATTACKS)
+        notes = [_SCORES_NOTE, *_attacked_notes(part), *_compared_with(dataset)]
+        tables.append(_table(name, f"{_OURS}{_SCORES_CAPTION}", own, labels, _SCORES, notes))
     return tables
 
 
-def _conditions(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with references."""
-    ends, lines = ("", "_low", "_high"), []
+
+    def taken(row: pd.Series, **columns: str) -> dict[str, Any]:
+        return {f"{name}{end}": row.get(f"{column}{end}") for name, column in columns.items() for end in _ENDS}
+
+    lines = []
     for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
-        cell = {"data": dataset, "judge_key": judge, "judge": names.get(judge, base["label"]), "attack": attack}
-        scores = [
-            {f"score{end}": base.get(f"{name}_mean_score{end}") for end in ends} for name in ("clean", "attacked")
-        ]
-        change = {f"change{end}": base.get(f"change{end}") for end in ends}
-        lines += [{**cell, "key": "original", **scores[0]}, {**cell, "key": "attack", **scores[1], **change}]
+        cell = {"dataset": dataset, "judge_key": judge, "judge": base["label"], "attack": attack}
+        lines.append({**cell, "key": "original", **taken(base, score="clean_mean_score")})
+        lines.append({**cell, "key": "attack", **taken(base, score="attacked_mean_score", change="change")})
         for defense, condition in _REFERENCES.items():
             for _, row in part[part["defense"] == defense].iterrows():
-                score = {f"score{end}": row.get(f"attacked_mean_score{end}") for end in ends}
-                clean = {f"clean{end}": row.get(f"clean_mean_score{end}") for end in ends}
-                gain = {"change": score["score"] - base["clean_mean_score"], "tutor": row["tutor"]}
-                lines.append({**cell, "key": condition, **score, **gain, **clean})
+                line = taken(row, score="attacked_mean_score", clean="clean_mean_score")
+                line |= {"change": line["score"] - base["clean_mean_score"], "tutor": row["tutor"]}
+                lines.append({**cell, "key": condition, **line})
     conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
     return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
@@ -255,56 +545,51 @@ _SPEARMAN_CHANGE = [
     Measure("rate_percent", "rate", per_cent),
 ]
 _CHANGE_NOTE = "Change against no defense, and as a share of it; without an interval."
+_BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 
-def spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
+def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     """Tables 4 and 8, of runs with a defense: Spearman with the humans where nobody attacks, and its change against
     none; then a table of both for each other data set, dimension or range. The paper names no data set for these."""
-    defended = clean.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
-    rows = _with_changes(clean[defended.astype(bool)])
-    papers, tables = rows[rows["paper"].eq(True)], []
-    for number, measures, caption, notes in (
-        (4, _SPEARMAN, "Spearman correlation (x 100) with the humans, of clean texts under each defense.", []),
-        (8, _SPEARMAN_CHANGE, "What each defense changes of that correlation (x 100).",
-         [_CHANGE_NOTE]),
-    ):  # fmt: skip
-        keys = [measure.key for measure in measures]
-        printed = cap.printed_cells("cap_spearman.csv", number, keys)
-        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
-        parts = [
-            cap.beside(printed, part[part[keys[0]].notna()]).assign(data=place[0])
-            for place, part in grouped(papers, PLACE)
+
+    def notes(rows: pd.DataFrame) -> list[str]:
+        ours = [
+            f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}."
+            for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"])
         ]
-        if parts:
-            joined = pd.concat(parts, ignore_index=True)
-            about = ["The paper names no data set for its tables 4 and 8.", *notes, *_clean_notes(papers)]
-            about = _bounded(joined, measures) + about
-            tables.append(_table(f"cap_table_{number}", caption, joined, _BY_DEFENSE, measures, about))
-    for place, part in _own_places(rows):
-        measures = [*_SPEARMAN, *_SPEARMAN_CHANGE]
-        caption = f"{_OURS}Spearman correlation (x 100) with the humans on {cap.place_text(place)}, clean texts."
-        notes = [*_bounded(part, measures), _CHANGE_NOTE, *_clean_notes(part)]
-        joined = cap.beside(None, part).assign(data=place[0])
-        tables.append(_table(f"{cap.own_name(place, clean)}_spearman", caption, joined, _BY_DEFENSE, measures, notes))
-    return tables
+        return ours + _scored_notes(rows)
 
-
-def _with_changes(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with Spearman x 100, and its change against no defense and as per cent of it."""
-    for end in ("", "_low", "_high"):
-        rows = rows.assign(**{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float)})
+    # 1. Spearman x 100, its change against no defense, and that as per cent of it
+    defended = clean.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
+    rows = clean[defended.astype(bool)]
+    rows = rows.assign(**{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float) for end in _ENDS})
     none = rows.loc[rows["defense"] == NO_DEFENSE, [*PLACE, "judge_key", "spearman_x100"]]
     rows = rows.merge(none.rename(columns={"spearman_x100": "none"}), how="left", on=[*PLACE, "judge_key"])
     base = rows["none"].where(rows["defense"] != NO_DEFENSE)
     change = rows["spearman_x100"] - base
-    return rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
-
-
-def _clean_notes(rows: pd.DataFrame) -> list[str]:
-    notes = []
-    for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"]):
-        notes.append(f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}.")
-    return notes + cap.scored_notes(rows)
+    rows = rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
+    # 2. tables
+    papers, tables = rows[rows["paper"].eq(True)], []
+    for number_, measures, caption, about in (
+        (4, _SPEARMAN, "Spearman correlation (x 100) with the humans, of clean texts under each defense.", []),
+        (8, _SPEARMAN_CHANGE, "What each defense changes of that correlation (x 100).", [_CHANGE_NOTE]),
+    ):
+        keys = [measure.key for measure in measures]
+        printed = printed_cells("cap_spearman.csv", number_, keys)
+        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
+        parts = [
+            _joined(printed, part[part[keys[0]].notna()]).assign(dataset=dataset)
+            for (dataset, *_), part in grouped(papers, PLACE)
+        ]
+        if parts:
+            said = ["The paper names no data set for its tables 4 and 8.", *about, *notes(papers)]
+            joined = pd.concat(parts, ignore_index=True)
+            tables.append(_table(f"cap_table_{number_}", caption, joined, _BY_DEFENSE, measures, said))
+    for name, dataset, place, part in _own_places(rows, clean, "_spearman"):
+        caption = f"{_OURS}Spearman correlation (x 100) with the humans on {place}, clean texts."
+        joined, measures = _joined(None, part).assign(dataset=dataset), [*_SPEARMAN, *_SPEARMAN_CHANGE]
+        tables.append(_table(name, caption, joined, _BY_DEFENSE, measures, [_CHANGE_NOTE, *notes(part)]))
+    return tables
 
 
 # --- seconds ----------------------------------------------------------------------------------------------------------
@@ -322,105 +607,82 @@ _SECONDS_NOTES = (
 )
 
 
-def seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
+def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
     """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample; then a table for each other data set, dimension
     or range."""
-    tables = []
-    for place, part in grouped(costs, PLACE):
-        seconds, reading, context = (
-            part[f"{name}seconds"].astype(float).fillna(0.0) for name in ("", "reading_", "context_")
-        )
-        alone = reading + context.where(context != 0, seconds - reading)
-        rows = part.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
+    seconds, reading, context = (
+        costs.get(f"{name}seconds", pd.Series(dtype=float)).astype(float).fillna(0.0)
+        for name in ("", "reading_", "context_")
+    )
+    alone = reading + context.where(context != 0, seconds - reading)
+    costs = costs.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
+
+    def table(name: str, caption: str, printed: pd.DataFrame | None, part: pd.DataFrame) -> PaperTable:
+        dataset = part["dataset"].iloc[0]
         notes = [
             *_SECONDS_NOTES,
             f"Ours: means over {span(part['n'])} readings, attacked and clean, under each defense.",
-            *cap.tutor_notes(part),
+            *_tutor_notes(part),
             *(["Ours are means over all dimensions and ranges of the run."] if part["mixed"].any() else []),
+            *(_compared_with(dataset) if printed is None else []),
         ]
-        data = PAPER_DATA[place[0]] if part["paper"].iloc[0] else None
-        where = data.title if data else cap.place_text(place)
-        caption, printed = f"Seconds (x 10) that a sample takes under each defense, {where}.", None
-        name = f"{cap.own_name(place, costs)}_seconds"
-        if data is None:
-            caption, notes = f"{_OURS}{caption}", [*notes, *cap.compared_with(place[0])]
-        else:
-            name, printed = (
-                f"cap_table_{data.seconds}",
-                cap.printed_cells("cap_seconds.csv", data.seconds, ["seconds_x10"]),
-            )
-        joined = cap.beside(printed, rows).assign(data=place[0])
-        tables.append(_table(name, caption, joined, _BY_DEFENSE, _SECONDS, notes))
+        return _table(name, caption, _joined(printed, part).assign(dataset=dataset), _BY_DEFENSE, _SECONDS, notes)
+
+    caption = "Seconds (x 10) that a sample takes under each defense, {}."
+    tables = []
+    for (dataset, *_), part in grouped(costs[costs["paper"].eq(True)], PLACE):
+        paper = _PAPERS[dataset]
+        printed = printed_cells("cap_seconds.csv", paper.seconds, ["seconds_x10"])
+        tables.append(table(f"cap_table_{paper.seconds}", caption.format(paper.title), printed, part))
+    for name, _, place, part in _own_places(costs, costs, "_seconds"):
+        tables.append(table(name, f"{_OURS}{caption.format(place)}", None, part))
     return tables
 
 
 # --- strengths of steering --------------------------------------------------------------------------------------------
 
 _STANDARDS = {"alpha_h": "to the high standard (alpha_h)", "alpha_l": "to the low standard (alpha_l)"}
-_STRENGTH_LABELS = {"data": "Data", "judge": "Judge", "tutor": "Tutor"}
 _STRENGTH_NOTE = (
     "A strength acts in the unit of a tutor's hidden states, whose lengths differ from model to model and layer to "
     "layer: what compares is the strength over their mean length at the steered layer."
 )
 
 
-def strength_tables(cells: CapCells) -> list[PaperTable]:
+def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
     """Tables 12 and 13, of runs with CAP; then a table of both for each other data set or dimension."""
-    steered = cells.steered
     if not len(steered):
         return []
     shares = {f"{name}_share": steered[name] / steered["norm"].astype(float) for name in _STANDARDS}
-    steered = steered.assign(data=steered["dataset"], judge=steered["label"], ours=True, **shares)
+    steered = steered.assign(judge=steered["label"], ours=True, printed=False, **shares)
+
+    def table(name: str, caption: str, rows: pd.DataFrame, names: Iterable[str], ours: pd.DataFrame) -> PaperTable:
+        measures = []
+        for parameter in names:
+            share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
+            measures += [Measure(parameter, parameter, two), share]
+        labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
+        steering = [f"{tutor} of ours: {how}." for tutor, how in zip(ours["tutor"], ours["how"], strict=True)]
+        rows = rows.assign(tutor=rows["tutor"].map(lambda title: shorten(title, 30)))
+        return _table(name, caption, rows, labels, measures, [_STRENGTH_NOTE, *steering])
+
     papers, tables = steered[steered["paper"]], []
-    for number, parameter in ((12, "alpha_h"), (13, "alpha_l")) if len(papers) else ():
+    for number_, parameter in ((12, "alpha_h"), (13, "alpha_l")) if len(papers) else ():
+        # the printed strengths in print order, with ours; then ours that the paper does not have
+        keys = ["dataset", "judge_key", "family"]
+        rows = published("cap_alpha.csv")
+        rows = rows[rows["table"] == number_].rename(columns={"value": f"{parameter}_published"})
+        families = {title: family for family, title in TUTORS.items()}
+        rows = rows.assign(family=rows["tutor"].map(families), judge=rows["judge"].map(JUDGES), printed=True)
+        rows = rows.assign(tutor=rows["tutor"].str.split("/").str[-1])
+        ours = papers.assign(family=papers["tutor"].map(tutor_family)).drop_duplicates(keys)
+        columns = [*keys, "ours", parameter, f"{parameter}_share"]
+        joined = rows.merge(ours[columns], how="left", on=keys)
+        rest = ours[~ours.set_index(keys).index.isin(rows.set_index(keys).index)]
+        joined = pd.concat([joined, rest[[*columns, "judge", "tutor", "printed"]]], ignore_index=True)
+        joined["ours"] = joined["ours"].notna()
         caption = f"Strength of steering {_STANDARDS[parameter]}."
-        joined = _printed_strengths(number, parameter, papers)
-        tables.append(_strength_table(f"cap_table_{number}", caption, joined, [parameter], papers))
-    for place, part in _own_places(steered):
-        caption = f"{_OURS}strengths of steering on {place[0]}, {place[1]}."
-        rows = part.assign(tutor=part["tutor"].map(lambda title: shorten(title, 30)), printed=False)
-        name = f"{cap.own_name(place, steered)}_strengths"
-        tables.append(_strength_table(name, caption, rows, list(_STANDARDS), part))
+        tables.append(table(f"cap_table_{number_}", caption, joined, [parameter], papers))
+    for name, dataset, _, part in _own_places(steered, steered, "_strengths"):
+        caption = f"{_OURS}strengths of steering on {dataset}, {part['dimension'].iloc[0]}."
+        tables.append(table(name, caption, part, _STANDARDS, part))
     return tables
-
-
-def _strength_table(
-    name: str, caption: str, rows: pd.DataFrame, parameters: Sequence[str], ours: pd.DataFrame
-) -> PaperTable:
-    measures = []
-    for parameter in parameters:
-        share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
-        measures += [Measure(parameter, parameter, two), share]
-    steering = [f"{tutor} of ours: {how}." for tutor, how in zip(ours["tutor"], ours["how"], strict=True)]
-    return _table(name, caption, rows, _STRENGTH_LABELS, measures, [_STRENGTH_NOTE, *steering])
-
-
-def _printed_strengths(number: int, parameter: str, ours: pd.DataFrame) -> pd.DataFrame:
-    """The printed strengths in print order, with ours; then ours that the paper does not have."""
-    rows = published("cap_alpha.csv")
-    rows = rows[rows["table"] == number]
-    printed = pd.DataFrame(
-        {
-            "data": rows["dataset"],
-            "judge_key": rows["judge_key"],
-            "family": rows["tutor"].map({title: family for family, title in cap.TUTORS.items()}),
-            "printed_judge": rows["judge"].map(cap.JUDGES),
-            "printed_tutor": rows["tutor"].str.split("/").str[-1],
-            f"{parameter}_published": rows["value"].astype(float),
-            "printed": True,
-        }
-    )
-    keys = ["data", "judge_key", "family"]
-    ours = ours.assign(family=ours["tutor"].map(cap.tutor_family)).drop_duplicates(keys)
-    columns = [*keys, "judge", "tutor", "ours", parameter, f"{parameter}_share"]
-    joined = printed.merge(ours[columns], how="left", on=keys)
-    known = ours[keys].merge(printed[keys], on=keys)
-    rest = ours[~ours.set_index(keys).index.isin(known.set_index(keys).index)]
-    joined = pd.concat([joined, rest[columns]], ignore_index=True)
-    short = joined["tutor"].map(lambda title: shorten(title, 30) if isinstance(title, str) else "")
-    return joined.assign(
-        judge=joined["printed_judge"].fillna(joined["judge"]),
-        tutor=joined["printed_tutor"].fillna(short),
-        ours=joined["ours"].notna(),
-        printed=joined["printed"].notna(),
-    )

@@ -7,8 +7,7 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from judgebench.report.paper.cap import build_cap
-from judgebench.report.paper.cap_cells import JUDGES, TUTORS, defended_by, printed_defense
+from judgebench.report.paper.cap import JUDGES, TUTORS, build_cap, column_of
 from judgebench.report.paper.tables import published
 from judgebench.results import schema
 from judgebench.results.schema import REFERENCES_SCHEMA
@@ -40,7 +39,7 @@ def attacked(attack, defense, delta, rate, dataset, clean_mean=3.0, **more):
 
 def as_printed(judge=JUDGE, tutor=LLAMA, dataset="summeval"):
     """The run of a judge and a tutor that finds exactly what the paper prints."""
-    family = defended_by("cap", tutor).keys["column"]
+    family = column_of("cap", tutor)["column"]
     tables = {"summeval": (2, 10, 11), "topicalchat": (3, 6, 7)}[dataset]
 
     def printed(name, **given):
@@ -158,14 +157,8 @@ def test_runs_of_two_tutors_stand_in_one_table():
     ],
 )
 def test_which_column_a_tutor_is(tutor, label):
-    assert defended_by("cap", tutor).label == label
-    assert defended_by("mine", tutor).label == "mine"
-
-
-def test_printed_names_and_ours_meet():
-    assert printed_defense("w_cap_llama") == defended_by("w_cap", LLAMA)
-    assert printed_defense("cap_mistral") == defended_by("cap", MISTRAL)
-    assert printed_defense("perplexity") == defended_by("perplexity", LLAMA)
+    assert column_of("cap", tutor)["defense_label"] == label
+    assert column_of("mine", tutor)["defense_label"] == "mine"
 
 
 def test_what_is_in_words_is_taken_and_told():
@@ -184,14 +177,14 @@ def test_references_are_held_against_the_original_and_against_their_own_clean_te
     records = [attacked("adv_suffix_4", name, delta, 9, "summeval", mean) for name, delta, mean in given]
     records.append(attacked("dsi", "none", 0.5, 9, "summeval", 3.42))
     table = built(run_of(records, JUDGE.split("/")[-1], tutor=LLAMA))["cap_table_1"]
-    rows = table.rows[table.rows["data"] == "summeval"].set_index(["attack_label", "condition"])
+    rows = table.rows[table.rows["dataset"] == "summeval"].set_index(["attack_label", "condition"])
     both = ["score", "change", "score_published", "change_published", "clean"]
     reference = rows.loc[("AdvSuffix", f"random reference by {LLAMA}"), both]
     assert reference.tolist() == pytest.approx([4.02, 0.60, 4.02, 0.60, 3.52])
     assert rows.loc[("AdvSuffix", "attack"), "change"] == pytest.approx(1.17)
     assert rows.loc[("AdvSuffix", f"standard reference by {LLAMA}"), both[2:4]].tolist() == [3.46, 0.04]
     assert not rows.loc[("DSI", "attack"), "printed"]
-    other = table.rows.loc[table.rows["data"] == "topicalchat", "score_published"]
+    other = table.rows.loc[table.rows["dataset"] == "topicalchat", "score_published"]
     assert other.tolist() == [3.16, 4.29, 3.47, 3.27]
     assert "inferred from its other figures: summeval original (3.42), summeval attack (4.59)" in " ".join(table.notes)
     # without a base there is nothing to hold them against

@@ -8,8 +8,7 @@ import pytest
 
 from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.paper.__main__ import main
-from judgebench.report.paper.cap import build_cap
-from judgebench.report.paper.cap_cells import printed_cells
+from judgebench.report.paper.cap import build_cap, printed_cells
 from judgebench.report.paper.tables import published
 from judgebench.results.folder import RunFolder
 from judgebench.results.schema import PLACES
