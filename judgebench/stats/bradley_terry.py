@@ -43,17 +43,17 @@ class Comparisons:
 
     Attributes:
         systems: number of systems, K.
-        one, other: [E] numbers of the two, `one` below `other`; several entries may be about the same two.
-        place: [E] 1 where `one` stood in place one, -1 where `other` did, 0 where that is unknown.
-        attacked: [E] 1 where the text of `one` was attacked, -1 where that of `other` was, else 0.
-        counts: [3 * E, G] how often `one` won, both tied, `one` lost, in each group.
+        first, second: [E] numbers of the two, `first` below `second`; several entries may be about the same two.
+        place: [E] 1 where `first` stood in place one, -1 where `second` did, 0 where that is unknown.
+        attack: [E] 1 where the text of `first` was attacked, -1 where that of `second` was, else 0.
+        counts: [3 * E, G] how often `first` won, both tied, `first` lost, in each group.
     """
 
     systems: int
-    one: np.ndarray
-    other: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
     place: np.ndarray
-    attacked: np.ndarray
+    attack: np.ndarray
     counts: sparse.csr_array
 
     @classmethod
@@ -61,7 +61,7 @@ class Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
         Args:
-            met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attacked as above.
+            met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attack as above.
             group: [n] 0 to G - 1.
             outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
         """
@@ -75,17 +75,19 @@ class Comparisons:
         counts = sparse.csr_array(sparse.coo_array(values, shape=(3 * count, groups)))
         return cls(systems, entries[0], entries[1], entries[2], entries[3], counts)
 
-    def outcomes(self, weights: np.ndarray) -> np.ndarray:
-        """[3, B, E] wins, ties and losses of `one` where each group counts as often as `weights` [B, G] say."""
-        return np.asarray((self.counts @ weights.T).reshape(3, len(self.one), len(weights)).transpose(0, 2, 1))
+    def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights` [B, G] say; over all
+        groups without."""
+        weights = np.ones((1, self.counts.shape[1])) if weights is None else weights
+        return np.asarray((self.counts @ weights.T).reshape(3, len(self.first), len(weights)).transpose(0, 2, 1))
 
     def table(self) -> np.ndarray:
         """[3, K, K] how often the row's system won against, tied with and lost to the column's, over all groups."""
-        wins, ties, losses = self.outcomes(np.ones((1, self.counts.shape[1])))[:, 0]
+        wins, ties, losses = self.outcomes()[:, 0]
         counts = np.zeros((3, self.systems, self.systems))
         for kind, (ahead, behind) in enumerate(((wins, losses), (ties, ties), (losses, wins))):
-            np.add.at(counts[kind], (self.one, self.other), ahead)
-            np.add.at(counts[kind], (self.other, self.one), behind)
+            np.add.at(counts[kind], (self.first, self.second), ahead)
+            np.add.at(counts[kind], (self.second, self.first), behind)
         return counts
 
     @property
@@ -98,15 +100,15 @@ class Comparisons:
         answer. The best level is first, if levels have met."""
         wins, tied, _ = self.table()
         beaten = wins + (tied if ties == HALF else 0)
-        levels = _components(beaten, "strong")
         return sorted(
-            levels, key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False))
+            _components(beaten, "strong"),
+            key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False)),
         )
 
     def decided_by(self, signs: np.ndarray) -> bool:
-        """True where `signs` [E], of a place or of an attack, tell every outcome: whoever has 1 wins all, or loses
+        """True where `signs` [E], of a place or of an attack, decide every outcome: the side with 1 wins all, or loses
         all."""
-        won, tied, lost = self.outcomes(np.ones((1, self.counts.shape[1])))[:, 0]
+        won, tied, lost = self.outcomes()[:, 0]
         ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
         decided = bool(len(signs)) and bool((signs != 0).all()) and not tied.any()
         return decided and not (ahead.any() and behind.any())
@@ -127,7 +129,7 @@ class Model:
             won and half lost (under `davidson` a third tied, too), and likewise each other parameter with a comparison
             of equals; so that nothing becomes infinite. 0 is plain maximum likelihood.
         place, attack: whether d has a parameter for the first place, and for an attacked text; each is left out where
-            the comparisons cannot tell it from strengths.
+            the comparisons cannot separate it from strengths.
     """
 
     ties: str = HALF
@@ -152,10 +154,6 @@ class Fitted:
     attack: np.ndarray | None
     tie: np.ndarray | None
 
-    def against(self, reference: int | None) -> np.ndarray:
-        """[B, K] the strengths, that of a reference being 0; None leaves their mean at 0."""
-        return self.strengths if reference is None else self.strengths - self.strengths[:, reference, None]
-
 
 def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
     """The parameters that make the outcomes most likely, in each resample of group weights [B, G]; the others start
@@ -166,17 +164,14 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
     place decides everything; such a row is NaN. Under Davidson's model a tie does not count as a loss there, which is
     on the safe side.
     """
-    # 1. d as a linear map of the parameters: strengths, then what can be told from them
-    entries, systems = np.arange(len(comparisons.one)), comparisons.systems
+    # 1. d as a linear map of the parameters: strengths, then what can be separated from them
+    entries, systems = np.arange(len(comparisons.first)), comparisons.systems
     columns = np.zeros((len(entries), systems))
-    columns[entries, comparisons.one], columns[entries, comparisons.other] = 1, -1
+    columns[entries, comparisons.first], columns[entries, comparisons.second] = 1, -1
     names = []
-    for name, asked in (("place", model.place), ("attack", model.attack)):
-        wider = np.hstack([columns, getattr(comparisons, {"place": "place", "attack": "attacked"}[name])[:, None]])
-        ranks_of = [
-            np.linalg.matrix_rank(side.T @ side, hermitian=True) if side.size else 0 for side in (wider, columns)
-        ]
-        if asked and ranks_of[0] > ranks_of[1]:
+    for name in ("place", "attack"):
+        wider = np.hstack([columns, getattr(comparisons, name)[:, None]])
+        if getattr(model, name) and _rank(wider) > _rank(columns):
             columns = wider
             names.append(name)
     design = sparse.csr_array(np.vstack([columns, np.eye(columns.shape[1])]) if model.prior else columns)
@@ -184,14 +179,13 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
     size = columns.shape[1] + (model.ties == DAVIDSON)
     fitted, start = np.full((len(weights), size), np.nan), np.zeros(size)
     chunk = max(1, MOST_ENTRIES // max(1, 3 * design.shape[0], size * size))
-    for first in [0, *range(1, len(weights), chunk)]:
-        rows = slice(first, 1 if first == 0 else first + chunk)
+    for begin in [0, *range(1, len(weights), chunk)]:
+        rows = slice(begin, 1 if begin == 0 else begin + chunk)
         outcomes = comparisons.outcomes(weights[rows])
         determined = np.ones(outcomes.shape[1], dtype=bool) if model.prior else _connected(comparisons, outcomes, model)
         if determined.any():
-            part = fitted[rows]
-            part[determined] = _climb(_Likelihood.of(design, outcomes[:, determined], model, systems), systems, start)
-        if first == 0 and np.isfinite(fitted[0]).all():
+            fitted[rows][determined] = _climb(_Likelihood(design, outcomes[:, determined], model, systems), start)
+        if begin == 0 and np.isfinite(fitted[0]).all():
             start = fitted[0]
     strengths = fitted[:, :systems]
     more = {name: fitted[:, systems + i] for i, name in enumerate(names)}
@@ -199,64 +193,55 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
     return Fitted(strengths - strengths.mean(axis=1, keepdims=True), more.get("place"), more.get("attack"), tie)
 
 
-def ranks(strengths: np.ndarray) -> np.ndarray:
-    """[B, K] the rank of each strength in its row, 1 the strongest; equal ones share the better rank.
-
-    Example:
-        >>> ranks(np.array([[0.5, 2.0, 0.5, -1.0]])).tolist()
-        [[2, 1, 2, 4]]
-    """
-    rounded = np.round(strengths, 9)
-    parts = [rounded[start : start + 4096] for start in range(0, len(rounded), 4096)]
-    above = [1 + (part[:, None, :] > part[:, :, None]).sum(axis=2) for part in parts]
-    return np.concatenate(above) if above else np.empty(rounded.shape, dtype=np.int64)
+def _rank(columns: np.ndarray) -> int:
+    return int(np.linalg.matrix_rank(columns.T @ columns, hermitian=True)) if columns.size else 0
 
 
-@dataclass(frozen=True)
+def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> np.ndarray:
+    """[B] whether from every system a chain of wins leads to every other, which a maximum needs."""
+    won, drawn, lost = outcomes
+    if model.ties == HALF:
+        won, lost = won + drawn, lost + drawn
+    count = comparisons.systems
+    wins = np.zeros((count * count, len(won)), dtype=np.float32)
+    np.add.at(wins, comparisons.first * count + comparisons.second, won.T > 0)
+    np.add.at(wins, comparisons.second * count + comparisons.first, lost.T > 0)
+    reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
+    for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
+        reach = (reach @ reach > 0).astype(np.float32)
+    return np.asarray(reach.all(axis=(1, 2)))
+
+
 class _Likelihood:
     """The log-likelihood of parameters [B, P]: those of d, and under Davidson's model log nu, the last.
 
     Attributes:
         design: [R, P] d of each entry, and of the prior's comparisons below, as a linear map of the parameters.
-        won, drawn, lost: [B, R] outcomes.
-        tied: whether there is a nu; free: [B] whether its likeliest value is above 0, for there are ties.
-        products: [R, P * P] of each row's entries of the design with each other; few are not 0, whatever P is.
+        won, drawn, lost: [B, R] outcomes: ties are split where they are half wins, and the prior's comparisons added.
+        free: [B] whether there is a nu whose likeliest value is above 0, for there are ties.
+        products: [R, P * P] of each row's entries of the design with each other; few are not 0, however large P is.
         level: [P, P] what holds the strengths' mean, without a prior: what all have in common changes nothing, and must
             not make the Hessian singular.
     """
 
-    design: sparse.csr_array
-    won: np.ndarray
-    drawn: np.ndarray
-    lost: np.ndarray
-    tied: bool
-    free: np.ndarray
-    products: sparse.csr_array
-    level: np.ndarray
-
-    @classmethod
-    def of(cls, design: sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> _Likelihood:
-        """Ties split where they are half wins, and the prior's comparisons added."""
-        # 1. outcomes
-        won, drawn, lost = outcomes
-        shares = (1 / 3, 1 / 3, 1 / 3)
-        if model.ties == HALF:
+    def __init__(self, design: sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> None:
+        self.design, self.systems, self.tied = design, systems, model.ties == DAVIDSON
+        (won, drawn, lost), shares = outcomes, (1 / 3, 1 / 3, 1 / 3)
+        if not self.tied:
             won, drawn, lost, shares = won + drawn / 2, np.zeros_like(drawn), lost + drawn / 2, (1 / 2, 0, 1 / 2)
-        prior = [np.full((len(won), design.shape[0] - won.shape[1]), model.prior * share) for share in shares]
-        won, drawn, lost = (np.hstack(sides) for sides in zip((won, drawn, lost), prior, strict=True))
-        tied = model.ties == DAVIDSON
-        # 2. of each row of the design, its entries two by two
-        (rows, size), sizes = design.shape, np.diff(design.indptr)
-        row = np.repeat(np.arange(rows), sizes)
-        left = np.repeat(np.arange(design.nnz), sizes[row])
-        begins = np.concatenate([[0], np.cumsum(sizes[row])[:-1]])
-        right = np.arange(len(left)) - np.repeat(begins - design.indptr[row], sizes[row])
-        places = (row[left], design.indices[left].astype(np.int64) * size + design.indices[right])
-        entries = (design.data[left] * design.data[right], places)
-        products = sparse.csr_array(sparse.coo_array(entries, shape=(rows, size * size)))
-        level = np.zeros((size, size))
-        level[:systems, :systems] = not model.prior
-        return cls(design, won, drawn, lost, tied, tied & (drawn.sum(axis=1) > 0), products, level)
+        before = np.full((len(won), design.shape[0] - won.shape[1]), model.prior)
+        sides = zip((won, drawn, lost), shares, strict=True)
+        self.won, self.drawn, self.lost = (np.hstack([side, before * share]) for side, share in sides)
+        self.total, self.free = self.won + self.drawn + self.lost, self.tied & (self.drawn.sum(axis=1) > 0)
+        # each entry of a row with all entries of that row
+        (rows, size), row = design.shape, np.repeat(np.arange(design.shape[0]), np.diff(design.indptr))
+        partners = design[row].tocoo()
+        entry, partner = partners.coords
+        places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
+        values = (design.data[entry] * partners.data, places)
+        self.products = sparse.csr_array(sparse.coo_array(values, shape=(rows, size * size)))
+        self.level = np.zeros((size, size))
+        self.level[:systems, :systems] = not model.prior
 
     def chances(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """[B, R] the chances of a win, a tie and a loss, then d / 2 and the logarithm of the odds' sum."""
@@ -270,20 +255,20 @@ class _Likelihood:
     def value(self, at: np.ndarray) -> np.ndarray:
         """[B] log-likelihoods."""
         *_, half, total = self.chances(at)
-        value = ((self.won - self.lost) * half - (self.won + self.drawn + self.lost) * total).sum(axis=1)
+        value = ((self.won - self.lost) * half - self.total * total).sum(axis=1)
         return np.asarray(value + self.drawn.sum(axis=1) * np.where(self.free, at[:, -1], 0.0))
 
     def step(self, at: np.ndarray) -> np.ndarray:
         """[B, P] Newton's step: the Hessian's inverse times the gradient."""
-        p_won, p_tied, p_lost = self.chances(at)[:3]
-        total, ahead, size = self.won + self.drawn + self.lost, p_won - p_lost, self.design.shape[1]
-        gradient = (self.design.T @ ((self.won - self.lost) / 2 - total * ahead / 2).T).T
-        bend = total / 4 * (p_won + p_lost - ahead**2)
+        (p_won, p_tied, p_lost, *_), size = self.chances(at), self.design.shape[1]
+        ahead = p_won - p_lost
+        gradient = (self.design.T @ ((self.won - self.lost) / 2 - self.total * ahead / 2).T).T
+        bend = self.total / 4 * (p_won + p_lost - ahead**2)
         curved = (self.products.T @ bend.T).T.reshape(-1, size, size) + self.level
         if self.tied:
-            both = (self.design.T @ (-total / 2 * ahead * p_tied).T).T
-            corner = np.where(self.free, (total * p_tied * (1 - p_tied)).sum(axis=1), 1.0)
-            gradient = np.hstack([gradient, (self.drawn - total * p_tied).sum(axis=1, keepdims=True)])
+            both = (self.design.T @ (-self.total / 2 * ahead * p_tied).T).T
+            corner = np.where(self.free, (self.total * p_tied * (1 - p_tied)).sum(axis=1), 1.0)
+            gradient = np.hstack([gradient, (self.drawn - self.total * p_tied).sum(axis=1, keepdims=True)])
             last = np.concatenate([both, corner[:, None]], axis=1)
             curved = np.concatenate([np.concatenate([curved, both[:, :, None]], axis=2), last[:, None, :]], axis=1)
         curved += 1e-12 * np.eye(curved.shape[1]) * np.maximum(np.trace(curved, axis1=1, axis2=2), 1)[:, None, None]
@@ -293,9 +278,9 @@ class _Likelihood:
         return step
 
 
-def _climb(likelihood: _Likelihood, systems: int, start: np.ndarray) -> np.ndarray:
+def _climb(likelihood: _Likelihood, start: np.ndarray) -> np.ndarray:
     """[B, P] where the log-likelihood is highest; NaN where a parameter runs away."""
-    free = likelihood.free
+    free, systems, size = likelihood.free, likelihood.systems, likelihood.design.shape[1]
     at = np.tile(start, (len(free), 1))
     if likelihood.tied:  # without any tie, none is the likeliest
         at[~free, -1] = -np.inf
@@ -311,25 +296,9 @@ def _climb(likelihood: _Likelihood, systems: int, start: np.ndarray) -> np.ndarr
         at, value = at + step, higher
         if np.abs(step).max() < _STEP:
             break
-    size = likelihood.design.shape[1]
     lengths = np.abs(at[:, :systems] - at[:, :systems].mean(axis=1, keepdims=True)).max(axis=1)
     lengths = np.maximum(lengths, np.abs(at[:, systems:size]).max(axis=1, initial=0.0))
     if likelihood.tied:
         lengths = np.maximum(lengths, np.abs(np.where(free, at[:, -1], 0.0)))
     at[lengths > _LARGEST] = np.nan
     return at
-
-
-def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> np.ndarray:
-    """[B] whether from every system a chain of wins leads to every other, which a maximum needs."""
-    won, drawn, lost = outcomes
-    if model.ties == HALF:
-        won, lost = won + drawn, lost + drawn
-    count = comparisons.systems
-    wins = np.zeros((count * count, len(won)), dtype=np.float32)
-    for ahead, behind, some in ((comparisons.one, comparisons.other, won), (comparisons.other, comparisons.one, lost)):
-        np.add.at(wins, ahead * count + behind, some.T > 0)
-    reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
-    for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
-        reach = (reach @ reach > 0).astype(np.float32)
-    return np.asarray(reach.all(axis=(1, 2)))

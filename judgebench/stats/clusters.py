@@ -109,6 +109,13 @@ def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CON
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
+def with_intervals(
+    figures: Mapping[str, np.ndarray], ends: tuple[float, float] = CONFIDENCE
+) -> dict[str, float | None]:
+    """`with_interval` of each of some figures [1 + B], by its name."""
+    return {key: value for name, values in figures.items() for key, value in with_interval(name, values, ends).items()}
+
+
 def unknown(names: Iterable[str]) -> dict[str, float | None]:
     """The keys of `with_interval` with None, for numbers that cannot be computed."""
     return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
@@ -184,10 +191,7 @@ class Clusters:
     def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see `expanded`); all three
         are None where the figure is undefined (NaN), and the ends without resamples."""
-        record: dict[str, float | None] = {}
-        for name, values in figures.items():
-            record |= with_interval(name, values, expanded(self.count))
-        return record
+        return with_intervals(figures, expanded(self.count))
 
 
 def left_out(groups: int) -> np.ndarray:

@@ -83,7 +83,7 @@ def evaluate(
         described[cell] = _described(cell, part, rated, (scale or {}).get(cell.dimension))
         if "score_first" in part:
             first, second = part["score_first"], part["score_second"]
-            described[cell] |= comparative(first, second, part["human"], part["group_id"], resamples, seed)
+            described[cell] |= comparative(first, second, part["human"], Clusters.of(part["group_id"], resamples, seed))
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():

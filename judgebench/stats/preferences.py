@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, unknown, with_interval
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, unknown, with_intervals
 from judgebench.stats.correlation import ratio
 
 MEASURES = ("position_bias", "consistency", "human_agreement")
@@ -25,61 +25,43 @@ def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
     return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
-def comparative(
-    first: np.ndarray,
-    second: np.ndarray,
-    human: np.ndarray,
-    groups: np.ndarray,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Measures of pairs that were read in both orders, with 95 % percentile intervals, groups resampled.
+def comparative(first: np.ndarray, second: np.ndarray, human: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+    """Measures of pairs that were read in both orders, with 95 % percentile intervals.
 
     Args:
         first, second: [n] the probability that the judged text wins where it stands first, and where it stands second.
         human: [n] by how much the humans prefer it; NaN where nobody rated both texts.
-        groups: [n] labels.
-        resamples, seed: see `check_metric_settings`.
 
     Returns:
         - position_bias: the probability that the text in place one wins, mean over pairs and orders, less 1/2;
         - consistency: share of pairs in which the same text wins in both orders; a pair with a tie in an order does not
           count among these;
-        - decided_consistency: the same share of the pairs that both orders decide; None where there is none;
-          tied_share: share of pairs with a tie in an order, or in both;
+        - decided_consistency: the same share of the pairs that both orders decide; tied_share: share of the others;
         - human_agreement: share of the pairs with a human preference in which the humans' text is the judge's winner,
-          both orders averaged; undecided pairs count half; None where there is no such pair;
+          both orders averaged; undecided pairs count half;
         - pairs, preferred: numbers of pairs, and of those with a human preference.
 
-        Each of `MEASURES` and decided_consistency with `_low` and `_high`, which are None with fewer than two groups or
-        without resamples.
-
-    Raises:
-        ValueError: columns of different lengths.
+        Each of `MEASURES` and decided_consistency with `_low` and `_high`; None where there is no such pair.
 
     Example:
-        >>> record = comparative(np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2]), np.array(["a", "b"]))
+        >>> first, second, human = np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2])
+        >>> record = comparative(first, second, human, Clusters.of(["a", "b"]))
         >>> [round(record[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
-    rated = np.isfinite(human) & (np.abs(np.where(np.isfinite(human), human, 0.0)) > _EQUAL)
     if not len(first):
         return {"pairs": 0, "preferred": 0} | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
-    clusters = Clusters.of(groups, resamples, seed)
-    winners = [preferred(side - 0.5) for side in (first, second)]
-    decided = (winners[0] != 0) & (winners[1] != 0)
-    same = (winners[0] == winners[1]).astype(float)
-    sides = (1 + preferred((first + second) / 2 - 0.5) * np.sign(np.where(rated, human, 0.0))) / 2
+    side = preferred(np.nan_to_num(human))
+    winners = [preferred(order - 0.5) for order in (first, second)]
+    decided, same = (winners[0] != 0) & (winners[1] != 0), (winners[0] == winners[1]).astype(float)
     figures = {
         "position_bias": clusters.mean((first - second) / 2),
         "consistency": clusters.mean(same * decided),
-        "human_agreement": clusters.mean(sides, rated),
+        "human_agreement": clusters.mean((1 + preferred((first + second) / 2 - 0.5) * side) / 2, side != 0),
         "decided_consistency": clusters.mean(same, decided),
     }
-    record: dict[str, Any] = {"pairs": len(first), "preferred": int(rated.sum())}
-    for name, values in figures.items():
-        record |= with_interval(name, values)
-    return record | {"tied_share": float(1 - decided.mean())}
+    record: dict[str, Any] = {"pairs": len(first), "preferred": int((side != 0).sum())}
+    return record | with_intervals(figures) | {"tied_share": float(1 - decided.mean())}
 
 
 @dataclass(frozen=True)
@@ -105,12 +87,13 @@ class Preferences:
         """[n] 1 where the humans prefer the first text, -1 where the second, 0 where neither."""
         return preferred(self.human, self.tie)
 
-    def agreement(self, threshold: float | None) -> dict[str, Any]:
-        """Agreement of judge and humans, with 95 % percentile intervals.
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """[1 + B] sums of values over the pairs."""
+        return self.clusters.sums(self.share * values)
 
-        Args:
-            threshold: up to which the judge's preferences are ties in `accuracy_calibrated`, see `best_threshold`;
-                None where none could be chosen.
+    def agreement(self, threshold: float | None) -> dict[str, Any]:
+        """Agreement of judge and humans; `threshold`: up to which the judge's preferences are ties in
+        `accuracy_calibrated`, see `best_threshold`.
 
         Returns:
             - tau: Kendall's tau-b of the two preferences' signs, over pairs of texts;
@@ -124,37 +107,31 @@ class Preferences:
             Each of `AGREEMENT_MEASURES` with `_low` and `_high`; None where nothing is known.
         """
         sides, winners = self.sides, preferred(self.judge)
-        total, agree = self._sums(np.ones(len(sides))), self._sums(sides * winners)
-        decided = [self._sums(np.abs(side)) for side in (winners, sides)]
-        accuracies = [
-            divided(self._sums((preferred(self.judge, tie) == sides).astype(float)), total)
-            for tie in (0.0, np.nan if threshold is None else threshold)
-        ]
+        total, agree = self.sums(np.ones(len(sides))), self.sums(sides * winners)
+        of_judge, of_humans = (self.sums(np.abs(side)) for side in (winners, sides))
+        nothing = np.full(len(total), np.nan)
         figures = {
-            "tau": np.where(decided[0] * decided[1] > 0, ratio(agree, *decided), np.where(total > 0, 0.0, np.nan)),
+            "tau": np.where(total > 0, ratio(agree, of_judge, of_humans), np.nan),
             "auc": self._auc(),
-            "accuracy": accuracies[0],
-            "accuracy_calibrated": np.full(len(total), np.nan) if threshold is None else accuracies[1],
+            "accuracy": divided(self.sums(1.0 * (winners == sides)), total),
+            "accuracy_calibrated": nothing,
         }
-        record: dict[str, Any] = {"rated": float(total[0])}
-        for name, values in figures.items():
-            record |= with_interval(name, values)
-        record["tie_threshold"] = threshold
-        for name, side in (("human_tie_share", decided[1]), ("judge_tie_share", decided[0])):
-            record[name] = float(1 - side[0] / total[0]) if total[0] > 0 else None
+        if threshold is not None:
+            figures["accuracy_calibrated"] = divided(
+                self.sums(1.0 * (preferred(self.judge, threshold) == sides)), total
+            )
+        record: dict[str, Any] = {"rated": float(total[0])} | with_intervals(figures) | {"tie_threshold": threshold}
+        for name, decided in (("human_tie_share", of_humans), ("judge_tie_share", of_judge)):
+            record[name] = float(1 - decided[0] / total[0]) if total[0] > 0 else None
         return record
 
     def agreed(self, rows: np.ndarray) -> dict[str, Any]:
         """Of some rows in which the humans prefer a text, the share in which the judge names it: preferred (how many),
         agreement with `_low` and `_high`."""
         sides = self.sides * rows
-        total = self._sums(np.abs(sides))
-        right = self._sums((1 + preferred(self.judge) * sides) / 2 * np.abs(sides))
-        return {"preferred": float(total[0])} | with_interval("agreement", divided(right, total))
-
-    def _sums(self, values: np.ndarray) -> np.ndarray:
-        """[1 + B] sums of values over the pairs."""
-        return self.clusters.sums(self.share * values)
+        total = self.sums(np.abs(sides))
+        right = self.sums((1 + preferred(self.judge) * sides) / 2 * np.abs(sides))
+        return {"preferred": float(total[0])} | with_intervals({"agreement": divided(right, total)})
 
     def _auc(self) -> np.ndarray:
         """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans prefer nothing."""
@@ -169,8 +146,7 @@ class Preferences:
             positive = (counts @ weights[start : start + chunk].T).T
             negative = positive[:, ::-1]  # the same pairs from their other texts, for the values are symmetric
             below = negative.cumsum(axis=1) - negative / 2
-            total = positive.sum(axis=1)
-            areas[start : start + chunk] = divided((positive * below).sum(axis=1), total**2)
+            areas[start : start + chunk] = divided((positive * below).sum(axis=1), positive.sum(axis=1) ** 2)
         return areas
 
 
@@ -186,14 +162,13 @@ def best_threshold(preferences: Preferences) -> float | None:
     """
     if not len(preferences.judge):
         return None
-    size = np.round(np.abs(preferences.judge), 9)
-    sides = preferences.sides
+    size, sides = np.round(np.abs(preferences.judge), 9), preferences.sides
     order = np.argsort(size, kind="stable")
     share = preferences.share[order]
     tie = (sides == 0)[order] * share
     right = np.where(size <= _EQUAL, 0.0, preferred(preferences.judge) == sides)[order] * share
     # with the k smallest as ties: their ties are right, and of the others those that name the humans' text
-    good = np.concatenate([[0.0], tie.cumsum()]) + right.sum() - np.concatenate([[0.0], right.cumsum()])
-    sizes = np.concatenate([[0.0], size[order]])
+    good = np.append(0.0, tie.cumsum()) + right.sum() - np.append(0.0, right.cumsum())
+    sizes = np.append(0.0, size[order])
     candidates = np.flatnonzero(np.append(sizes[1:] > sizes[:-1], True))  # equal ones are ties together
     return float(sizes[candidates[np.argmax(np.round(good[candidates], 9))]])

@@ -31,11 +31,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, settings_of
 from judgebench.runtime.errors import UserError
-from judgebench.stats import bradley_terry
-from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Fitted, Model
+from judgebench.stats.bradley_terry import (
+    DAVIDSON,
+    ELO,
+    ELO_MEAN,
+    HALF,
+    TIES,
+    Comparisons,
+    Fitted,
+    Model,
+    fit_strengths,
+)
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_interval
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.stats.preferences import Preferences, best_threshold, preferred
@@ -62,9 +72,6 @@ class Ranking:
         prior: comparisons given beforehand, see `bradley_terry.Model`.
         reference: the system whose strength is 0; None puts the mean there.
         human_tie: humans' preferences up to this are ties.
-
-    Raises:
-        UserError: from `parse`, a key that is unknown, missing or holds something else than it should.
     """
 
     ties: Annotated[str, OneOf(TIES)] = HALF
@@ -96,17 +103,18 @@ class TextPairs:
 
     Attributes:
         systems: names of the systems.
-        one, other: [n] numbers of the systems that wrote the judged text, and its rival.
+        first, second: [n] numbers of the systems that wrote the judged text, and its rival.
         wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second, see
             `win_probabilities`.
         human: [n] by how much the humans prefer the judged text; NaN where they did not say.
-        share: [n] how much of a distinct pair each row is.
+        share: [n] how much of a distinct pair each row is: two texts that met twice, each once as the judged one, are
+            one comparison, each row half of it.
         clusters: of the n pairs.
     """
 
     systems: list[str]
-    one: np.ndarray
-    other: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
     wins: np.ndarray
     ties: np.ndarray
     human: np.ndarray
@@ -115,19 +123,18 @@ class TextPairs:
 
     @classmethod
     def of(cls, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> TextPairs:
-        """From the columns of a cell. Two texts that met twice, each once as the judged one, are one comparison, each
-        row half of it."""
+        """From the columns of a cell."""
         ids = np.concatenate([part[name].astype(str) for name in ("text_id", "rival_id")])
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
-        _, which, often = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True)
+        _, pair, often = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True)
         writers = [part[name].astype(str).tolist() for name in ("system_id", "rival_system_id")]
         number = {name: k for k, name in enumerate(dict.fromkeys(writers[0] + writers[1]))}
-        one, other = (np.array([number[name] for name in side], dtype=np.int64) for side in writers)
+        first, second = (np.array([number[name] for name in side], dtype=np.int64) for side in writers)
         wins, ties = (
             np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64) for name in ("score", "tie")
         )
         clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
-        return cls(list(number), one, other, wins, ties, part["human"], 1 / often[which.reshape(-1)], clusters)
+        return cls(list(number), first, second, wins, ties, part["human"], 1 / often[pair.reshape(-1)], clusters)
 
     def preferences(self, ranking: Ranking) -> Preferences:
         """Of the pairs of which the humans said something."""
@@ -136,24 +143,11 @@ class TextPairs:
         judge = self.wins.mean(axis=0)[rows] - 0.5
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
-    def judged(self, ranking: Ranking, attacked: bool) -> Comparisons:
-        """Outcomes of the pairs for the judge: each order counts half, by its win probability."""
-        outcomes = np.stack([self.wins - self.ties / 2, self.ties, 1 - self.wins - self.ties / 2]) * self.share / 2
-        places = np.repeat((1, -1) if ranking.position else (0, 0), len(self.one))
-        return self._comparisons(outcomes.reshape(3, -1), places, attacked)
-
-    def by_humans(self, ranking: Ranking) -> Comparisons:
-        """Outcomes of the pairs for the humans; those of which they said nothing are left out."""
-        known = np.isfinite(self.human)
-        winner = preferred(np.where(known, self.human, 0.0), ranking.human_tie)
-        outcomes = np.stack([winner > 0, winner == 0, winner < 0]) * self.share * known
-        return self._comparisons(outcomes, np.zeros(len(winner), dtype=np.int64), False)
-
-    def _comparisons(self, outcomes: np.ndarray, places: np.ndarray, attacked: bool) -> Comparisons:
+    def comparisons(self, outcomes: np.ndarray, places: np.ndarray, attacked: bool = False) -> Comparisons:
         """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text in each."""
-        times = len(places) // max(1, len(self.one))
-        one, other, group = (np.tile(side, times) for side in (self.one, self.other, self.clusters.number))
-        met = np.stack([one, other, places, np.full(len(one), int(attacked))])
+        times = len(places) // max(1, len(self.first))
+        first, second, group = (np.tile(side, times) for side in (self.first, self.second, self.clusters.number))
+        met = np.stack([first, second, places, np.full(len(first), int(attacked))])
         return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
 
 
@@ -174,12 +168,12 @@ class Strengths:
     missing: float = 0.0
 
     @classmethod
-    def of(cls, comparisons: Comparisons, clusters: Clusters, model: Model, systems: Sequence[str]) -> Strengths:
+    def of(cls, comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
         unranked, resting = determined(comparisons, model, systems)
         if unranked is not None:
             return cls(comparisons, None, unranked)
-        fitted = bradley_terry.fit_strengths(comparisons, clusters.weights, model)
+        fitted = fit_strengths(comparisons, weights, model)
         finite = np.isfinite(fitted.strengths).all(axis=1)
         if not finite[0]:
             reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
@@ -188,10 +182,9 @@ class Strengths:
 
     def bounded(self, name: str, values: np.ndarray | None, missing: float | None = None) -> dict[str, float | None]:
         """A number of the data with the interval of its resamples, unless some of these do not have it."""
-        if values is None or np.isnan(values[0]):
+        if values is None:
             return unknown((name,))
-        lost = self.missing if missing is None else missing
-        return with_interval(name, values[:1] if lost else values)
+        return with_interval(name, values[:1] if (self.missing if missing is None else missing) else values)
 
 
 def pairwise_records(
@@ -207,12 +200,9 @@ def pairwise_records(
 
     The humans compared the same pairs: a text is better whose score is higher, or which they preferred. Judge and
     humans are resampled alike.
-
-    Raises:
-        ValueError: see `Scores.of`, or a column of compared texts is missing.
     """
     table, ranking = Scores.of(scores), ranking or Ranking()
-    if "score_first" not in table.columns:
+    if not table.compares:
         return []
     if missing := [name for name in COMPARED if name not in table.columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
@@ -229,18 +219,23 @@ def pairwise_records(
 
 
 def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacked: bool) -> dict[str, Any]:
-    # 1. strengths after both
-    systems, clusters = pairs.systems, pairs.clusters
-    model = Model(ranking.ties, ranking.prior, ranking.position, attacked)
-    judge = Strengths.of(pairs.judged(ranking, attacked), clusters, model, systems)
-    humans = Strengths.of(pairs.by_humans(ranking), clusters, Model(ranking.ties, ranking.prior), systems)
+    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the pairs they spoke of
+    systems, weights, rated = pairs.systems, pairs.clusters.weights, np.isfinite(pairs.human)
+    outcomes = np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2]) * pairs.share / 2
+    places = np.repeat((1, -1) if ranking.position else (0, 0), len(rated))
+    winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)
+    by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
+    # 2. strengths after both
+    model, plain = Model(ranking.ties, ranking.prior, ranking.position, attacked), Model(ranking.ties, ranking.prior)
+    judge = Strengths.of(pairs.comparisons(outcomes.reshape(3, -1), places, attacked), weights, model, systems)
+    humans = Strengths.of(pairs.comparisons(by_humans, np.zeros_like(pairs.first)), weights, plain, systems)
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
         judge, humans = (Strengths(side.comparisons, None, side.unranked or note) for side in (judge, humans))
-    # 2. what was compared, what place and attack are worth, and what is missing
-    distinct = round(float(pairs.share[pairs.one != pairs.other].sum()), 9)
-    record: dict[str, Any] = {"pairs": distinct, "groups": clusters.count, "systems": len(systems)}
+    # 3. what was compared, what place and attack are worth, and what is missing
+    distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
+    record: dict[str, Any] = {"pairs": distinct, "groups": pairs.clusters.count, "systems": len(systems)}
     for name in ("place", "attack"):
         record |= judge.bounded(f"{name}_effect", None if judge.fitted is None else getattr(judge.fitted, name))
     for prefix, side in (("", judge), ("human_", humans)):
@@ -249,7 +244,7 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     for name in ("unranked", "resting"):
         record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
     record["undetermined_share"] = missing = max(judge.missing, humans.missing)
-    # 3. judge and humans: strengths over systems, then pair by pair
+    # 4. judge and humans: strengths over systems, then pair by pair
     correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
     if judge.fitted is not None and humans.fitted is not None and len(systems) >= _FEWEST:
         strengths = [np.round(fitted.strengths, 9) for fitted in (judge.fitted, humans.fitted)]
@@ -285,19 +280,19 @@ def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -
         tied = "" if model.ties == DAVIDSON else " or tied with"
         best, worst = listed(levels[0]), listed(levels[-1])
         if len(levels[0]) > len(levels[-1]):
-            never = f"{worst} never won against{' or tied with' if tied else ''} any of the others"
+            never = f"{worst} never won against{tied} any of the others"
         else:
             never = f"{best} never lost to{tied} {worst if len(levels) == 2 else 'any of the others'}"
         if not model.prior:
             return f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back", None
         resting = f"{never}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
-    decided = (("the place", model.place, comparisons.place), ("the attack", model.attack, comparisons.attacked))
-    for name, asked, signs in decided:
-        if asked and comparisons.decided_by(signs):
+    for name in ("place", "attack"):
+        if getattr(model, name) and comparisons.decided_by(getattr(comparisons, name)):
+            decides = f"the {name} decides every comparison"
             if not model.prior:
-                return f"{name} decides every comparison, so nothing is told of strengths", None
-            resting = f"{name} decides every comparison: what it is worth is finite by pairwise.prior ({model.prior:g})"
-            resting += " alone, and nothing is told of strengths"
+                return f"{decides}, so nothing is told of strengths", None
+            finite = f"what it is worth is finite by pairwise.prior ({model.prior:g}) alone"
+            resting = f"{decides}: {finite}, and nothing is told of strengths"
     return None, resting
 
 
@@ -305,10 +300,13 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
-        strengths = None if side.fitted is None else side.fitted.against(reference)
-        ranks = None if strengths is None else bradley_terry.ranks(strengths[:1] if side.missing else strengths)
+        strengths = ranks = None
+        if side.fitted is not None:
+            strengths = side.fitted.strengths
+            strengths = strengths if reference is None else strengths - strengths[:, reference, None]
+            whole = strengths[:1] if side.missing else strengths
+            ranks = stats.rankdata(-np.round(whole, 9), method="min", axis=1).astype(int)  # equal ones share the better
         for i, row in enumerate(rows):
-            of_system = None if strengths is None else strengths[:, i]
             # its rank, with the ranks between which it lies in 95 % of the resamples
             row |= dict.fromkeys((f"{prefix}rank", f"{prefix}rank_low", f"{prefix}rank_high"))
             if ranks is not None:
@@ -316,8 +314,9 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             if ranks is not None and len(ranks) > 1:
                 ends = np.quantile(ranks[1:, i], CONFIDENCE, method="inverted_cdf").tolist()
                 row[f"{prefix}rank_low"], row[f"{prefix}rank_high"] = map(int, ends)
-            row |= side.bounded(f"{prefix}strength", of_system)
-            row |= side.bounded(f"{prefix}elo", None if of_system is None else ELO_MEAN + ELO * of_system)
+            strength = None if strengths is None else strengths[:, i]
+            row |= side.bounded(f"{prefix}strength", strength)
+            row |= side.bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
             wins, ties, losses = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
             row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
             total = wins + ties + losses
@@ -329,7 +328,7 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
 def _system_pairs(pairs: TextPairs, ranking: Ranking, judge: Strengths, humans: Strengths) -> list[dict[str, Any]]:
     tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
     preferences, rated = pairs.preferences(ranking), np.isfinite(pairs.human)
-    low, high = np.minimum(pairs.one, pairs.other), np.maximum(pairs.one, pairs.other)
+    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
     met = np.zeros((len(pairs.systems),) * 2)
     np.add.at(met, (low, high), pairs.share)
     records = []

@@ -114,7 +114,7 @@ WINS = ScoreRange(0, 1, 0.5)
 
 def measured(first, second, human, groups=None, **more):
     first, second, human = (np.array(side, dtype=float) for side in (first, second, human))
-    return comparative(first, second, human, np.array(groups or ["a"] * len(first)), **more)
+    return comparative(first, second, human, Clusters.of(groups or ["a"] * len(first), **more))
 
 
 def columns_of(score, human, groups, systems, **cell):
@@ -168,14 +168,14 @@ def drawn_pairs(rng, groups=7, size=5):
 
 def test_intervals_are_those_of_explicitly_resampled_articles():
     first, second, human, groups = drawn_pairs(np.random.default_rng(3))
-    found = comparative(first, second, human, groups, resamples=40, seed=5)
+    found = comparative(first, second, human, Clusters.of(groups, 40, 5))
     labels = np.unique(groups)
     resampled = {name: [] for name in MEASURES}
     for counts in group_weights(len(labels), 40, 5):
         rows = np.concatenate(
             [np.flatnonzero(groups == g) for g, k in zip(labels, counts, strict=True) for _ in range(k)]
         )
-        again = comparative(first[rows], second[rows], human[rows], groups[rows], resamples=0)
+        again = comparative(first[rows], second[rows], human[rows], Clusters.of(groups[rows], 0))
         for name in MEASURES:
             resampled[name].append(again[name])
     for name in MEASURES:
@@ -187,7 +187,7 @@ def test_records_of_compared_texts_have_the_measures_at_every_level_and_others_h
     first, second, human, _ = drawn_pairs(np.random.default_rng(1), groups=5, size=4)
     columns = columns_of((first + second) / 2, human, 5, 4, range_min=0.0, range_max=1.0, range_step=0.5)
     pairs = columns | {"score_first": first, "score_second": second, "text_id": columns["example_id"]}
-    expected = comparative(first, second, human, columns["group_id"], 20, 0)
+    expected = comparative(first, second, human, Clusters.of(columns["group_id"], 20))
     for record in evaluate(pairs, "mini", resamples=20, scale={"coherence": None}):
         assert {name: record[name] for name in expected} == expected
         assert record["bias_kl"] is None
