@@ -19,7 +19,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from judgebench.report.formats import Format
@@ -82,13 +81,12 @@ _FIXED = {  # Okabe and Ito's palette
     ("assistant", "expectation"): Mark("#D55E00", "s", "--"),
 }
 _FREE = [
-    Mark("#CC79A7", "^", "-."),
-    Mark("#000000", "v", ":"),
-    Mark("#D55E00", "P", "-."),
-    Mark("#56B4E9", "X", ":"),
-    Mark("#009E73", "*", "-."),
-    Mark("#E69F00", ">", ":"),
-    Mark("#0072B2", "<", "-."),
+    *(Mark("#CC79A7", "^", "-."), Mark("#000000", "v", ":"), Mark("#D55E00", "P", "-."), Mark("#56B4E9", "X", ":")),
+    *(Mark("#009E73", "*", "-."), Mark("#E69F00", ">", ":"), Mark("#0072B2", "<", "-.")),
+]
+_DEFENSES = [
+    *(Mark("#D55E00", "o", "-"), Mark("#0072B2", "s", "-"), Mark("#009E73", "D", "--"), Mark("#CC79A7", "^", "-.")),
+    *(Mark("#E69F00", "v", ":"), Mark("#56B4E9", "P", "--"), Mark("#000000", "X", ":")),
 ]
 
 STANDARDS = {"high": "#0072B2", "low": "#D55E00"}
@@ -104,26 +102,15 @@ def marks(series: Sequence[Series]) -> dict[Series, Mark]:
     What scores the pair is contrastive whatever its name: the first such looks so.
     """
     shown = series[:MOST_SERIES]
-    found: dict[Series, Mark] = {}
-    named = [((one.judge, one.decoding), one) for one in shown]
-    for key, one in [*named, *((_CONTRASTIVE, one) for one in shown if one.judge == "pair")]:
+    looks: dict[Series, Mark] = {}
+    keys = [((judged.judge, judged.decoding), judged) for judged in shown]
+    for key, judged in [*keys, *((_CONTRASTIVE, judged) for judged in shown if judged.judge == "pair")]:
         fixed = _FIXED.get(key)
-        if fixed and one not in found and fixed not in found.values():
-            found[one] = fixed
-    taken = {mark.color for mark in found.values()}
+        if fixed and judged not in looks and fixed not in looks.values():
+            looks[judged] = fixed
+    taken = {mark.color for mark in looks.values()}
     free = iter([mark for mark in _FREE if mark.color not in taken])
-    return {one: found.get(one) or next(free) for one in shown}
-
-
-_DEFENSES = [
-    Mark("#D55E00", "o", "-"),
-    Mark("#0072B2", "s", "-"),
-    Mark("#009E73", "D", "--"),
-    Mark("#CC79A7", "^", "-."),
-    Mark("#E69F00", "v", ":"),
-    Mark("#56B4E9", "P", "--"),
-    Mark("#000000", "X", ":"),
-]
+    return {judged: looks.get(judged) or next(free) for judged in shown}
 
 
 def defense_marks(defenses: Sequence[str]) -> dict[str, Mark]:
@@ -141,24 +128,6 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def panels(count: int, columns: int, height: float, share_y: bool = True) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels in `columns` columns, each `height` inches high.
-
-    Built without pyplot, which would keep every figure alive and open windows in notebooks.
-    """
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
-    axes = list(grid.flat)
-    for spare in axes[count:]:
-        spare.remove()
-    for one in axes[:count]:
-        one.tick_params(labelleft=True)
-    return figure, axes[:count]
-
-
 def small_multiples(
     parts: Sequence[Any],
     draw: Callable[[Axes, Any], None],
@@ -170,16 +139,49 @@ def small_multiples(
     columns: int = 2,
     share_y: bool = True,
 ) -> Figure:
-    """A finished figure with a panel a part, each filled by `draw(axis, part)`.
+    """A finished figure with a panel a part, each filled by `draw(axis, part)`; title and legend stand above the panels
+    and the caption below, each in room of its own.
+
+    The caption is also the figure's label (`figure.get_label()`), for whoever shows the figure with its own text.
 
     Args:
         legend: handles and their texts.
         height: of a panel, in inches.
     """
-    figure, axes = panels(len(parts), columns, height, share_y)
-    for axis, part in zip(axes, parts, strict=True):
+    # 1. panels, without pyplot, which would keep every figure alive and open windows in notebooks
+    columns = min(columns, len(parts))
+    rows = -(-len(parts) // columns)
+    figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(rows, columns, sharey=share_y, squeeze=False).flat)
+    for spare in axes[len(parts) :]:
+        spare.remove()
+    for axis, part in zip(axes, parts, strict=False):
+        axis.tick_params(labelleft=True)
         draw(axis, part)
-    return finish(figure, title, caption, [handle for handle, _ in legend], [text for _, text in legend])
+    # 2. room for the words
+    lines = textwrap.wrap(caption, 136)
+    longest = max((len(text) for _, text in legend), default=1) + 7
+    legend_columns = max(1, min(len(legend), 122 // longest))
+    line = 0.17  # inches
+    legend_height = line * 1.15 * -(-len(legend) // legend_columns)
+    below = line * len(lines) + 0.16
+    total = height * rows + 0.34 + legend_height + 0.08 + below
+    figure.set_size_inches(WIDTH, total)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0.005, below / total, 0.99, height * rows / total), h_pad=0.05, w_pad=0.06)
+    # 3. the words
+    figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
+    if legend:
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
+        place |= {"ncols": legend_columns, "borderaxespad": 0.1, "handlelength": 2.6, "columnspacing": 1.6}
+        handles, texts = zip(*legend, strict=True)
+        figure.legend(handles, texts, **place).set_in_layout(False)
+    text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
+    text.set_gid("caption")
+    text.set_in_layout(False)
+    figure.set_label(caption)
+    return figure
 
 
 def label(axis: Axes, title: str = "", note: str = "", x: str = "", y: str = "", grid: str = "y", **how: Any) -> None:
@@ -228,47 +230,6 @@ def heat_cells(axis: Axes, values: np.ndarray, norm: Normalize, colors: str, for
         color = mpl.colormaps[colors](norm(values[row, column]))[:3]
         ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
         axis.text(column, row, form(values[row, column]), ha="center", va="center", fontsize=size, color=ink)
-
-
-def finish(figure: Figure, title: str, caption: str, handles: Sequence[Any], labels: Sequence[str]) -> Figure:
-    """Puts title and legend above the panels and the caption below, each in room of its own.
-
-    The caption is also the figure's label (`figure.get_label()`), for whoever shows the figure with its own text.
-    """
-    width, height = figure.get_size_inches()
-    lines = textwrap.wrap(caption, 136)
-    columns = _legend_columns(labels)
-    line = 0.17  # inches
-    legend_height = line * 1.15 * -(-len(labels) // columns) if labels else 0.0
-    above, below = 0.34 + legend_height + 0.08, line * len(lines) + 0.16
-    total = height + above + below
-    figure.set_size_inches(width, total)
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0.005, below / total, 0.99, height / total), h_pad=0.05, w_pad=0.06)  # type: ignore[call-arg]
-    figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
-    if labels:
-        legend: Legend = figure.legend(
-            handles,
-            labels,
-            loc="upper left",
-            bbox_to_anchor=(0.004, 1 - 0.3 / total),
-            ncols=columns,
-            borderaxespad=0.1,
-            handlelength=2.6,
-            columnspacing=1.6,
-        )
-        legend.set_in_layout(False)
-    text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
-    text.set_gid("caption")
-    text.set_in_layout(False)
-    figure.set_label(caption)
-    return figure
-
-
-def _legend_columns(labels: Sequence[str]) -> int:
-    characters = max((len(label) for label in labels), default=1) + 7
-    return max(1, min(len(labels), 122 // characters))
 
 
 def shorten(name: str, most: int = 44) -> str:
