@@ -140,9 +140,8 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     for name, decoding in decodings.items():
         if not isinstance(decoding, Decoding):
             raise UserError(
-                f"decoding.{name}: {type(decoding).__name__} is no decoding, for it lacks some of what "
-                "judgebench.decoding.rules asks for; begin with a subclass of Greedy, Expectation or Contrastive of "
-                "judgebench.decoding."
+                f"decoding.{name}: {type(decoding).__name__} is no decoding; give a subclass of Greedy, Expectation or "
+                "Contrastive of judgebench.decoding."
             )
     return decodings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 
-@runtime_checkable
-class Decoding(Protocol):
+class Decoding:
     """A rule that turns what judges say into scores, or into the next token of a free answer.
 
     Attributes:
@@ -27,18 +26,12 @@ class Decoding(Protocol):
         lambda_, temperature: hyperparameters of contrastive decoding; None for others.
     """
 
-    @property
-    def kind(self) -> str: ...
-    @property
-    def rule(self) -> str: ...
-    @property
-    def needs_assistant(self) -> bool: ...
-    @property
-    def generates(self) -> bool: ...
-    @property
-    def lambda_(self) -> float | None: ...
-    @property
-    def temperature(self) -> float | None: ...
+    kind: str
+    rule: str
+    needs_assistant: bool = False
+    generates: bool = True
+    lambda_: float | None = None
+    temperature: float | None = None
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         """Scores from the log-probabilities of the score candidates, computed in float64.
@@ -57,13 +50,16 @@ class Decoding(Protocol):
         Raises:
             ValueError: shapes that do not fit, NaN or +inf, values not ascending, or a missing assistant.
         """
-        ...
+        raise NotImplementedError
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         """The next token [N] of each row of a free answer, from the logits or log-probabilities [N, V] of main model
         and assistant, over one vocabulary and on one device, in float32 or better; ties go to the lowest token id.
         ValueError as above; UserError where `generates` is False."""
-        ...
+        raise UserError(
+            f"decoding: {self.kind} with rule {self.rule} cannot choose the tokens of a generated answer; use greedy, "
+            "or contrastive with decoding.rule=argmax."
+        )
 
 
 def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: float = 0.0) -> torch.Tensor:
@@ -100,10 +96,10 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
 
 def floored(assistant: torch.Tensor) -> torch.Tensor:
     """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
-    known = assistant.isfinite()
-    floor = assistant.masked_fill(~known, math.inf).amin(dim=1, keepdim=True)
+    possible = assistant.isfinite()
+    floor = assistant.masked_fill(~possible, math.inf).amin(dim=1, keepdim=True)
     floor = floor.where(floor.isfinite(), floor.new_zeros(()))
-    return assistant.where(known, floor)
+    return assistant.where(possible, floor)
 
 
 def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -174,7 +170,7 @@ def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = 
 
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(Decoding):
     """The most likely candidate of the main model; the baseline of the CD paper.
 
     Example:
@@ -182,25 +178,19 @@ class Greedy:
         array([2.])
     """
 
-    kind: ClassVar[str] = "greedy"
-    rule: ClassVar[str] = "argmax"
-    needs_assistant: ClassVar[bool] = False
-    generates: ClassVar[bool] = True
-    lambda_: ClassVar[None] = None
-    temperature: ClassVar[None] = None
+    kind = "greedy"
+    rule = "argmax"
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """See `Decoding.scores`; `assistant` is not looked at."""
         values = np.asarray(values, dtype=np.float64)
         return values[checked_logprobs("main", main, values).argmax(axis=1)]
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """See `Decoding.next_token`; `assistant` is not looked at."""
         return checked_logits("main", main).argmax(dim=1)
 
 
 @dataclass(frozen=True)
-class Expectation:
+class Expectation(Decoding):
     """The expected score: sum over k of k * p(k), p normalized over the candidates at t = 1.
 
     The score of open judges in the CAP paper, and G-Eval's. It has no tokens to choose, so it cannot generate.
@@ -210,32 +200,20 @@ class Expectation:
         array([2.25])
     """
 
-    kind: ClassVar[str] = "expectation"
-    rule: ClassVar[str] = "expectation"
-    needs_assistant: ClassVar[bool] = False
-    generates: ClassVar[bool] = False
-    lambda_: ClassVar[None] = None
-    temperature: ClassVar[None] = None
+    kind = "expectation"
+    rule = "expectation"
+    generates = False
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """See `Decoding.scores`; `assistant` is not looked at."""
         values = np.asarray(values, dtype=np.float64)
         return expected_value(checked_logprobs("main", main, values), values)
 
-    def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """Always raises `UserError`: a mean chooses no token."""
-        raise UserError(
-            "decoding: expectation cannot choose the tokens of a generated answer; "
-            "use greedy, or contrastive with decoding.rule=argmax."
-        )
 
-
-_RULES = ("argmax", "expectation")
 LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
 
 
 @dataclass(frozen=True)
-class Contrastive:
+class Contrastive(Decoding):
     """Contrastive decoding: log p_main - lambda * log p_asst with p_asst = softmax(e / t).
 
     Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge". The temperature belongs to the
@@ -263,8 +241,8 @@ class Contrastive:
     alpha: float = 0.0
     rule: str = "argmax"
 
-    kind: ClassVar[str] = "contrastive"
-    needs_assistant: ClassVar[bool] = True
+    kind = "contrastive"
+    needs_assistant = True
 
     def __post_init__(self) -> None:
         for key, name in (("lambda", "lambda_"), ("temperature", "temperature"), ("alpha", "alpha")):
@@ -273,8 +251,8 @@ class Contrastive:
             raise UserError(f"decoding.temperature: {self.temperature:g} is not above 0, as a temperature must be.")
         if not 0 <= self.alpha <= 1:
             raise UserError(f"decoding.alpha: {self.alpha:g} is not in [0, 1]; 0 keeps every candidate.")
-        if self.rule not in _RULES:
-            raise UserError(f"decoding.rule: {self.rule!r} is not one of {', '.join(_RULES)}.")
+        if self.rule not in ("argmax", "expectation"):
+            raise UserError(f"decoding.rule: {self.rule!r} is not one of argmax, expectation.")
         if abs(self.lambda_) > LARGEST_KAPPA * self.temperature:
             raise UserError(
                 f"decoding.lambda: {self.lambda_:g} at decoding.temperature {self.temperature:g} is too large; "
@@ -287,7 +265,7 @@ class Contrastive:
         return self.lambda_ / self.temperature
 
     @property
-    def generates(self) -> bool:
+    def generates(self) -> bool:  # type: ignore[override]
         return self.rule == "argmax"
 
     def adjusted(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
@@ -300,10 +278,7 @@ class Contrastive:
         assistant = checked_logprobs("assistant", assistant, values)
         if len(main) != len(assistant):
             raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
-        found: np.ndarray = contrast(
-            torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha
-        ).numpy()
-        return found
+        return contrast(torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha).numpy()
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)
@@ -311,11 +286,8 @@ class Contrastive:
         return values[adjusted.argmax(axis=1)] if self.rule == "argmax" else expected_value(adjusted, values)
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """See `Decoding.next_token`; with `rule` expectation there is none to choose, which raises `UserError`."""
         if not self.generates:
-            raise UserError(
-                "decoding.rule: expectation cannot choose the tokens of a generated answer; use decoding.rule=argmax."
-            )
+            return super().next_token(main, assistant)
         if assistant is None:
             raise ValueError("contrastive decoding needs the assistant's logits, got None")
         main = checked_logits("main", main)
@@ -323,12 +295,12 @@ class Contrastive:
         return contrast(main, assistant, self.kappa, self.alpha).argmax(dim=1)
 
 
-def _number(key: str, given: Any) -> float:
-    if isinstance(given, Sequence) and not isinstance(given, str):
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, Sequence) and not isinstance(value, str):
         raise UserError(
-            f"{key}: {given!r} is a list, and a decoding has one number; take several by turns with -m {key}="
-            f"{','.join(map(str, given))}, or choose among them with tune=dev (tune.lambdas, tune.temperatures)."
+            f"{key}: {value!r} is a list, and a decoding has one number; take several by turns with -m {key}="
+            f"{','.join(map(str, value))}, or choose among them with tune=dev (tune.lambdas, tune.temperatures)."
         )
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise UserError(f"{key}: {given!r} is not a finite number.")
-    return float(given) + 0.0  # -0.0 becomes 0.0, so that records read alike
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UserError(f"{key}: {value!r} is not a finite number.")
+    return float(value) + 0.0  # -0.0 becomes 0.0, so that records read alike

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from judgebench.decoding.numerals import warn_of_cut
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place
@@ -13,23 +14,19 @@ from judgebench.decoding.rules import Decoding, has_answer
 from judgebench.types import (
     CLAMPED,
     FAILED,
-    FIRST,
     LABELS,
     ORDERS,
     PARSED,
     PLACES,
     RANGE,
-    SECOND,
     TIE,
+    Generation,
     Reading,
     ScoreRange,
     answered_place,
 )
 
-KEYS = (
-    *("example_id", "group_id", "system_id", "split", "dimension"),
-    *(*RANGE, "attack", "defense"),
-)
+KEYS = ("example_id", "group_id", "system_id", "split", "dimension", *RANGE, "attack", "defense")
 """What identifies an example under a condition, in every table."""
 
 COMPARED = ("text_id", "rival_id", "rival_system_id", "order")
@@ -49,18 +46,16 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
-    ranges = [condition.range for condition in conditions]
     columns = {name: [getattr(example, name) for example in examples] for name in KEYS[:3]}
     columns["split"] = [reading.split for reading in readings]
     columns["dimension"] = [condition.dimension for condition in conditions]
-    named = {score_range: score_range.columns for score_range in dict.fromkeys(ranges)}
-    for name in (*RANGE, *([LABELS] if any(score_range.labels for score_range in named) else [])):
-        columns[name] = [named[score_range].get(name, "") for score_range in ranges]
+    of_range = {score_range: score_range.columns for score_range in dict.fromkeys(c.range for c in conditions)}
+    for name in (*RANGE, *([LABELS] if any(score_range.labels for score_range in of_range) else [])):
+        columns[name] = [of_range[condition.range].get(name, "") for condition in conditions]
     columns |= {name: [getattr(condition, name) for condition in conditions] for name in ("attack", "defense")}
-    orders = [condition.order for condition in conditions]
-    if any(orders):
+    if any(condition.order for condition in conditions):
         columns |= {name: [getattr(example, name) for example in examples] for name in COMPARED[:3]}
-        columns["order"] = orders
+        columns["order"] = [condition.order for condition in conditions]
     return columns
 
 
@@ -78,16 +73,16 @@ def decode(
 
     Args:
         readings: those of a condition share its candidates, and are all log-probabilities or all generated.
-        tuned: dimension and range -> the decodings that replace those of the same name there, or stand beside them.
+        tuned: dimension and range -> the decodings that replace those of the same name there, or stand with them.
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
     for reading in readings:
         if reading.text is None:
             cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
-    for cell, own in cells.items():
+    for cell, members in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
-            parts += _decoded(own, cell[1], name, decoding)
+            parts += _decoded(members, cell[1], name, decoding)
     if answered := [reading for reading in readings if reading.text is not None]:
         parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
@@ -99,31 +94,28 @@ def decode(
 def _decoded(
     readings: Sequence[Reading], score_range: ScoreRange, name: str, decoding: Decoding
 ) -> list[dict[str, Any]]:
-    values = np.array(score_range.values)
     compared = bool(readings[0].prompt.condition.order)
-    if compared:
-        values = np.array([answered_place(value) for value in score_range.values])
+    values = np.array([answered_place(value) if compared else value for value in score_range.values])
     ascending = np.argsort(values)
     values = values[ascending]
     main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)[:, ascending]
     assistant = None
     if readings[0].assistant_logprobs is not None:
         assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)[:, ascending]
+    judges: dict[str, tuple[np.ndarray, np.ndarray | None]] = {"main": (main, None)}
     if decoding.needs_assistant:
-        judged = {"pair": (main, assistant)}
-    else:
-        judged = {"main": (main, None)}
-        if assistant is not None:
-            judged["assistant"] = (assistant, None)
+        judges = {"pair": (main, assistant)}
+    elif assistant is not None:
+        judges["assistant"] = (assistant, None)
     parts = []
-    for judge, (given, other) in judged.items():
-        how = (judge, name, decoding.lambda_, decoding.temperature)
-        statuses = np.where(has_answer(given), PARSED, FAILED)
-        part = _columns(readings, *how, decoding.scores(given, other, values), statuses)
+    for judge, (logprobs, other) in judges.items():
+        generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(readings)
+        statuses = np.where(has_answer(logprobs), PARSED, FAILED)
+        part = _columns(readings, generations, decoding.scores(logprobs, other, values), statuses)
         if compared:
             part[TIED] = np.zeros(len(readings))
             if len(values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
-                more, less = (decoding.scores(given, other, counts) for counts in _TIE_COUNTS)
+                more, less = (decoding.scores(logprobs, other, counts) for counts in _TIE_COUNTS)
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts
@@ -131,54 +123,38 @@ def _decoded(
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     warn_of_cut(reading.text or "" for reading in readings)
-    how = [reading.generation for reading in readings]
-    scores = []
-    for reading in readings:
-        asked = (reading.prompt.condition.range, reading.prompt.choices)
-        if reading.prompt.condition.order:
-            scores.append(parse_place(reading.text or "", asked[1], asked[0]))
+    generations = [reading.generation or Generation("", "") for reading in readings]
+    values, statuses, ties = [], [], []
+    for reading, generation in zip(readings, generations, strict=True):
+        text, condition, choices = reading.text or "", reading.prompt.condition, reading.prompt.choices
+        if condition.order:
+            score = parse_place(text, choices, condition.range)
         else:
-            reasoned = reading.generation is not None and reading.generation.reasoned
-            scores.append((parse_final if reasoned else parse_answer)(reading.text or "", *asked))
-    values = [score.value for score in scores]
-    places = [
-        answered_place(value) if reading.prompt.condition.order else value
-        for value, reading in zip(values, readings, strict=True)
-    ]
-    columns = _columns(readings, "", "", None, None, places, [score.status for score in scores])
-    if "order" in columns:
-        columns[TIED] = [float(value == TIE) for value in values]
-    columns["judge"] = [h.judge if h else "" for h in how]
-    columns["decoding"] = [h.decoding if h else "" for h in how]
-    columns["lambda"] = [_or_nan(h.lambda_ if h else None) for h in how]
-    columns["temperature"] = [_or_nan(h.temperature if h else None) for h in how]
-    return columns
+            score = (parse_final if generation.reasoned else parse_answer)(text, condition.range, choices)
+        values.append(answered_place(score.value) if condition.order else score.value)
+        statuses.append(score.status)
+        ties.append(float(score.value == TIE))
+    columns = _columns(readings, generations, values, statuses)
+    return columns | {TIED: ties} if "order" in columns else columns
 
 
 def _columns(
     readings: Sequence[Reading],
-    judge: str,
-    decoding: str,
-    lambda_: float | None,
-    temperature: float | None,
+    generations: Sequence[Generation],
     scores: Sequence[float] | np.ndarray,
     statuses: Sequence[str] | np.ndarray,
 ) -> dict[str, Any]:
-    count = len(readings)
-    human = [reading.prompt.example.human for reading in readings]
+    """The `COLUMNS` of readings, each with who decoded it, and how."""
+    prompts = [reading.prompt for reading in readings]
     return key_columns(readings) | {
-        "judge": [judge] * count,
-        "decoding": [decoding] * count,
-        "lambda": [_or_nan(lambda_)] * count,
-        "temperature": [_or_nan(temperature)] * count,
+        "judge": [generation.judge for generation in generations],
+        "decoding": [generation.decoding for generation in generations],
+        "lambda": np.array([generation.lambda_ for generation in generations], np.float64),  # None is NaN
+        "temperature": np.array([generation.temperature for generation in generations], np.float64),
         "score": scores,
         "status": statuses,
-        "human": [h[reading.prompt.condition.dimension] for h, reading in zip(human, readings, strict=True)],
+        "human": [prompt.example.human[prompt.condition.dimension] for prompt in prompts],
     }
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 WINS = ScoreRange(0, 1, 0.5)
@@ -187,7 +163,6 @@ WINS = ScoreRange(0, 1, 0.5)
 UNDECIDED = 0.5
 
 _SAME = (*KEYS, "judge", "decoding", "lambda", "temperature")
-_ENDS = WINS.columns
 
 
 def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -221,45 +196,30 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     """
     if "order" not in columns:
         return dict(columns)
-    places = _places(columns)
-    first, second = places[FIRST], places[SECOND]
+    # 1. the rows of each order, pair for pair alike
+    table = pd.DataFrame({name: list(columns[name]) for name in _SAME}, dtype=object)
+    pair = table.groupby(list(_SAME), sort=False, dropna=False).ngroup().to_numpy()
+    rows = [np.flatnonzero(np.asarray(columns["order"]) == order) for order in ORDERS]
+    for order, numbers in zip(ORDERS, rows, strict=True):
+        if len(twice := numbers[pd.Series(pair[numbers]).duplicated().to_numpy()]):
+            raise ValueError(f"scores: {tuple(table.iloc[twice[0]])} appears twice with its text {order}")
+    if len(lone := np.setxor1d(pair[rows[0]], pair[rows[1]])):
+        raise ValueError(f"scores: {tuple(table.iloc[int(np.argmax(pair == lone[0]))])} was read in one order only")
+    first = rows[0]
+    second = rows[1][np.argsort(pair[rows[1]])][np.argsort(np.argsort(pair[first]))]
+    # 2. what each order says
     lost = np.isin(np.asarray(columns["status"]).astype(str), (FAILED, CLAMPED))
     place = np.asarray(columns["score"], dtype=np.float64)
-    won = {
-        FIRST: np.where(lost[first], UNDECIDED, PLACES.maximum - place[first]),
-        SECOND: np.where(lost[second], UNDECIDED, place[second] - PLACES.minimum),
-    }
-    kept: dict[str, np.ndarray] = {name: np.asarray(column)[first] for name, column in columns.items()}
-    del kept["order"]
-    kept.pop(TIED, None)
-    count = len(first)
+    won_first = np.where(lost[first], UNDECIDED, PLACES.maximum - place[first])
+    won_second = np.where(lost[second], UNDECIDED, place[second] - PLACES.minimum)
     tied = np.where(lost, 1.0, np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64))
-    return kept | {
-        **{name: np.full(count, value) for name, value in _ENDS.items()},
-        "score_first": won[FIRST],
-        "score_second": won[SECOND],
-        "score": (won[FIRST] + won[SECOND]) / 2,
+    pairs = {name: np.asarray(column)[first] for name, column in columns.items() if name not in ("order", TIED)}
+    return pairs | {
+        **{name: np.full(len(first), value) for name, value in WINS.columns.items()},
+        "score_first": won_first,
+        "score_second": won_second,
+        "score": (won_first + won_second) / 2,
         "tie_first": tied[first],
         "tie_second": tied[second],
         "status": np.where(lost[first] | lost[second], FAILED, PARSED),
-    }
-
-
-def _places(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Order -> [pairs] rows of it, pair for pair alike."""
-    rows: dict[str, dict[tuple[Any, ...], int]] = {order: {} for order in ORDERS}
-    # NaN, which is not even itself, stands for a knob that does not exist
-    plain = ([None if value != value else value for value in np.asarray(columns[name]).tolist()] for name in _SAME)
-    keys = zip(*plain, strict=True)
-    for row, (order, key) in enumerate(zip(columns["order"], keys, strict=True)):
-        if key in rows[str(order)]:
-            raise ValueError(f"scores: {key} appears twice with its text {order}")
-        rows[str(order)][key] = row
-    if rows[FIRST].keys() != rows[SECOND].keys():
-        lone = next(iter(rows[FIRST].keys() ^ rows[SECOND].keys()))
-        raise ValueError(f"scores: {lone} was read in one order only")
-    at = rows[SECOND]
-    return {
-        FIRST: np.array(list(rows[FIRST].values()), dtype=np.int64),
-        SECOND: np.array([at[key] for key in rows[FIRST]], dtype=np.int64),
     }
