@@ -47,7 +47,6 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 
 
 def _ring(color: str, width: float) -> dict[str, Any]:
-    """The look of an open circle around a point."""
     return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
 
 
@@ -61,16 +60,27 @@ _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
 def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the clean texts upwards.
 
-    The staircase joins the defenses that no other one beats in both; the best place is the upper left. Of each judge
-    the first counts, by expectation where it has such scores.
-
-    Returns:
-        None unless an attack was tried under two defenses.
+    The staircase joins the defenses that no other one beats in both; the best place is the upper left. Of the main
+    judge's decodings the first counts, by expectation where it has such scores. None unless an attack was tried under
+    two defenses.
     """
+    # 1. the points of each attack and range that has several defenses
     rows = labelled(with_stand_ins([record for record in results.shown if record["dimension"] == dimension]))
-    parts, series = _fronts(rows)
+    scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
+    scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
+    if not len(scored):
+        return None
+    preferred = scored[(scored["rule"] == "expectation") & (scored["defense"] == NO_DEFENSE)]
+    first = (preferred if len(preferred) else scored).iloc[0]
+    scored = scored[scored["series"] == first["series"]]
+    attacked = scored[(scored["attack"] != CLEAN) & scored["delta"].notna()].drop(columns=_SPEARMAN)
+    clean = scored.loc[scored["attack"] == CLEAN, ["range", "defense", *_SPEARMAN]]
+    every = attacked.merge(clean, on=["range", "defense"]).groupby(["attack", "range"], sort=False)
+    parts = [part for _, part in every if len(part) > 1]
     if not parts:
         return None
+    series = Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
+    # 2. panels
     looks = style.defense_marks(sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE))
     several = rows["range"].nunique() > 1
 
@@ -108,22 +118,6 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
     caption = " ".join(filter(None, sentences))
     return style.small_multiples(parts[:_MOST_PANELS], draw, title, caption, legend, height=2.8)
-
-
-def _fronts(rows: pd.DataFrame) -> tuple[list[pd.DataFrame], Series]:
-    """The points of each attack and range that has several defenses; and whose they are."""
-    scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
-    scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
-    if not len(scored):
-        return [], Series("main", "")
-    preferred = scored[(scored["rule"] == "expectation") & (scored["defense"] == NO_DEFENSE)]
-    first = (preferred if len(preferred) else scored).iloc[0]
-    scored = scored[scored["series"] == first["series"]]
-    attacked = scored[(scored["attack"] != CLEAN) & scored["delta"].notna()].drop(columns=_SPEARMAN)
-    clean = scored.loc[scored["attack"] == CLEAN, ["range", "defense", *_SPEARMAN]]
-    points = attacked.merge(clean, on=["range", "defense"])
-    parts = [part for _, part in points.groupby(["attack", "range"], sort=False) if len(part) > 1]
-    return parts, Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -320,6 +314,31 @@ def detector_figure(results: Results) -> Figure | None:
     detectors = results.detectors
     if not detectors:
         return None
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+
+    def draw(axis: Axes, detector: Mapping[str, Any]) -> None:
+        curve, training, test = detector["curve"], detector["training"], detector["test"]
+        axis.axhline(0.5, zorder=1, **_CHANCE)
+        # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the literature
+        axis.plot([*curve["recall"], 0.0], [*curve["precision"], 1.0], color=_CURVE, linewidth=1.4, zorder=2)
+        axis.plot(training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4)
+        if test["precision"] is not None and test["recall"] is not None:
+            axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
+        lines = [
+            f"best F1 {training['f1']:.3f}",
+            f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
+            "" if test["f1"] is None else f"test F1 {test['f1']:.3f}",
+            "" if (share := test["false_positive_rate"]) is None else f"test, clean texts warned of: {percent(share)}",
+        ]
+        text = "\n".join(filter(None, lines))
+        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "linespacing": 1.35, "bbox": box}
+        axis.text(0.03, 0.04, text, fontsize=8, color=INK, **place)
+        axis.set_xlim(-0.03, 1.03)
+        axis.set_ylim(0, 1.05)
+        size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
+        style.label(axis, shorten(str(detector["defense"]), 40), x=size, y="precision", grid="both")
+        axis.tick_params(colors=MUTED, labelcolor=INK)
+
     legend = [
         (Line2D([], [], color=_CURVE, linewidth=1.4), "every threshold, training texts"),
         (style.point(_CHOSEN, "o", 6), "the one chosen: best F1"),
@@ -328,36 +347,12 @@ def detector_figure(results: Results) -> Figure | None:
     ]
     attacks = list(dict.fromkeys(attack for detector in detectors for attack in detector["training"]["attacks"]))
     helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
-    shown = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (", …" if len(attacks) > 6 else "")
-    counts = sorted({len(detector["training"]["groups"]) for detector in detectors})
+    names = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (", …" if len(attacks) > 6 else "")
     caption = (
-        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({shown}); both kinds of texts "
+        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({names}); both kinds of texts "
         "weigh the same, so that chance is a precision of 0.5. Thresholds were chosen on the training texts, of "
-        f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} groups; what they find among test texts "
-        "chose nothing."
+        f"{span([len(detector['training']['groups']) for detector in detectors])} groups; what they find among test "
+        "texts chose nothing."
     )
     title = "Detectors of attacked texts: precision and recall"
-    return style.small_multiples(detectors, _detector_panel, title, caption, legend, height=2.9)
-
-
-def _detector_panel(axis: Axes, detector: Mapping[str, Any]) -> None:
-    curve, training, test = detector["curve"], detector["training"], detector["test"]
-    axis.axhline(0.5, zorder=1, **_CHANCE)
-    # above the highest threshold nothing is claimed: precision is taken as 1 there, as everywhere in the literature
-    axis.plot([*curve["recall"], 0.0], [*curve["precision"], 1.0], color=_CURVE, linewidth=1.4, zorder=2)
-    axis.plot(training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4)
-    sentence = f"best F1 {training['f1']:.3f}\nprecision {training['precision']:.3f}, recall {training['recall']:.3f}"
-    if test["precision"] is not None and test["recall"] is not None:
-        axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
-    if test["f1"] is not None:
-        sentence += f"\ntest F1 {test['f1']:.3f}"
-    if test["false_positive_rate"] is not None:
-        sentence += f"\ntest, clean texts warned of: {percent(test['false_positive_rate'])}"
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
-    axis.text(0.03, 0.04, sentence, transform=axis.transAxes, fontsize=8, color=INK, va="bottom", linespacing=1.35,
-              bbox=paper)  # fmt: skip
-    axis.set_xlim(-0.03, 1.03)
-    axis.set_ylim(0, 1.05)
-    size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
-    style.label(axis, shorten(str(detector["defense"]), 40), x=size, y="precision", grid="both")
-    axis.tick_params(colors=MUTED, labelcolor=INK)
+    return style.small_multiples(detectors, draw, title, caption, legend, height=2.9)
