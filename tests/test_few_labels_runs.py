@@ -160,7 +160,7 @@ def test_pairs_of_ones_own_need_not_all_have_a_preference(judgebench):
         *[None] * 6,
     ]
     write("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
-    with pytest.raises(UserError, match=r"pairs.jsonl line 1: field 'preference' is missing or null"):
+    with pytest.raises(UserError, match=r"pairs.jsonl: no row has a human score for overall"):
         JsonPairs("pairs.jsonl", fields={name: name for name in FIELDS}).setup()
 
 

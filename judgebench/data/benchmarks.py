@@ -8,20 +8,14 @@ for Dialog Generation").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import as_file, files
 from itertools import chain
 from typing import Any
 
-from judgebench.data.dataset import Dataset, with_joint
-from judgebench.data.fields import (
-    PublishedFields,
-    Rated,
-    ScoredFields,
-    Scores,
-    read_dataset,
-)
+from judgebench.data.dataset import Dataset, group_hash, with_joint
+from judgebench.data.fields import Rated, ScoredFields, Scores, dataset_of
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
 from judgebench.runtime.errors import UserError
@@ -30,7 +24,6 @@ from judgebench.types import Example
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 _SCALE = (1.0, 5.0)
 _HUB_ID = "mteb/summeval"
-_GEVAL = PublishedFields(output="system_output", group_id="doc_id", dimensions=_DIMENSIONS, optional=("overall",))
 _USR_SCALE = {
     "understandability": (0.0, 1.0),
     "naturalness": (1.0, 3.0),
@@ -39,7 +32,6 @@ _USR_SCALE = {
     "groundedness": (0.0, 1.0),
     "overall": (1.0, 5.0),
 }
-_USR = PublishedFields(output="system_output", context="context", dimensions=tuple(_USR_SCALE), no_context="_nofact")
 
 
 class Mini(JudgeDataModule):
@@ -55,8 +47,8 @@ class Mini(JudgeDataModule):
 
     def load(self) -> Dataset:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
-            dataset = read_dataset(json_lines(path), ScoredFields().rated, _SCALE)
-        return with_joint(dataset, _DIMENSIONS)
+            texts = [text for row in json_lines(path) for text in ScoredFields().rated(row)]
+        return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 
 class TopicalChat(JudgeDataModule):
@@ -71,8 +63,13 @@ class TopicalChat(JudgeDataModule):
     groups_are = "dialogues"
 
     def load(self) -> Dataset:
-        rows = json_rows(self.given_path("the file of UniEval's topical_chat.json"))
-        return read_dataset(rows, partial(_USR.rated, needed=False), _USR_SCALE)
+        texts = []
+        for row in json_rows(self.given_path("the file of UniEval's topical_chat.json")):
+            source, context = row.text("source"), row.text("context")
+            context = "" if context.strip() == "_nofact" else context
+            scores = _means(row, _USR_SCALE)
+            texts.append(_text(row, group_hash(source, context), "system_id", source, "system_output", scores, context))
+        return dataset_of(texts, _USR_SCALE)
 
 
 class SummEval(JudgeDataModule):
@@ -109,19 +106,20 @@ class SummEval(JudgeDataModule):
         if first is None:
             raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
         # the first row tells the layout
-        read: Callable[[FileRow], Iterable[Rated]]
+        read: Callable[[FileRow], Iterator[Rated]]
         if "expert_annotations" in first.values:
             read = partial(_from_release, [])
         elif first.has("machine_summaries"):
             read = _from_mteb
         elif "scores" in first.values:
-            read = partial(_GEVAL.rated, needed=False)
+            read = _from_geval
         else:
             raise UserError(
                 f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' "
                 "(SummEval's own JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
             )
-        return with_joint(read_dataset(chain([first], rows), read, _SCALE), _DIMENSIONS)
+        texts = [text for row in chain([first], rows) for text in read(row)]
+        return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 
 def _from_release(experts: list[int], row: FileRow) -> Iterator[Rated]:
@@ -133,18 +131,25 @@ def _from_release(experts: list[int], row: FileRow) -> Iterator[Rated]:
             " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
         )
     raters = row.inners("expert_annotations") if row.has("expert_annotations") else []
-    scores = {
-        dimension: {str(i): rater.number(dimension) for i, rater in enumerate(raters, start=1) if rater.has(dimension)}
-        for dimension in _DIMENSIONS
-    }
     if raters and len(raters) != (experts or [len(raters)])[0]:
         raise UserError(
             f"{row.place}: field 'expert_annotations' has {len(raters)} experts and the first row {experts[0]}; all "
             "rows must have as many."
         )
     experts += [len(raters)] if raters else []
-    article, system = row.identifier("id"), row.identifier("model_id")
-    yield _summary(row, article, system, row.text("text"), row.text("decoded"), scores)
+    scores = {
+        dimension: {str(i): rater.number(dimension) for i, rater in enumerate(raters, start=1) if rater.has(dimension)}
+        for dimension in _DIMENSIONS
+    }
+    yield _text(row, row.identifier("id"), "model_id", row.text("text"), "decoded", scores)
+
+
+def _from_geval(row: FileRow) -> Iterator[Rated]:
+    """The example of a row of G-Eval's and UniEval's file; `overall` is a dimension of rows that have it."""
+    source = row.text("source")
+    group = row.identifier("doc_id") if row.has("doc_id") else group_hash(source)
+    dimensions = (*_DIMENSIONS, *(["overall"] if row.has("scores.overall") else []))
+    yield _text(row, group, "system_id", source, "system_output", _means(row, dimensions))
 
 
 def _from_mteb(row: FileRow) -> Iterator[Rated]:
@@ -162,8 +167,16 @@ def _from_mteb(row: FileRow) -> Iterator[Rated]:
             )
     for i, summary in enumerate(summaries):
         rated = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
-        yield _summary(row, article, str(i), source, summary, rated)
+        yield Rated(Example(f"{article}/{i}", article, str(i), source, summary, {}), rated, row.place)
 
 
-def _summary(row: FileRow, article: str, system: str, source: str, output: str, scores: Scores) -> Rated:
-    return Rated(Example(f"{article}/{system}", article, system, source, output, {}), scores, row.place)
+def _means(row: FileRow, dimensions: Sequence[str] | Mapping[str, Any]) -> Scores:
+    """The scores of one rater in a row's object `scores`; none on a dimension that it lacks."""
+    scores = row.inner("scores") if row.has("scores") else None
+    return {name: {"1": scores.number(name)} if scores is not None and scores.has(name) else {} for name in dimensions}
+
+
+def _text(row: FileRow, group: str, system: str, source: str, output: str, scores: Scores, context: str = "") -> Rated:
+    """A row's text, by the fields that hold `system` and `output`."""
+    name = row.identifier(system)
+    return Rated(Example(f"{group}/{name}", group, name, source, row.text(output), {}, context), scores, row.place)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from hydra.core.hydra_config import HydraConfig
@@ -130,50 +130,50 @@ def validate(loaded: Dataset) -> None:
     if not examples:
         raise UserError("the data holds no example; it must hold at least one.")
 
+    def refuse(i: int, fault: str) -> NoReturn:
+        raise UserError(f"{where(i)}: {fault}.")
+
     def where(i: int) -> str:
         name = f"example '{examples[i].example_id}'"
         return f"{loaded.places[i]}, {name}" if loaded.places else name
 
-    def problem(value: float, dimension: str) -> str:
+    def check_score(i: int, value: float, whose: str, dimension: str) -> None:
         scale = loaded.scale.get(dimension)
         if not math.isfinite(value):
-            return "is not a finite number; give one"
+            refuse(i, f"the {whose} for '{dimension}' is not a finite number; give one")
         if scale is not None and not scale[0] - _ROUNDING <= value <= scale[1] + _ROUNDING:
-            return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
-        return ""
+            refuse(i, f"the {whose} for '{dimension}' lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}")
 
     # 1. dimensions, and the scores of single raters
     dimensions = tuple(examples[0].human)
     if not dimensions:
-        raise UserError(f"{where(0)}: has no human score; at least one dimension must be scored.")
-    for dimension in loaded.scale:
-        if dimension not in dimensions:
-            names = ", ".join(f"'{name}'" for name in dimensions)
-            raise UserError(f"scale: '{dimension}' is no dimension with human scores; those of this data are {names}.")
+        refuse(0, "has no human score; at least one dimension must be scored")
+    if foreign := [dimension for dimension in loaded.scale if dimension not in dimensions]:
+        names = ", ".join(f"'{name}'" for name in dimensions)
+        raise UserError(f"scale: '{foreign[0]}' is no dimension with human scores; those of this data are {names}.")
     for dimension, ratings in loaded.ratings.items():
         for i, rater in np.argwhere(~np.isnan(ratings)):
-            value = float(ratings[i, rater])
-            if fault := problem(value, dimension):
-                who = loaded.raters[rater] if loaded.raters else rater + 1
-                raise UserError(f"{where(i)}: the score {value:g} of rater {who} for '{dimension}' {fault}.")
+            name = loaded.raters[rater] if loaded.raters else rater + 1
+            check_score(i, ratings[i, rater], f"score {ratings[i, rater]:g} of rater {name}", dimension)
     # 2. each example: its name, its texts, its group's source, its scores
     names_at: dict[str, int] = {}
     groups_at: dict[str, int] = {}
     for i, example in enumerate(examples):
         if (first := names_at.setdefault(example.example_id, i)) != i:
-            raise UserError(f"{where(i)}: this example_id is taken by {where(first)}; each must be unique.")
+            refuse(i, f"this example_id is taken by {where(first)}; each must be unique")
         for what, text in (("judged text", example.output), ("source", example.source)):
             if not text.strip():
-                raise UserError(f"{where(i)}: the {what} is empty; write it, or remove the example.")
+                refuse(i, f"the {what} is empty; write it, or remove the example")
         first = groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
-            raise UserError(
-                f"{where(i)}: group '{example.group_id}' has another source or context here than for"
-                f" {where(first)}; a group is one article or dialogue, so give each its own group_id."
+            refuse(
+                i,
+                f"group '{example.group_id}' has another source or context here than for {where(first)}; a group is "
+                "one article or dialogue, so give each its own group_id",
             )
         for dimension, value in example.human.items():
-            if not math.isnan(value) and (fault := problem(value, dimension)):
-                raise UserError(f"{where(i)}: the human score {value:g} for '{dimension}' {fault}.")
+            if not math.isnan(value):
+                check_score(i, value, f"human score {value:g}", dimension)
     # 3. somebody rated each dimension
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
         end = (
@@ -188,24 +188,17 @@ def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
 
 
 def completed(loaded: Dataset) -> Dataset:
-    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where nobody rated one."""
-    dimensions = dict.fromkeys((name for example in loaded.examples for name in example.human), math.nan)
-    if all(list(example.human) == list(dimensions) for example in loaded.examples):
-        return loaded
-    return replace(
-        loaded, examples=[replace(example, human={**dimensions, **example.human}) for example in loaded.examples]
-    )
-
-
-def with_one_source(loaded: Dataset) -> Dataset:
-    """`loaded` with the source and context of a group's first example in all others that differ from it only in white
-    space at the ends."""
+    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where nobody rated one; and
+    with the source and context of a group's first example in all others that differ from it only in white space at the
+    ends."""
+    unrated = dict.fromkeys((name for example in loaded.examples for name in example.human), math.nan)
     first: dict[str, Example] = {}
     examples = []
     for example in loaded.examples:
         texts = first.setdefault(example.group_id, example)
         same = (example.source.strip(), example.context.strip()) == (texts.source.strip(), texts.context.strip())
-        examples.append(replace(example, source=texts.source, context=texts.context) if same else example)
+        source, context = (texts.source, texts.context) if same else (example.source, example.context)
+        examples.append(replace(example, human={**unrated, **example.human}, source=source, context=context))
     return replace(loaded, examples=examples)
 
 

@@ -1,24 +1,32 @@
-"""Declared descriptions of rows, and the examples that they make: which field of a row holds what."""
+"""Declared layouts of files: which files they are, where their rows lie, which field of a row holds what, and the
+examples that rows make.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from judgebench.config.fields import known_keys, plain
-from judgebench.data.dataset import Dataset, completed, group_hash
-from judgebench.data.rows import FileRow
+from judgebench.data.dataset import Dataset, group_hash
+from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where nobody rated it. Raters without names are
 "1", "2", ..."""
+_PROBED = 50
+"""Rows at the beginning of a file among which one must fit its layout."""
 
 
 @dataclass
@@ -37,7 +45,7 @@ class RowFields:
     Attributes:
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a row's `group_id`; where it has none, a hash of source and context.
-        context: further text beside the source; of several fields, their texts with a blank line between them.
+        context: further text after the source; of several fields, their texts with a blank line between them.
     """
 
     example_id: str | None = None
@@ -65,29 +73,42 @@ class RowFields:
         for key in cls.needed:
             if fields.get(key) is None:
                 raise UserError(f"{where}.{key} is not given; name the field of your rows that holds it.")
-        names: dict[str, Any] = {}
+
+        def checked(key: str, value: Any, several: bool) -> str | tuple[str, ...]:
+            names = value if several and isinstance(value, list) else [value]
+            if not names or not all(isinstance(name, str) and name for name in names):
+                kind = "the name of a field, or a list of names" if several else "the name of a field"
+                raise UserError(f"{where}.{key} must be {kind}, got {value!r}.")
+            return tuple(names) if isinstance(value, list) else value
+
+        entries: dict[str, Any] = {}
         for key, value in fields.items():
             if key == cls.by_dimension and isinstance(value, Mapping):
                 if not value:
                     raise UserError(f"{where}.{key} is empty; name at least one dimension and its field.")
-                names[key] = {str(name): _names(f"{where}.{key}.{name}", field, True) for name, field in value.items()}
+                entries[key] = {str(name): checked(f"{key}.{name}", field, True) for name, field in value.items()}
             elif value is not None:
-                names[key] = _names(f"{where}.{key}", value, key in cls.several)
-        return cls(**names)
+                entries[key] = checked(key, value, key in cls.several)
+        return cls(**entries)
 
     def rows_of(self, row: FileRow) -> list[FileRow]:
         """The row, once for each text that it is read for."""
         return [row]
 
     def example_of(self, row: FileRow) -> str:
-        return _identifier(row, self.example_id, "example_id") or f"{row.within}line-{row.position}"
+        return identifier(row, self.example_id, "example_id") or f"{row.within}line-{row.position}"
 
     def context_of(self, row: FileRow) -> str:
         """A row's further text; empty where there is none."""
         return row.text(self.context) if self.context else ""
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
-        return _identifier(row, self.group_id, "group_id") or group_hash(source, context)
+        return identifier(row, self.group_id, "group_id") or group_hash(source, context)
+
+
+def identifier(row: FileRow, field: str | None, column: str) -> str | None:
+    """The name in `field`, which a row must have; without a `field`, that in `column` where the row has one."""
+    return None if field is None and not row.has(column) else row.identifier(field or column)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +144,9 @@ class TextFields(RowFields):
         """The example of a row, without human scores."""
         source, context = row.text(self.source), self.context_of(row)
         source = source.replace(self.turns, "\n") if self.turns else source
-        return Example(
-            example_id=self.example_of(row),
-            group_id=self.group_of(row, source, context),
-            system_id=_identifier(row, self.system_id, "system_id") or row.names.get("system", "system"),
-            source=source,
-            output=row.text(self.output),
-            human={},
-            context=context,
-        )
+        group = self.group_of(row, source, context)
+        system = identifier(row, self.system_id, "system_id") or row.names.get("system", "system")
+        return Example(self.example_of(row), group, system, source, row.text(self.output), {}, context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,66 +169,20 @@ class ScoredFields(TextFields):
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
-        """The row's one text with its scores; see `scores`."""
-        scores = self.scores(row, needed)
-        return [Rated(self.example(row), scores, row.place)]
-
-    def scores(self, row: FileRow, needed: bool = True) -> Scores:
-        """The scores of a row's raters; where they are not `needed`, a dimension that nobody rated has none."""
-        inner, fields = row, self.human
+        """The row's one text with the scores of its raters; where they are not `needed`, a dimension that nobody rated
+        has none."""
+        inner, fields, scores = row, self.human, {}
         if isinstance(fields, str):
-            if not needed and not row.has(fields):
-                return {}
-            inner = row.inner(fields)
-            fields = {dimension: dimension for dimension in inner.values}
-        scores = {
-            dimension: inner.scores(field) if needed or inner.is_rated(field) else {}
-            for dimension, field in fields.items()
-        }
-        if self.rater is None or not any(scores.values()):
-            return scores
-        name = row.identifier(self.rater)
-        return {dimension: {name: mean} if scores[dimension] else {} for dimension, mean in mean_scores(scores).items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedFields(ScoredFields):
-    """Fields of a published data set, whose examples are named by their group and their system.
-
-    Attributes:
-        group_id: a field that rows may lack; then a hash of the source, and of the context where there is such a field.
-        dimensions: what each row has scores on; what else `human` holds is left out.
-        optional: further dimensions, of rows that have them.
-        no_context: the context, without spaces around it, that says that there is none.
-    """
-
-    system_id: str | None = "system_id"
-    human: str = "scores"
-    dimensions: Sequence[str] = ()
-    optional: Sequence[str] = ()
-    no_context: str = ""
-
-    def example(self, row: FileRow) -> Example:
-        example = super().example(row)
-        return dataclasses.replace(example, example_id=f"{example.group_id}/{example.system_id}")
-
-    def context_of(self, row: FileRow) -> str:
-        context = super().context_of(row)
-        return "" if context.strip() == self.no_context else context
-
-    def group_of(self, row: FileRow, source: str, context: str) -> str:
-        if self.group_id and row.has(self.group_id):
-            return row.identifier(self.group_id)
-        return group_hash(source, context) if self.context else group_hash(source)
-
-    def scores(self, row: FileRow, needed: bool = True) -> Scores:
-        if not needed and not row.has(self.human):
-            return {dimension: {} for dimension in self.dimensions}
-        scores = row.inner(self.human)
-        there = (*self.dimensions, *(dimension for dimension in self.optional if scores.has(dimension)))
-        return {
-            dimension: {"1": scores.number(dimension)} if needed or scores.has(dimension) else {} for dimension in there
-        }
+            absent = not needed and not row.has(fields)
+            inner = row if absent else row.inner(fields)
+            fields = {} if absent else {dimension: dimension for dimension in inner.values}
+        for dimension, field in fields.items():
+            scores[dimension] = inner.scores(field) if needed or inner.is_rated(field) else {}
+        if self.rater is not None and any(scores.values()):
+            name = row.identifier(self.rater)
+            means = mean_scores(scores)
+            scores = {dimension: {name: means[dimension]} if scores[dimension] else {} for dimension in scores}
+        return [Rated(self.example(row), scores, row.place)]
 
 
 def mean_scores(scores: Scores) -> dict[str, float]:
@@ -221,20 +190,11 @@ def mean_scores(scores: Scores) -> dict[str, float]:
     return {name: sum(rated.values()) / len(rated) if rated else math.nan for name, rated in scores.items()}
 
 
-def read_dataset(
-    rows: Iterable[FileRow],
-    read: Callable[[FileRow], Iterable[Rated]],
-    scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
-) -> Dataset:
-    """The data set that rows hold, each of which is read as some texts; see `dataset_of`. `UserError` as in `rows` and
-    `read`, where a row lacks a field or has one of the wrong type."""
-    return dataset_of([text for row in rows for text in read(row)], scale)
-
-
 def dataset_of(
     texts: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
 ) -> Dataset:
-    """The data set of some texts; the human score of each is the mean of its raters'.
+    """The data set of some texts; the human score of each is the mean of its raters', and every example has all
+    dimensions.
 
     Args:
         scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions.
@@ -253,33 +213,154 @@ def dataset_of(
                 )
             if len(scores) > 1:
                 several[dimension] = None
-    raters = dict.fromkeys(rater for text in texts for name in several for rater in text.scores.get(name, ()))
-    columns = {rater: i for i, rater in enumerate(raters)}
-    ratings = {dimension: np.full((len(texts), len(columns)), np.nan) for dimension in several}
-    for dimension, table in ratings.items():
-        for i, text in enumerate(texts):
-            for rater, score in text.scores.get(dimension, {}).items():
-                table[i, columns[rater]] = score
-    places = [text.place for text in texts]
-    examples = [dataclasses.replace(text.example, human=mean_scores(text.scores)) for text in texts]
-    data = completed(Dataset(examples, {}, ratings, places, raters=tuple(raters)))
-    if isinstance(scale, tuple):
-        scale = dict.fromkeys(data.examples[0].human, scale) if texts else {}
-    return dataclasses.replace(data, scale=scale or {})
+    raters = list(dict.fromkeys(rater for text in texts for name in several for rater in text.scores.get(name, ())))
+    ratings = {
+        name: np.array([[text.scores.get(name, {}).get(rater, math.nan) for rater in raters] for text in texts])
+        for name in several
+    }
+    unrated = dict.fromkeys((dimension for text in texts for dimension in text.scores), math.nan)
+    examples = [replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts]
+    scale = dict.fromkeys(unrated, scale) if isinstance(scale, tuple) else scale
+    return Dataset(examples, scale or {}, ratings, [text.place for text in texts], raters=raters)
 
 
-def _identifier(row: FileRow, field: str | None, column: str) -> str | None:
-    """The name in `field`, which a row must have; without a `field`, that in `column` where the row has one."""
-    if field is None and not row.has(column):
-        return None
-    return row.identifier(field or column)
+def check_rated(path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str) -> None:
+    """`UserError` where nobody rated a dimension, with the field that the config `key` names for it."""
+    if isinstance(fields, str):
+        rated = {name for text in texts for name in text.scores}
+        fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
+    for name, field in fields.items():
+        if texts and not any(text.scores.get(name) for text in texts):
+            names = field if isinstance(field, str) else ", ".join(field)
+            raise UserError(
+                f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says which fields hold "
+                "scores."
+            )
 
 
-def _names(where: str, value: Any, several: bool) -> str | tuple[str, ...]:
-    """The name of a field, or, where `several` are allowed, a list of names."""
-    listed = value if several and isinstance(value, list) else [value]
-    if not listed or not all(isinstance(name, str) and name for name in listed):
-        raise UserError(
-            f"{where} must be the name of a field{', or a list of names' if several else ''}, got {value!r}."
-        )
-    return tuple(listed) if isinstance(value, list) else value
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+Read = Callable[[Any, FileRow], list[Rated]]
+"""Fields, row -> its texts."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Form of some files.
+
+    Attributes:
+        fields: which field of a row holds what.
+        files: a pattern of their names, as `*.json`; of a path with folders where it has a slash.
+        rows: the path of the list of rows in a JSON file that is one object; None where the file is the list.
+    """
+
+    fields: Any
+    files: str = "*"
+    rows: str | None = None
+
+    def takes(self, file: Path) -> bool:
+        """True of a file whose name fits the pattern."""
+        return fnmatch(file.as_posix(), f"*/{self.files}") or fnmatch(file.as_posix(), self.files)
+
+    def rows_of(self, file: Path) -> Iterator[FileRow]:
+        """Rows of a file, each once for each of its texts."""
+        return chain.from_iterable(map(self.fields.rows_of, file_rows(file, self.rows)))
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """Layouts in which a data set goes round.
+
+    Attributes:
+        known: of several that fit a file, the first counts by which its rows can be read.
+        declared: False where the fields are those of a user's own file, each row of which must be right. Of published
+            files, rows without a text or a score are left out.
+    """
+
+    known: Sequence[Layout]
+    declared: bool = True
+
+    @classmethod
+    def parse(cls, kind: type[RowFields], fields: Any, layouts: Any) -> Layouts:
+        """From the config keys `data.fields` and `data.layouts`, of which one is given; else `UserError`."""
+        layouts = plain(layouts)
+        if layouts is None:
+            return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
+        if fields is not None:
+            raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
+        if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
+            raise UserError(f"data.layouts must be a list of {{files: PATTERN, fields: ...}}, got {layouts!r}.")
+        known = []
+        for i, layout in enumerate(layouts):
+            where = f"data.layouts[{i}]"
+            if not isinstance(layout, Mapping):
+                raise UserError(f"{where} must be {{files: PATTERN, fields: ...}}, got {layout!r}.")
+            known_keys(layout, ("files", "rows", "fields"), where)
+            for key in ("files", "rows"):
+                if not isinstance(layout.get(key, ""), str | None):
+                    raise UserError(f"{where}.{key} must be text, got {layout[key]!r}.")
+            parsed = kind.parse(layout.get("fields", {}), f"{where}.fields")
+            known.append(Layout(parsed, layout.get("files") or "*", layout.get("rows")))
+        return cls(known)
+
+    def read(self, path: Path, read: Read, published: str | None = None) -> tuple[list[Rated], list[UserError]]:
+        """Texts of a file, or of those in a folder that have a known layout; and why rows were left out.
+
+        Args:
+            published: where such files can be had, for an error.
+
+        Raises:
+            UserError: no such file; no file of a known layout; a row that is wrong, or where rows may be left out, all
+                of them.
+        """
+        # 1. the files, each with the first layout by which one of its first rows can be read
+        chosen: list[tuple[Path, Layout]] = []
+        for file in data_files(path):
+            fitting = [layout for layout in self.known if layout.takes(file)]
+            if not fitting and not path.is_dir():
+                fitting = list(self.known)
+            if len(fitting) > 1:
+                fitting = [next((layout for layout in fitting if self._fits(layout, file, read)), fitting[0])]
+            chosen += [(file, layout) for layout in fitting]
+        if not chosen:
+            patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))
+            expected = published or "a file, or a folder with some"
+            raise UserError(f"{path}: this folder has no file {patterns}; data.path must be {expected}.")
+        # 2. their texts
+        texts: list[Rated] = []
+        left: list[UserError] = []
+        for file, layout in chosen:
+            within = f"{file.relative_to(path).with_suffix('')}/" if len(chosen) > 1 else ""
+            for row in layout.rows_of(file):
+                try:
+                    texts += self._texts(layout, replace(row, within=within), read)
+                except UserError as error:
+                    if not self.declared:
+                        raise
+                    left.append(error)
+        if left and not texts:
+            raise left[0]
+        return texts, left
+
+    def _fits(self, layout: Layout, file: Path, read: Read) -> bool:
+        """True where one of the first rows can be read; a file may end, or break, before as many."""
+        with suppress(UserError):
+            for row in list(islice(layout.rows_of(file), _PROBED)):
+                with suppress(UserError):
+                    self._texts(layout, row, read)
+                    return True
+        return False
+
+    def _texts(self, layout: Layout, row: FileRow, read: Read) -> list[Rated]:
+        texts = read(layout.fields, row)
+        for example in [rated.example for rated in texts] if self.declared else ():
+            for what, text in (("judged text", example.output), ("source", example.source)):
+                if not text.strip():
+                    raise UserError(f"{row.place}: the {what} is empty.")
+        return texts
+
+
+def left_out_note(left: Sequence[UserError]) -> str | None:
+    """A note on rows that were left out; None where none was."""
+    rows = "1 row is" if len(left) == 1 else f"{len(left)} rows are"
+    return f"{rows} left out, the first because of this: {left[0]}" if left else None

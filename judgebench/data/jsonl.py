@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.data.dataset import Dataset
-from judgebench.data.fields import Rated, ScoredFields, Scores, TextFields, dataset_of
-from judgebench.data.layouts import Layouts, left_out_note, merged
+from judgebench.data.fields import (
+    Layouts,
+    Rated,
+    ScoredFields,
+    Scores,
+    TextFields,
+    check_rated,
+    dataset_of,
+    left_out_note,
+)
 from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
@@ -58,33 +67,60 @@ class JsonLines(JudgeDataModule):
     def load(self) -> Dataset:
         path, needed = self.given_path(ANY_KIND), self.layouts.declared
         texts, left = self.layouts.read(path, partial(ScoredFields.rated, needed=needed), self.published)
-        fields = self.layouts.known[0].fields
+        fields, scale = self.layouts.known[0].fields, self._given_scale
         if not needed:
-            self._check_rated(path, texts)
+            check_rated(path, texts, fields.human, "data.fields.human")
         if needed or fields.rater is not None or fields.systems is not None:
-            texts, incomplete = merged(texts, fields.example_id is not None, needed)
+            texts, incomplete = _merged(texts, fields.example_id is not None, needed)
             left += incomplete
-        if left:
-            self.note = left_out_note(left)
-        scale = self._given_scale
-        if isinstance(scale, dict) and self.layouts.declared and texts:  # of layouts, some lack a dimension
+        self.note = left_out_note(left) or self.note
+        if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         return dataset_of(texts, scale)
 
-    def _check_rated(self, path: Path, texts: Sequence[Rated]) -> None:
-        """`UserError` where nobody rated a dimension: that of the first row, which tells what fields it has."""
-        (layout,) = self.layouts.known
-        human = layout.fields.human
-        names = {name for text in texts for name in text.scores}
-        unrated = names - {name for text in texts for name, scores in text.scores.items() if scores}
-        if names and not unrated:
-            return
-        if unrated and isinstance(human, str):
-            human = {name: f"{human}.{name}" for name in unrated}
-        elif not isinstance(human, str):
-            human = {name: field for name, field in human.items() if name in unrated}
-        needed = replace(layout, fields=replace(layout.fields, human=human))
-        replace(self.layouts, known=[needed]).read(path, ScoredFields.rated)
+
+def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rated], list[UserError]]:
+    """Texts with the scores of all rows that rate them, and why some were left out.
+
+    Rows are about one text where their group, system and text are the same and no rater gives it two scores. A text is
+    called by its group and its system, with a number where a system has several texts in a group.
+
+    Args:
+        named: the rows name their examples: rows of one name are about one text.
+        needed: texts that nobody rated on a dimension, which others have, are left out.
+    """
+    # 1. rows about one text are put together
+    joint: dict[tuple[str, ...], list[Rated]] = {}
+    in_group: Counter[str] = Counter()
+    for text in texts:
+        example = text.example
+        key = (example.example_id,) if named else (example.group_id, example.system_id, example.output)
+        for other in joint.setdefault(key, []):
+            if not any(set(scores) & set(other.scores.get(name, ())) for name, scores in text.scores.items()):
+                both = dict.fromkeys([*other.scores, *text.scores])
+                other.scores = {name: {**other.scores.get(name, {}), **text.scores.get(name, {})} for name in both}
+                break
+        else:
+            in_group[example.group_id] += 1
+            system = example.system_id.replace("{nth}", str(in_group[example.group_id]))
+            joint[key].append(replace(text, example=replace(example, system_id=system)))
+    # 2. each gets its name, and its scores on all dimensions
+    listed = list(chain.from_iterable(joint.values()))
+    dimensions = dict.fromkeys(dimension for text in listed for dimension in text.scores)
+    kept: list[Rated] = []
+    left: list[UserError] = []
+    names: Counter[str] = Counter()
+    for text in listed:
+        example = text.example
+        if needed and (missing := [repr(dimension) for dimension in dimensions if not text.scores.get(dimension)]):
+            left.append(UserError(f"{text.place}: no row has a score for {', '.join(missing)} of this text."))
+            continue
+        name = example.example_id if named else f"{example.group_id}/{example.system_id}"
+        names[name] += 1
+        name += f"#{names[name]}" if names[name] > 1 else ""
+        scores = {dimension: text.scores.get(dimension, {}) for dimension in dimensions}
+        kept.append(Rated(replace(example, example_id=name), scores, text.place))
+    return kept, left
 
 
 class Unrated(JudgeDataModule):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from judgebench.data.dataset import Dataset, group_hash
-from judgebench.data.fields import Rated, dataset_of
-from judgebench.data.layouts import left_out_note
+from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.runtime.errors import UserError
@@ -17,8 +16,6 @@ from judgebench.types import Example
 _SOURCES = ("source", "context", "query", "user_prompt", "input")
 _CONTEXTS = ("reference", "fact")
 _OUTPUTS = ("translation", "response", "summary", "output")
-
-_SINGLE, _MEAN = "individual_human_scores", "mean_human"
 
 
 class JudgeBench(JudgeDataModule):
@@ -65,7 +62,7 @@ class JudgeBench(JudgeDataModule):
                 left.append(error)
         if left and not texts:
             raise left[0]
-        self.note = left_out_note(left) if left else self.note
+        self.note = left_out_note(left) or self.note
         return dataset_of(texts, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
 
 
@@ -74,22 +71,17 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
     scores = {}
     for metric, (worst, best) in scale.items():
         # those of single raters, or of one alone the mean, which may be of more
-        single, mean = (f"annotations.{metric}.{name}" for name in (_SINGLE, _MEAN))
+        single, mean = (f"annotations.{metric}.{name}" for name in ("individual_human_scores", "mean_human"))
         several = isinstance(row.value(single), list) and len(row.value(single)) > 1
         rated = row.scores(single if several or not row.has(mean) else mean)
         scores[metric] = rated if worst < best else {rater: worst + best - score for rater, score in rated.items()}
     inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
-    output, source = _one_of(inner, _OUTPUTS), _one_of(inner, _SOURCES)
-    context = _one_of(inner, _CONTEXTS) or "" if output else ""
+    output, source, context = (
+        next((inner.text(name) for name in names if inner.has(name)), "") for names in (_OUTPUTS, _SOURCES, _CONTEXTS)
+    )
     name = row.identifier("id")
     if output and source:
         group = group_hash(source, context)
     else:
-        group, output, source = name, row.text("instance"), title
+        group, output, source, context = name, row.text("instance"), title, context if output else ""
     return Rated(Example(name, group, "system", source, output, {}, context), scores, row.place)
-
-
-def _one_of(row: FileRow, names: Sequence[str]) -> str | None:
-    """The text of the first of some fields that is there; None where none is."""
-    there = next((name for name in names if row.has(name)), None)
-    return row.text(there) if there else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from judgebench.config.fields import plain
-from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate, with_one_source
+from judgebench.data.dataset import Dataset, DataSettings, completed, split_groups, validate
 from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
@@ -21,8 +20,6 @@ ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of
 
 class JudgeDataModule(ABC):
     """Human-rated examples. A data set is a subclass with a `name` and a `load`.
-
-    Call `setup()` before reading any of the properties; it loads once.
 
     Args:
         path: the file (or what else `load` takes).
@@ -36,6 +33,9 @@ class JudgeDataModule(ABC):
         groups_are: its groups in the plural, for titles: "articles", "dialogues", or "groups" where they are unknown.
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
+        examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
+        dimensions: with human scores; every example has all of them, NaN where nobody rated it.
+        split: group_id -> "dev" or "test", in file order.
 
     Raises:
         UserError: an argument out of its bounds; from `setup`, everything that is wrong with the data.
@@ -45,6 +45,14 @@ class JudgeDataModule(ABC):
     groups_are: str = "articles"
     note: str | None = None
     paired: bool = False
+
+    examples: list[Example]
+    dimensions: tuple[str, ...]
+    scale: Mapping[str, tuple[float, float]]
+    ratings: Mapping[str, np.ndarray]
+    raters: tuple[str, ...]
+    rated: bool
+    split: dict[str, str]
 
     def __init__(
         self,
@@ -56,15 +64,16 @@ class JudgeDataModule(ABC):
     ) -> None:
         checked = DataSettings(path, **plain(settings))
         self.path = path
-        self.limit_groups = checked.limit_groups
-        self.dev_share = float(checked.dev_share)
-        self.seed = checked.seed
+        self.limit_groups, self.dev_share, self.seed = checked.limit_groups, float(checked.dev_share), checked.seed
         self.published = checked.source
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
-        self._data: Dataset | None = None
-        self._split: dict[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("examples", "dimensions", "scale", "ratings", "raters", "rated", "split"):
+            raise RuntimeError("the data is not loaded yet: call setup() first.")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @abstractmethod
     def load(self) -> Dataset:
@@ -76,55 +85,17 @@ class JudgeDataModule(ABC):
         The split is drawn among the groups that the limit leaves, so that a short trial run has dev groups too: results
         of different limits do not mix.
         """
-        if self._data is not None:
+        if "examples" in vars(self):
             return
-        loaded = with_one_source(completed(self.load()))
+        loaded = completed(self.load())
         validate(loaded)
         kept = set(list(dict.fromkeys(example.group_id for example in loaded.examples))[: self.limit_groups])
         rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
-        self._data = replace(
-            loaded,
-            examples=[loaded.examples[i] for i in rows],
-            ratings={dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()},
-            places=[loaded.places[i] for i in rows] if loaded.places else (),
-        )
-        self._split = split_groups((example.group_id for example in self.examples), self.dev_share, self.seed)
-
-    @property
-    def examples(self) -> list[Example]:
-        """In file order."""
-        return self._loaded.examples
-
-    @property
-    def dimensions(self) -> tuple[str, ...]:
-        """The dimensions with human scores; every example has all of them, NaN where nobody rated it."""
-        return tuple(self.examples[0].human)
-
-    @property
-    def scale(self) -> Mapping[str, tuple[float, float]]:
-        """Dimension -> (lowest, highest) score that a human could give; none for a dimension whose scale is unknown."""
-        return self._loaded.scale
-
-    @property
-    def ratings(self) -> Mapping[str, np.ndarray]:
-        """Dimension -> [examples, raters] the scores of single raters, NaN where one gave none; of dimensions in which
-        some example has two or more."""
-        return self._loaded.ratings
-
-    @property
-    def rated(self) -> bool:
-        """False where no human scored any text, nor was asked to."""
-        return self._loaded.rated
-
-    @property
-    def raters(self) -> tuple[str, ...]:
-        """Names of the raters, the columns of each of `ratings`."""
-        return tuple(self._loaded.raters)
-
-    @property
-    def split(self) -> dict[str, str]:
-        """group_id -> "dev" or "test", in file order."""
-        return self._split
+        self.examples = [loaded.examples[i] for i in rows]
+        self.dimensions = tuple(self.examples[0].human)
+        self.scale, self.raters, self.rated = loaded.scale, tuple(loaded.raters), loaded.rated
+        self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
+        self.split = split_groups((example.group_id for example in self.examples), self.dev_share, self.seed)
 
     def given_path(self, expected: str) -> Path:
         """`path`, with "~" expanded; `UserError` where none was given, which says what is `expected`, or where data was
@@ -135,9 +106,3 @@ class JudgeDataModule(ABC):
         if self.published and not path.exists():
             raise UserError(f"{path}: there is no such file; data.path must be {self.published}.")
         return path
-
-    @property
-    def _loaded(self) -> Dataset:
-        if self._data is None:
-            raise RuntimeError("the data is not loaded yet: call setup() first.")
-        return self._data

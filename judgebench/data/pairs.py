@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from judgebench.data.dataset import Dataset
-from judgebench.data.fields import Rated, RowFields, dataset_of
-from judgebench.data.layouts import Layouts, left_out_note
+from judgebench.data.fields import Layouts, Rated, RowFields, check_rated, dataset_of, left_out_note
 from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 from judgebench.types import Example
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
@@ -55,11 +53,6 @@ class PairFields(RowFields):
 
     @classmethod
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
-        """See `RowFields.parse`.
-
-        Raises:
-            UserError: as there, or one system is named without the other.
-        """
         parsed = super().parse(fields, where)
         if (parsed.first_system is None) != (parsed.second_system is None):
             raise UserError(f"{where}: first_system and second_system go together; name the fields of both, or none.")
@@ -68,9 +61,7 @@ class PairFields(RowFields):
     def named(self, row: FileRow) -> FileRow:
         """The row with the names of both systems."""
         first, second = FIRST, SECOND
-        if self.systems is None and self.first_system is not None and self.second_system is not None:
-            first, second = row.identifier(self.first_system), row.identifier(self.second_system)
-        elif self.systems is not None:
+        if self.systems is not None:
             value = row.value(self.systems)
             both = value.split("_") if isinstance(value, str) else list(value) if isinstance(value, Mapping) else []
             if len(both) != 2:
@@ -78,6 +69,8 @@ class PairFields(RowFields):
                     f"{row.place}: field '{self.systems}' must name two systems, as model_other, got {value!r}."
                 )
             first, second = both
+        elif self.first_system is not None and self.second_system is not None:
+            first, second = row.identifier(self.first_system), row.identifier(self.second_system)
         return row.named(first=first, second=second)
 
 
@@ -109,33 +102,26 @@ class Labels:
                     raise UserError(f"data.labels.{meaning}: {label!r} stands for something else already.")
         return cls(meanings)
 
-    @property
-    def signed(self) -> bool:
-        """True where a number that is no label counts by its sign: where no label is a number."""
-        return not any(_NUMBER.fullmatch(label) for label in self.meanings)
-
     def by_sign(self, value: Any) -> bool:
-        """True of a number that counts by its sign."""
+        """True of a number that counts by its sign: one that is no label, where no label is a number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and self.signed and _spelled(value) not in self.meanings
+        return is_number and not any(map(_NUMBER.fullmatch, self.meanings))
 
     def read(self, row: FileRow, name: str) -> float:
-        """Preference for the first text that a row's field states: its label's meaning, or, where numbers are `signed`,
-        the number that it holds; `UserError` where the field is missing, or no label explains its value."""
+        """Preference for the first text that a row's field states: its label's meaning, or the number that counts by
+        its sign; `UserError` where the field is missing, or no label explains its value."""
         value = row.value(name)
-        spelled = _spelled(value)
-        if spelled in self.meanings:
+        if (spelled := _spelled(value)) in self.meanings:
             return self.meanings[spelled]
-        for side in LABELS[:2]:
+        for side in (FIRST, SECOND):
             if value is not None and row.names.get(side) == value:
                 return _WORTH[side]
         if value is None or self.by_sign(value):
             return row.number(name)
-        shown = repr(value)
+        numbers = ", or a number above 0 where the first text is preferred" if self.by_sign(0) else ""
         raise UserError(
-            f"{row.place}: field '{name}' must be one of {', '.join(map(repr, self.meanings))} (data.labels)"
-            f"{', or a number above 0 where the first text is preferred' if self.signed else ''}, got "
-            f"{shown if len(shown) <= 60 else shown[:57] + '...'}."
+            f"{row.place}: field '{name}' must be one of {', '.join(map(repr, self.meanings))} (data.labels){numbers}, "
+            f"got {shown(value)}."
         )
 
 
@@ -146,22 +132,20 @@ def _spelled(value: Any) -> str:
         >>> [_spelled(value) for value in (" Model_A ", 1, 1.0, "1.0", True, "true", 0.5, None)]
         ['model_a', '1', '1', '1', 'true', 'true', '0.5', '']
     """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if not isinstance(value, str):
-        return ""
-    word = value.strip().lower()
-    return _spelled(float(word)) if _NUMBER.fullmatch(word) else word
+    word = str(value).strip().lower() if isinstance(value, str | int | float) else ""
+    if not isinstance(value, bool) and _NUMBER.fullmatch(word):
+        number = float(word)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return word
 
 
 class JsonPairs(JudgeDataModule):
     """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads. Several people may have
     compared the same two: a row each; together they are one comparison. In your own file, not every pair need have a
     preference.
+
+    A text goes by its group and its system, with a number where a system has several texts in a group. Numbers without
+    a label that are 0, 1 and 2 alone are a `UserError`: they may be codes, by whose sign the first text always wins.
 
     Args:
         fields, labels: see `PairFields` and `Labels`. A system's own name is a label of its text too.
@@ -192,29 +176,38 @@ class JsonPairs(JudgeDataModule):
         self.dimension = dimension
 
     def load(self) -> Dataset:
-        """See `JudgeDataModule.load`. A text goes by its group and its system, with a number where a system has several
-        texts in a group.
-
-        Raises:
-            UserError: as there; or numbers without a label that are 0, 1 and 2 alone: they may be codes, by whose sign
-                the first text always wins.
-        """
         path = self.given_path(ANY_KIND)
         known: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 
-        def read(fields: PairFields, row: FileRow, needed: bool = self.layouts.declared) -> list[Rated]:
-            row = fields.named(row)
+        def fields_of(fields: PairFields) -> Mapping[str, str | Sequence[str]]:
             preference = fields.preference
-            asked = preference if isinstance(preference, Mapping) else {self.dimension: preference}
-            scores = {name: self._preferences(row, field, by_sign, needed) for name, field in asked.items()}
+            return preference if isinstance(preference, Mapping) else {self.dimension: preference}
+
+        def read(fields: PairFields, row: FileRow) -> list[Rated]:
+            row = fields.named(row)
+            scores: dict[str, dict[str, float]] = {}
+            for dimension, names in fields_of(fields).items():
+                # rater -> the field of their preference
+                if not isinstance(names, str):
+                    raters = {name: name for name in names}
+                elif isinstance(labels := row.value(names), Mapping):
+                    raters = {str(rater): f"{names}.{rater}" for rater in labels}
+                else:
+                    raters = {"1": names}
+                scores[dimension] = {}
+                for rater, name in raters.items():
+                    value = row.value(name)
+                    if self.labels.by_sign(value):
+                        by_sign.setdefault(name, set()).add(float(value))
+                    if self.layouts.declared or value is not None:
+                        scores[dimension][rater] = self.labels.read(row, name)
             return [Rated(_pair(fields, row, known), scores, row.place)]
 
         texts, left = self.layouts.read(path, read, self.published)
-        if left:
-            self.note = left_out_note(left)
-        elif texts and not all(any(text.scores[name] for text in texts) for name in texts[0].scores):
-            self.layouts.read(path, partial(read, needed=True))  # tells which field nobody filled in
+        self.note = left_out_note(left) or self.note
+        if not self.layouts.declared:
+            check_rated(path, texts, fields_of(self.layouts.known[0].fields), "data.fields.preference")
         for name, numbers in by_sign.items():
             if len(numbers) > 1 and _CODES.issuperset(numbers):
                 listed = ", ".join(f"{number:g}" for number in sorted(numbers))
@@ -225,28 +218,12 @@ class JsonPairs(JudgeDataModule):
                 )
         return dataset_of(texts)
 
-    def _preferences(
-        self, row: FileRow, preference: str | Sequence[str], by_sign: dict[str, set[float]], needed: bool
-    ) -> dict[str, float]:
-        """Rater -> preference for the first text, which not every one need have where it is not `needed`; `by_sign`
-        gathers numbers that count by their sign."""
-        if isinstance(preference, str):
-            raters = {"1": preference}
-            if isinstance(labels := row.value(preference), Mapping):
-                raters = {str(rater): f"{preference}.{rater}" for rater in labels}
-        else:
-            raters = {name: name for name in preference}
-        for name in raters.values():
-            if self.labels.by_sign(value := row.value(name)):
-                by_sign.setdefault(name, set()).add(float(value))
-        return {rater: self.labels.read(row, name) for rater, name in raters.items() if needed or row.has(name)}
-
 
 def _pair(fields: PairFields, row: FileRow, texts: dict[tuple[str, str], list[str]]) -> Example:
     """A row's pair; `texts` are those of each group and system so far."""
     source, context = row.text(fields.source), fields.context_of(row)
     group = fields.group_of(row, source, context)
-    names = []
+    ids = []
     for name, system in ((fields.first, row.names[FIRST]), (fields.second, row.names[SECOND])):
         text = row.text(name)
         if not text.strip():
@@ -255,21 +232,20 @@ def _pair(fields: PairFields, row: FileRow, texts: dict[tuple[str, str], list[st
         if text not in known:
             known.append(text)
         number = known.index(text)
-        names.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
-    own_id, rival_id = names
-    system, other = row.names[FIRST], row.names[SECOND]
+        ids.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
+    own_id, rival_id = ids
     if own_id == rival_id:
-        raise UserError(f"{row.place}: both texts are the same one of {system!r}; remove the row.")
+        raise UserError(f"{row.place}: both texts are the same one of {row.names[FIRST]!r}; remove the row.")
     return Example(
         example_id=fields.example_of(row),
         group_id=group,
-        system_id=system,
+        system_id=row.names[FIRST],
         source=source,
         output=row.text(fields.first),
         human={},
         context=context,
         rival_id=rival_id,
         rival=row.text(fields.second),
-        rival_system_id=other,
+        rival_system_id=row.names[SECOND],
         own_id=own_id,
     )

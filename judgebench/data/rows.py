@@ -6,6 +6,7 @@ A file is one JSON list or an object a line (.json, .jsonl), a table with a head
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.parsing import Limits, parse_json
+from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.parsing import Limits, parse_json, read_json, read_text
 
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
-_BOM = b"\xef\xbb\xbf"
 LIMITS = Limits(size=2**33, nodes=10**9, halves=True, nan=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
@@ -65,13 +65,13 @@ class FileRow:
     def text(self, field: str | Sequence[str]) -> str:
         """A text; of several fields, those that hold one, with a blank line between them."""
         if isinstance(field, str):
-            return self._as_text(field, self._get(field))
+            return self._text(field, self._get(field))
         parts = [self.text(name) for name in field if self.has(name)]
         return "\n\n".join(part for part in parts if part.strip()) if parts else self.text(field[0])
 
     def texts(self, field: str) -> list[str]:
         """The list of texts that the field holds, at least one."""
-        return [self._as_text(name, value) for name, value in self._entries(field)]
+        return [self._text(name, value) for name, value in self._entries(field)]
 
     def identifier(self, field: str) -> str:
         """A name, given as text that is not blank or as a whole number; a field with `{folder}` or the like is the name
@@ -83,14 +83,14 @@ class FileRow:
             return str(value)
         if not isinstance(value, str) or not value.strip():
             raise self._wrong(field, "a name or a whole number", value)
-        return self._as_text(field, value)
+        return self._text(field, value)
 
     def number(self, field: str) -> float:
-        return self._as_number(field, self._get(field))
+        return self._number(field, self._get(field))
 
     def numbers(self, field: str) -> list[float | None]:
         """The list of numbers that the field holds, or null in the place of one; at least one entry."""
-        return [None if value is None else self._as_number(name, value) for name, value in self._entries(field)]
+        return [None if value is None else self._number(name, value) for name, value in self._entries(field)]
 
     def scores(self, field: str | Sequence[str]) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, or a field
@@ -100,14 +100,14 @@ class FileRow:
         value = self._get(field)
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = parse_json(value, f"{self.place}: field '{field}'", limits=LIMITS, remedy="it must be a JSON list")
-        kind = "a list"
         if isinstance(value, Mapping):
-            kind, entries = "an object", [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
+            entries = [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
         else:
             several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
             entries = [(str(i), name, score) for i, (name, score) in enumerate(several, start=1)]
-        scores = {rater: self._as_number(name, score) for rater, name, score in entries if score is not None}
+        scores = {rater: self._number(name, score) for rater, name, score in entries if score is not None}
         if not scores:
+            kind = "an object" if isinstance(value, Mapping) else "a list"
             raise self._wrong(field, f"{kind} with the score of at least one rater", value)
         return scores
 
@@ -116,17 +116,16 @@ class FileRow:
         if not isinstance(field, str):
             return any(map(self.is_rated, field))
         value = self.value(field)
-        if isinstance(value, Mapping | list):
-            return any(score is not None for score in (value.values() if isinstance(value, Mapping) else value))
-        return value is not None
+        scores = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        return any(score is not None for score in scores)
 
     def inner(self, field: str) -> FileRow:
         """The object that the field holds."""
-        return self._as_row(field, self._get(field))
+        return self._row(field, self._get(field))
 
     def inners(self, field: str) -> list[FileRow]:
         """The list of objects that the field holds, at least one."""
-        return [self._as_row(name, value) for name, value in self._entries(field)]
+        return [self._row(name, value) for name, value in self._entries(field)]
 
     def _get(self, field: str) -> Any:
         value = self.value(field)
@@ -142,40 +141,30 @@ class FileRow:
             raise self._wrong(field, "a list with at least one entry", value)
         return [(f"{field}[{i}]", item) for i, item in enumerate(value)]
 
-    def _as_text(self, field: str, value: Any) -> str:
+    def _text(self, field: str, value: Any) -> str:
         if not isinstance(value, str):
             raise self._wrong(field, "text", value)
         try:
             value.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"{self.place}: field '{field}' holds half a character ({value[error.start]!a}, a surrogate without its"
-                " partner); write the whole character or remove it."
-            ) from error
+        except UnicodeEncodeError as error:  # half of a surrogate pair can be written nowhere
+            raise self._wrong(field, "text of whole characters", value[error.start]) from error
         return value
 
-    def _as_number(self, field: str, value: Any) -> float:
+    def _number(self, field: str, value: Any) -> float:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
             raise self._wrong(field, "a number", value)
-        try:
-            return float(value)
-        except OverflowError as error:
-            raise self._wrong(field, "a number of ordinary size", value) from error
+        return float(value)
 
-    def _as_row(self, field: str, value: Any) -> FileRow:
+    def _row(self, field: str, value: Any) -> FileRow:
         if not isinstance(value, dict):
             raise self._wrong(field, "an object, as in {...}", value)
         return replace(self, values=value, place=f"{self.place}, field '{field}'")
 
     def _wrong(self, field: str, expected: str, value: Any) -> UserError:
-        try:
-            shown = "null" if value is None else repr(value)
-        except RecursionError:
-            shown = "something nested deep"
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return UserError(f"{self.place}: field '{field}' must be {expected}, got {shown}.")
+        given = "null" if value is None else shown(value)
+        return UserError(f"{self.place}: field '{field}' must be {expected}, got {given}.")
 
 
 def _at(value: Any, path: str) -> Any:
@@ -241,113 +230,74 @@ def existing(path: Path, key: str = "data.path") -> Path:
     return path
 
 
-def _decoded(raw: bytes, place: str) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1}); save the file as UTF-8."
-        ) from error
-
-
 def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
     """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError` for no such file, or
-    a line that is not UTF-8 or no JSON object, which it names; `key` is the config key of the file."""
+    a line that is no JSON object, which it names; `key` is the config key of the file."""
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
-            place = f"{path.name} line {number}"
-            text = _decoded(raw.removeprefix(_BOM) if number == 1 else raw, place)
-            if not text.strip():
-                continue
-            value = parse_json(text, place, limits=LIMITS, remedy="each line must be one whole JSON object")
-            if not isinstance(value, dict):
-                raise UserError(f"{place}: holds a {type(value).__name__}; each line must be one JSON object.")
-            yield FileRow(value, place, number)
+            place, remedy = f"{path.name} line {number}", "each line must be one whole JSON object"
+            if raw.strip():
+                yield _entry(parse_json(raw, place, limits=LIMITS, remedy=remedy), path.name, "line", number)
 
 
 def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
     """The rows of a file that is one JSON list of objects, UTF-8; `UserError` for no such file, or another content,
-    which names the line or the entry (counted from 1). `within` is the path of the list in a file that is an object."""
-    values = _whole(path, "it must be one JSON list of objects")
+    which names the entry (counted from 1). `within` is the path of the list in a file that is an object."""
+    values = read_json(existing(path), path.name, limits=LIMITS, remedy="it must be one JSON list of objects")
     values = values if within is None else _at(values, within)
     if not isinstance(values, list):
         where = f"{path.name}, field '{within}'" if within else path.name
         raise UserError(f"{where}: holds a {type(values).__name__}; it must be one JSON list of objects.")
     for number, entry in enumerate(values, start=1):
-        place = f"{path.name} entry {number}"
         for value in entry if isinstance(entry, list) else [entry]:
-            if not isinstance(value, dict):
-                raise UserError(
-                    f"{place}: holds a {type(value).__name__}; each entry must be an object, as in {{...}}."
-                )
-            yield FileRow(value, place, number)
+            yield _entry(value, path.name, "entry", number)
+
+
+def _entry(value: Any, name: str, unit: str, number: int) -> FileRow:
+    place = f"{name} {unit} {number}"
+    if not isinstance(value, dict):
+        raise UserError(f"{place}: holds a {type(value).__name__}; each {unit} must be one JSON object, as {{...}}.")
+    return FileRow(value, place, number)
 
 
 def json_object(path: Path) -> FileRow:
     """A file that is one JSON object, as a row; else `UserError`."""
-    values = _whole(path, "it must be one JSON object")
-    if not isinstance(values, dict):
-        raise UserError(f"{path.name}: holds a {type(values).__name__}; it must be one JSON object.")
-    return FileRow(values, path.name, 1)
+    return FileRow(read_json(existing(path), path.name, shape={}, limits=LIMITS), path.name, 1)
 
 
 def json_rows(path: Path) -> Iterator[FileRow]:
     """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
     with existing(path).open("rb") as file:
-        start = file.read(4096).removeprefix(_BOM).lstrip()
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return json_array(path) if start.startswith(b"[") else json_lines(path)
-
-
-def _whole(path: Path, remedy: str) -> Any:
-    """Content of a JSON file."""
-    raw = existing(path).read_bytes().removeprefix(_BOM)
-    text = "".join(_decoded(line, f"{path.name} line {n}") for n, line in enumerate(raw.splitlines(True), start=1))
-    try:
-        return parse_json(text, path.name, limits=LIMITS, remedy=remedy)
-    except UserError as error:
-        if not isinstance(error.__cause__, RecursionError):
-            raise
-        # the line on which brackets outside strings are nested deepest
-        depth, deepest, at = 0, 0, 0
-        for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text, re.DOTALL):
-            depth += (match[0] in "[{") - (match[0] in "]}")
-            if depth > deepest:
-                deepest, at = depth, match.start()
-        line = text.count("\n", 0, at) + 1
-        raise UserError(
-            f"{path.name} line {line}: lists or objects are nested too deep to be read; flatten them."
-        ) from error
 
 
 def table_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a table with a header, UTF-8: .csv, with commas and quotes, or .tsv, with tabs and none. An empty
-    cell counts as missing. `UserError` for no such file, or a line that is not UTF-8 or has another number of cells."""
+    cell counts as missing. `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
-    with existing(path).open("rb") as file:
-        lines = (_decoded(raw, f"{path.name} line {n}") for n, raw in enumerate(file, start=1))
-        reader = csv.reader(
-            (line.removeprefix("\ufeff") if n == 0 else line for n, line in enumerate(lines)),
-            delimiter="\t" if tabs else ",",
-            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-        )
-        header: list[str] = []
-        csv.field_size_limit(LIMITS.size)
-        try:
-            for cells in reader:
-                place = f"{path.name} line {reader.line_num}"
-                if not header:
-                    header = cells
-                    if twice := [name for i, name in enumerate(header) if name in header[:i]]:
-                        raise UserError(f"{place}: two columns are called '{twice[0]}'; give each a name of its own.")
-                elif cells and len(cells) != len(header):
-                    raise UserError(
-                        f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as many."
-                    )
-                elif cells:
-                    values = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-                    yield FileRow(values, place, reader.line_num)
-        except csv.Error as error:
-            raise UserError(f"{path.name} line {reader.line_num}: no line of a table ({error}).") from error
+    text = read_text(existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8").removeprefix(
+        "\ufeff"
+    )
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter="\t" if tabs else ",",
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+    )
+    csv.field_size_limit(LIMITS.size)
+    header: list[str] = []
+    for cells in reader:
+        place = f"{path.name} line {reader.line_num}"
+        if not header:
+            header = cells
+            if doubled := [name for i, name in enumerate(header) if name in header[:i]]:
+                raise UserError(f"{place}: two columns are called '{doubled[0]}'; give each a name of its own.")
+        elif cells and len(cells) != len(header):
+            raise UserError(f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as many.")
+        elif cells:
+            yield FileRow(
+                {name: cell or None for name, cell in zip(header, cells, strict=True)}, place, reader.line_num
+            )
 
 
 def parquet_rows(path: Path) -> Iterator[FileRow]:

@@ -116,15 +116,15 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
     data = ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar", "tone": ["t1", "clar"]}})
     assert human(data, "clarity") == human(data, "tone")
     assert [place for place, score in enumerate(human(data, "clarity")) if score is None] == [4]
-    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'clear' is missing or null; the fields here are"):
+    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for clarity in field 'clear'"):
         ready(write_jsonl(rows), {**FIELDS, "human": {"tone": "clar", "clarity": "clear"}})
     for row in rows:
         row["scores"]["tone"] = None
-    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'scores.tone' is missing or null"):
+    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for tone in field 'scores.tone'"):
         ready(write_jsonl(rows))
     for row in rows:
         del row["scores"]
-    with pytest.raises(UserError, match=r"mine.jsonl line 1: field 'scores' is missing or null"):
+    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for any dimension in field 'scores'"):
         ready(write_jsonl(rows))
 
 
@@ -201,7 +201,7 @@ def test_raters_have_names_where_the_file_names_them_and_need_not_rate_everythin
         JsonLines(**rated_rows(tmp_path, 1, {"ann": 1, "ben": 9}), scale=[1, 10 - 2]).setup()
     with pytest.raises(UserError, match=r"line 1: field 'tone.ben' must be a number, got 'good'"):
         JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": "good"})).setup()
-    with pytest.raises(UserError, match=r"line 1: field 'tone' must be an object with the score of at least one rater"):
+    with pytest.raises(UserError, match=r"rated.jsonl: no row has a human score for tone in field 'tone'"):
         JsonLines(**rated_rows(tmp_path, {"ann": None})).setup()
     few = JsonLines(**rated_rows(tmp_path, {"ann": None}, [None, 3, 4], [None], 2))
     few.setup()

@@ -89,5 +89,5 @@ def test_another_content_is_told(tmp_path, annotations, instances, sentence):
     with pytest.raises(UserError, match=sentence):
         opened(tmp_path, annotations, instances)
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(UserError, match=r"list.json: holds a list; it must be one JSON object"):
+    with pytest.raises(UserError, match=r"list.json: it must be an object"):
         JudgeBench(str(tmp_path / "list.json")).setup()

@@ -267,7 +267,7 @@ def test_a_row_of_ones_own_may_hold_the_texts_of_several_systems(tmp_path):
     data.setup()
     np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [1.5, NAN])
     write(tmp_path, {"mine.json": [{**row, "of_b.c": None, "of_a": None}]})
-    with pytest.raises(UserError, match=r"mine.json entry 1: field 'of_a' is missing or null"):
+    with pytest.raises(UserError, match=r"mine.json: no row has a human score for tone in field 'of_{system}'"):
         JsonLines(str(path), fields=fields).setup()
 
 

@@ -183,7 +183,7 @@ def test_without_names_places_are_systems_and_the_source_makes_the_group(tmp_pat
 
 MISTAKES = {
     "word": ([row(1, "a", "b", "model_c")], {}, "line 1: field 'winner' must be one of 'model_a', 'model_b', 'tie'"),
-    "nothing": ([row(1, "a", "b", None)], {}, "line 1: field 'winner' is missing or null"),
+    "nothing": ([row(1, "a", "b", None)], {}, "mine.jsonl: no row has a human score for overall in field 'winner'"),
     "empty text": ([row(1, "a", "b", "tie", ("x", " "))], {}, "field 'answer_b' is an empty text"),
     "one text": ([row(1, "a", "a", "tie", ("x", "x"))], {}, "both texts are the same one of 'a'"),
     "two sources": (

@@ -1,39 +1,79 @@
-"""Rows of files, and data sets of the hub."""
+"""Rows of files of any kind, and data sets of the hub."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import constants
 
 from judgebench.data.benchmarks import SummEval
-from judgebench.data.rows import FileRow, is_hub_id, is_parquet, json_array, json_lines, json_rows, parquet_rows
+from judgebench.data.rows import (
+    FileRow,
+    data_files,
+    file_rows,
+    is_hub_id,
+    is_parquet,
+    json_array,
+    json_lines,
+    json_object,
+    json_rows,
+    parquet_rows,
+    table_rows,
+)
 from judgebench.runtime.errors import UserError
 
 ROW = FileRow(
-    {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1}},
+    {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1},
+     "half": "a\ud83d", "big": 10**400},
     "mine.jsonl line 3",
     3,
-)
+)  # fmt: skip
+CELLS = {"text": 'A, "b"\nc', "score": "3"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_each_kind_of_file_gives_the_same_rows(tmp_path, kind):
+    cells = {**CELLS, "text": CELLS["text"].replace("\n", " ")} if kind == "tsv" else CELLS
+    path = tmp_path / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist([cells]), path)
+    else:
+        written = {
+            "csv": 'text,score\r\n"A, ""b""\nc",3\r\n', "tsv": f"text\tscore\n{cells['text']}\t3\n",
+            "json": json.dumps([cells], indent=1), "jsonl": json.dumps(cells),
+        }  # fmt: skip
+        path.write_bytes(b"\xef\xbb\xbf" + written[kind].encode())
+    (read,) = file_rows(path)
+    assert read.values == cells
+    assert read.number("score") == 3
+    assert read.place.startswith(f"rows.{kind} ")
+    assert read.identifier("{folder}/{file}") == f"{tmp_path.name}/rows"
 
 
 def test_lines_know_their_number_and_blank_ones_count_but_are_skipped(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"k": 1}\n\n  \r\n{"k": "\xe2\x80\xa8\xc3\xa9"}')
-    assert [(row.values, row.place, row.position) for row in json_lines(path)] == [
-        ({"k": 1}, "a.jsonl line 1", 1),
-        ({"k": "\u2028é"}, "a.jsonl line 4", 4),
-    ]
+    path.write_bytes(b'{"k": 1}\n\n  \r\n{"k": "\xe2\x80\xa8\xc3\xa9"}')
+    rows = [(row.values, row.place, row.position) for row in json_lines(path)]
+    assert rows == [({"k": 1}, "a.jsonl line 1", 1), ({"k": "\u2028é"}, "a.jsonl line 4", 4)]
+    (tmp_path / "f.csv").write_text('a,b\n1,"x\ny"\n\n2,\n')
+    table = list(table_rows(tmp_path / "f.csv"))
+    assert [row.place for row in table] == ["f.csv line 3", "f.csv line 5"]
+    assert not table[1].has("b"), "an empty cell is missing"
 
 
-def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path):
-    values = [{"k": i} for i in range(3)]
-    (tmp_path / "a.json").write_text(" \n" + json.dumps(values, indent=2))
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, values)))
-    as_list, as_lines = json_rows(tmp_path / "a.json"), json_rows(tmp_path / "a.jsonl")
-    assert [row.values for row in as_list] == [row.values for row in as_lines] == values
+def test_rows_may_lie_inside_an_object(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_text('{"of": {"rows": [{"k": 1}, [{"k": 2}, {"k": 3}]]}}')
+    rows = [(row.number("k"), row.place) for row in file_rows(path, "of.rows")]
+    assert rows == [(1, "f.json entry 1"), (2, "f.json entry 2"), (3, "f.json entry 2")]
+    with pytest.raises(UserError, match=r"f.json, field 'rows': holds a NoneType; it must be one JSON list of objects"):
+        list(file_rows(path, "rows"))
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 @pytest.mark.parametrize(
@@ -41,41 +81,51 @@ def test_a_list_and_lines_of_the_same_objects_give_the_same_rows(tmp_path):
     [
         (b'{"k": 1}\n{"k": \n', json_lines, "f line 2: not valid JSON .*one whole JSON object"),
         (b'{"k": 1}\n[1]\n', json_lines, "f line 2: holds a list; each line must be one JSON object"),
-        (b'{"k": 1}\n{"k": "\xe9"}\n', json_lines, "f line 2: not UTF-8 .byte 0xe9 at position 8.; save the file as"),
+        (b'{"k": 1}\n{"k": "\xe9"}\n', json_lines, "f line 2: .*not UTF-8: byte 0xe9 at position 8"),
         (b'{"k": ' + b"1" * 5000 + b"}", json_lines, "f line 1: not valid JSON"),
+        (b'{"k": 1}\n{"k": ' + DEEP + b"}", json_lines, "f line 2: lists or objects are nested too deep to be read"),
+        (DEEP, json_rows, "f: lists or objects are nested too deep to be read"),
         (b'[{"k": 1},\n{"k"}]', json_array, "f: not valid JSON .*line 2 column 5"),
-        (b'[\n"\xe9"]', json_array, "f line 2: not UTF-8"),
+        (b'[\n"\xe9"]', json_array, "f: .*not UTF-8: byte 0xe9"),
         (b'{"k": 1}', json_array, "f: holds a dict; it must be one JSON list of objects"),
-        (b'[{"k": 1}, 2]', json_array, "f entry 2: holds a int; each entry must be an object"),
+        (b'[{"k": 1}, 2]', json_array, "f entry 2: holds a int; each entry must be one JSON object"),
+        (b"[]", json_object, "f: it must be an object"),
         (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
+        (b"a,b\n1\n", table_rows, "f line 2: has 1 cells and the header 2; all lines need as many"),
+        (b"a,a\n1,2\n", table_rows, "f line 1: two columns are called 'a'"),
+        (b"a\n\xff\n", table_rows, "f cannot be read .*not UTF-8: byte 0xff at position 3.; save the file as UTF-8"),
     ],
 )
-def test_a_broken_file_is_told_with_its_place(tmp_path, content, reader, sentence):
+def test_a_broken_file_is_named_with_its_place(tmp_path, content, reader, sentence):
     path = tmp_path / "f"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=f"{sentence}"):
         list(reader(path))
 
 
-@pytest.mark.parametrize("reader", [json_lines, json_array, json_rows])
-def test_a_missing_file_and_a_folder_are_told(tmp_path, reader):
-    with pytest.raises(UserError, match=r"nowhere: there is no such file; data.path must be an existing file"):
-        list(reader(tmp_path / "nowhere"))
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    for reader in (json_lines, json_array, json_rows, table_rows, data_files):
+        with pytest.raises(UserError, match=r"nowhere: there is no such file; data.path must be an existing file"):
+            list(reader(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"this is a folder; data.path must be a file"):
-        list(reader(tmp_path))
-
-
-def test_a_folder_without_parquet_is_told(tmp_path):
+        list(json_lines(tmp_path))
     assert is_parquet(tmp_path)
     with pytest.raises(UserError, match=r"no parquet file in this folder"):
         list(parquet_rows(tmp_path))
+
+
+def test_a_folder_gives_its_data_files_by_name(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("b/x.csv", "a.json", "notes.txt", "z.tsv"):
+        (tmp_path / name).touch()
+    assert [file.relative_to(tmp_path).as_posix() for file in data_files(tmp_path)] == ["a.json", "b/x.csv", "z.tsv"]
 
 
 def test_getters_return_what_is_there():
     assert ROW.text("text") == ROW.identifier("text") == "word"
     assert ROW.identifier("number") == "2"
     assert (ROW.number("number"), ROW.number("real")) == (2.0, 0.5)
-    assert ROW.inner("object").number("k") == 1.0
+    assert ROW.inner("object").number("k") == ROW.number("object.k") == 1.0
     assert (ROW.has("text"), ROW.has("none"), ROW.has("other")) == (True, False, False)
     assert FileRow({"l": ["a", "b"]}, "x", 1).texts("l") == ["a", "b"]
     assert [inner.number("k") for inner in FileRow({"l": [{"k": 1}, {"k": 2}]}, "x", 1).inners("l")] == [1.0, 2.0]
@@ -87,8 +137,10 @@ def test_getters_return_what_is_there():
         (lambda r: r.text("none"), "field 'none' is missing or null; the fields here are 'text', "),
         (lambda r: r.text("other"), "field 'other' is missing or null"),
         (lambda r: r.text("number"), "field 'number' must be text, got 2"),
+        (lambda r: r.text("half"), r"field 'half' must be text of whole characters, got '\\ud83d'"),
         (lambda r: r.number("text"), "field 'text' must be a number, got 'word'"),
         (lambda r: r.number("yes"), "field 'yes' must be a number, got True"),
+        (lambda r: r.number("big"), "field 'big' must be a number, got a number of too many digits"),
         (lambda r: r.identifier("real"), "field 'real' must be a name or a whole number, got 0.5"),
         (lambda r: r.identifier("yes"), "field 'yes' must be a name or a whole number, got True"),
         (lambda r: r.inner("text"), "field 'text' must be an object, as in {...}, got 'word'"),
@@ -98,56 +150,18 @@ def test_getters_return_what_is_there():
         (lambda r: r.inner("object").text("k"), "field 'object': field 'k' must be text, got 1"),
     ],
 )
-def test_a_wrong_field_is_told_with_its_place(get, sentence):
-    with pytest.raises(UserError, match=r"^mine.jsonl line 3.*" + sentence):
+def test_a_wrong_field_is_named_with_its_place(get, sentence):
+    with pytest.raises(UserError, match=r"^mine.jsonl line 3.*" + sentence) as error:
         get(ROW)
-
-
-def test_values_that_cannot_be_stored_are_told():
-    row = FileRow(json.loads('{"text": "a\\ud83d", "big": 1' + "0" * 400 + "}"), "f line 1", 1)
-    with pytest.raises(UserError, match=r"f line 1: field 'text' holds half a character"):
-        row.text("text")
-    with pytest.raises(UserError, match=r"f line 1: field 'big' must be a number of ordinary size"):
-        row.number("big")
-
-
-DEEP = b"[" * 100_000 + b"]" * 100_000
-
-
-@pytest.mark.parametrize(
-    ("content", "reader", "line"),
-    [
-        (b'{"k": 1}\n{"k": ' + DEEP + b"}", json_lines, 2),
-        (b'[{"k": 1},\n{"t": "[[\\"", "k": ' + DEEP + b"},\n{}]", json_array, 2),
-        (DEEP, json_rows, 1),
-    ],
-)
-def test_nesting_too_deep_is_told_with_its_line(tmp_path, content, reader, line):
-    path = tmp_path / "f"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=f"^f line {line}: lists or objects are nested too deep to be read"):
-        list(reader(path))
-
-
-def test_a_wrong_field_that_is_nested_too_deep_to_be_shown_is_told():
-    value: list[Any] = []
-    for _ in range(100_000):
-        value = [value]
-    with pytest.raises(UserError, match=r"f line 1: field 'k' must be text, got something nested deep"):
-        FileRow({"k": value}, "f line 1", 1).text("k")
-
-
-def test_a_sentence_about_half_a_character_can_be_printed(tmp_path):
-    (tmp_path / "data.jsonl").write_text('{"coherenc\\ud800e": 1}\n')
-    (row,) = json_lines(tmp_path / "data.jsonl")
-    with pytest.raises(UserError) as error:
-        row.number("coherence")
-    assert str(error.value).encode().count(b"\\ud800") == 1
+    assert str(error.value).encode(), "it can be printed"
 
 
 @pytest.mark.parametrize("path", ["mteb/summeval", "lyon-nlp/summarization-summeval-fr-p2p", "a_b/c.d-e"])
-def test_owner_and_name_are_a_hub_id(path):
+def test_owner_and_name_are_a_hub_id_unless_there_is_such_a_folder(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert is_hub_id(path)
+    (tmp_path / path.split("/")[0]).mkdir()
+    assert not is_hub_id(path)
 
 
 @pytest.mark.parametrize(
@@ -159,19 +173,12 @@ def test_other_paths_are_local(path):
     assert not is_hub_id(path)
 
 
-def test_a_path_in_an_existing_folder_is_local_even_if_mistyped(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert is_hub_id("mteb/summeval")
-    (tmp_path / "mteb").mkdir()
-    assert not is_hub_id("mteb/summeval")
-
-
 @pytest.mark.parametrize(("path", "name"), [("hub", "mteb/summeval"), ("some-owner/some-name",) * 2])
-def test_an_unreachable_hub_is_told_in_a_sentence(tmp_path, monkeypatch, path, name):
+def test_an_unreachable_hub_is_a_sentence(tmp_path, monkeypatch, path, name):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError) as error:
         SummEval(path).setup()
-    told = str(error.value)
-    assert told.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
-    assert told.endswith("give it with data.path=FILE.parquet.")
+    sentence = str(error.value)
+    assert sentence.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
+    assert sentence.endswith("give it with data.path=FILE.parquet.")
