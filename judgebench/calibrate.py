@@ -67,9 +67,8 @@ def _main(config: DictConfig) -> None:
         check_one_run(HydraConfig.get())
         asked = check_config(config)
         # these take a second to import
-        from judgebench.cards.calibration import calibration_of, make_cards
+        from judgebench.cards.calibration import calibration_of, card_view, make_cards
         from judgebench.cards.card import NAME
-        from judgebench.cards.figures import card_view
 
         calibration_of(config)
         finished = run_checked(config, asked)

@@ -113,8 +113,8 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     compute something, which it lacks."""
     from omegaconf import OmegaConf
 
-    from judgebench.cards.parts import NO_ASSISTANT
-    from judgebench.cards.reading import literal
+    from judgebench.cards.card import NO_ASSISTANT
+    from judgebench.cards.judge import literal
     from judgebench.components import build_component
     from judgebench.config.keys import FOLDER, list_at
     from judgebench.defenses import Planned, select_defenses

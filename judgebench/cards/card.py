@@ -1,22 +1,29 @@
-"""The judge card: a judge that was calibrated, as one file that another person can read, check and use."""
+"""The judge card: a judge that was calibrated, as one file that another person can read, check and use.
+
+A card comes from anybody: its parts are plain data that make a judge, refer to nothing, and name no file whose content
+the card does not state.
+"""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
+import inspect
 import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from judgebench.cards.parts import PARTS, SHAPE, check_card_parts, with_files
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
@@ -25,13 +32,39 @@ from judgebench.types import ScoreRange
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
 
+PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
+"""The parts of a configuration that make the judge."""
+
+LOCAL = "judgebench.judges.reader.JudgeSpec"
+REPLAYED = "judgebench.judges.replay.ReplaySpec"
+NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
+_SERVED = "judgebench.judges.assistants.served_assistant"
+_CONTRASTIVE = "judgebench.decoding.Contrastive"
+_MAKERS = {
+    ("judge",): (LOCAL, "judgebench.judges.api.settings.ApiSpec", REPLAYED),
+    ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
+    ("decoding", "*"): ("judgebench.decoding.Greedy", "judgebench.decoding.Expectation", _CONTRASTIVE),
+    ("defense",): ("judgebench.defenses.settings.DefenseSettings",),
+    ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
+    ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
+}
+"""Position in the parts -> the classes that may be made there: a card must not run what it likes."""
+
+_ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
+"""A maker that takes any keys -> the class that they are for."""
+
+_MADE = {"_target_": str}
 _CARD = {
     **{"dimension": str, "range": [float], "scale": (None, [float]), "limits": [object], "figures": {str: dict}},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "attacks": [dict],
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
-    **{"series": {"judge": str, "decoding": str}, "parts": SHAPE, "rubric": {str: str}, "data": dict},
-    **{"tried": [dict], "made_with": dict, "files": {str: str}},
+    "series": {"judge": str, "decoding": str},
+    "parts": {
+        **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
+        **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
+    },
+    **{"rubric": {str: str}, "data": dict, "tried": [dict], "made_with": dict, "files": {str: str}},
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
@@ -62,14 +95,9 @@ class Estimate:
     humans: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        knots = np.array([self.scores, self.humans], dtype=float) if len(self.scores) == len(self.humans) else None
-        if (
-            knots is None
-            or not knots.size
-            or not np.isfinite(knots).all()
-            or (np.diff(knots[0]) < 0).any()
-            or (np.diff(knots[1]) < 0).any()
-        ):
+        paired = len(self.scores) == len(self.humans) > 0
+        knots = np.array([self.scores, self.humans] if paired else [math.nan], dtype=float)
+        if not np.isfinite(knots).all() or (np.diff(knots) < 0).any():
             raise UserError(
                 "estimate: its knots must be as many scores as humans, finite, the scores ascending and the humans "
                 "never falling."
@@ -139,21 +167,19 @@ class JudgeCard:
         pair = None if scale is None else tuple(scale) if isinstance(scale, list | tuple) else ()
         if pair is not None and (len(pair) != 2 or not all(type(end) in (int, float) for end in pair)):
             raise UserError(f"scale: {shown(scale)} is no scale; give its lowest and highest score, as 'scale=[1,5]'.")
-        other_name = dimension is not None and dimension != self.dimension
-        other_scale = pair is not None and pair != self.scale
-        if other_name or other_scale:
-            own = "an unknown scale" if self.scale is None else f"a scale of {self.scale[0]:g} to {self.scale[1]:g}"
+        if (dimension is not None and dimension != self.dimension) or (pair is not None and pair != self.scale):
+            scale_here = "an unknown scale" if self.scale is None else "a scale of {:g} to {:g}".format(*self.scale)
             wanted = [str(dimension)] if dimension is not None else []
-            wanted += [f"a scale of {pair[0]:g} to {pair[1]:g}"] if pair is not None else []
+            wanted += ["a scale of {:g} to {:g}".format(*pair)] if pair is not None else []
             raise UserError(
-                f"card: it was calibrated for {self.dimension} on {own} ({self.data.get('name', 'data')}), and "
+                f"card: it was calibrated for {self.dimension} on {scale_here} ({self.data.get('name', 'data')}), and "
                 f"{' on '.join(wanted)} is wanted here; its figures and estimates say nothing of that. Calibrate a "
                 "card on such texts with `python -m judgebench.calibrate data=...`."
             )
 
     def parts_here(self) -> dict[str, Any]:
         """`parts`, with the files beside the card named by their paths on this machine; `UserError` where one is
-        missing, or is not that of the calibration."""
+        missing, is not that of the calibration, or is not among `files`: it could be any file of this machine."""
         folder = self.folder or Path()
         for name, digest in self.files.items():
             again = f"copy the folder {Path(name).parent} of the run that calibrated the judge beside the card"
@@ -162,15 +188,38 @@ class JudgeCard:
             if hashlib.sha256(content).hexdigest() != digest:
                 raise UserError(
                     f"card: {folder / name} is not what the judge was calibrated with; copy it again from the run that "
-                    "did, or calibrate anew."
+                    "did, or calibrate again."
                 )
-        return with_files(copy.deepcopy(dict(self.parts)), self.files, str(folder.absolute()))
+
+        def beside(where: str, value: Any, files: Mapping[str, str] = self.files) -> str:
+            if not isinstance(value, str) or not any(f"{name}/".startswith(f"{value}/") for name in files):
+                raise UserError(
+                    f"card: parts.{where} names {shown(value)}, and the card does not state what is in it, so that it "
+                    "could be any file here; `python -m judgebench.calibrate` writes a card that has its files beside "
+                    "it."
+                )
+            return f"{folder.absolute()}/{value}"
+
+        parts = copy.deepcopy(dict(self.parts))
+        if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
+            parts["defense"]["detectors"] = parts["tutor"] = None
+        for part, key in (("defense", "detectors"), ("tutor", "vectors")):  # which a run has learned
+            if (value := (parts[part] or {}).get(key)) is not None:
+                parts[part][key] = beside(f"{part}.{key}", value)
+        for i, entry in enumerate(parts["defenses"]):
+            if isinstance(entry, dict):
+                template = beside(f"defenses[{i}].template", entry.get("template"))
+                parts["defenses"][i] = {**entry, "template": template}
+            elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
+                beside(f"defenses[{i}]", entry, {})
+        if parts["tutor"] is not None and parts["tutor"].get("prompts", "summary") not in ("summary", "dialogue"):
+            beside("tutor.prompts", parts["tutor"]["prompts"], {})
+        return parts
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
-        estimate = None if self.estimate is None else {name: _plain(it) for name, it in vars(self.estimate).items()}
-        content = {"format": FORMAT} | {name: _plain(getattr(self, name)) for name in _CARD}
-        content |= {"range": self.range.given, "estimate": estimate}
+        values = {**vars(self), "range": self.range.given, "estimate": self.estimate and vars(self.estimate)}
+        content = {"format": FORMAT} | {name: values[name] for name in _CARD}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
         try:
@@ -184,21 +233,35 @@ class JudgeCard:
         """A card from its file, with a warning if its content is not what calibration wrote; `UserError` where there is
         none, it is no card, or it asks for more than a judge."""
         path = Path(path).expanduser()
+        name, again = f"card={path}", "let `python -m judgebench.calibrate` write it again"
         if not path.is_file():
-            raise UserError(
-                f"card={path}: there is no such file; `python -m judgebench.calibrate` writes a judge card."
-            )
-        name, anew = f"card={path}", "let `python -m judgebench.calibrate` write it anew"
+            raise UserError(f"{name}: there is no such file; `python -m judgebench.calibrate` writes a judge card.")
         content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
-        check_shape(content, _CARD, name, f"it is damaged, so {anew}")
+        check_shape(content, _CARD, name, f"it is damaged, so {again}")
         try:
-            card = replace(cls._of(content), folder=path.parent)
+            estimate, scale = content["estimate"], content["scale"]
+            if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf):
+                raise UserError(f"scale must be [low, high], got {shown(scale)}.")
+            for file in content["files"]:
+                if not file or Path(file).is_absolute() or ".." in Path(file).parts:
+                    raise UserError(f"files: {file} lies outside the card's folder; do not use this card.")
+            values = {key: content[key] for key in _CARD} | {
+                "range": ScoreRange.parse(content["range"]),
+                "series": {key: content["series"][key] for key in ("judge", "decoding")},
+                "parts": {key: content["parts"][key] for key in PARTS},
+                "scale": scale and (float(scale[0]), float(scale[1])),
+                "estimate": estimate
+                and Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
+                "limits": [str(limit) for limit in content["limits"]],
+            }
+            card = cls(**values, folder=path.parent)
+            card.check_parts()
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
         except ValueError as error:
-            raise UserError(f"{name}: it is damaged ({error}); {anew}.") from error
+            raise UserError(f"{name}: it is damaged ({error}); {again}.") from error
         if content.get(_DIGEST, digest := digest_of(content)) != digest:
             print(
                 f"judgebench: {escape_control(name)}: it was changed after `python -m judgebench.calibrate` wrote it, "
@@ -207,27 +270,59 @@ class JudgeCard:
             )
         return card
 
-    @classmethod
-    def _of(cls, content: Mapping[str, Any]) -> JudgeCard:
-        parts = {name: content["parts"][name] for name in PARTS}
-        dimension, series = content["dimension"], {name: content["series"][name] for name in ("judge", "decoding")}
-        check_card_parts(parts, series, dimension)
-        estimate, scale = content["estimate"], content["scale"]
-        low, high = (math.nan, math.nan) if scale is None else map(float, scale)
-        if scale is not None and not -math.inf < low <= high < math.inf:
-            raise UserError(f"scale must be [low, high], got {shown(scale)}.")
-        known = {name: content[name] for name in _CARD} | {
-            "range": ScoreRange.parse(content["range"]),
-            "series": series,
-            "parts": parts,
-            "estimate": None
-            if estimate is None
-            else Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
-            "scale": None if scale is None else (low, high),
-            "limits": [str(limit) for limit in content["limits"]],
-            "files": _files(content["files"]),
-        }
-        return cls(**known)
+    def check_parts(self) -> None:
+        """Checks that the parts are those of a judge, refer to nothing, and belong together; else `UserError`."""
+        for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
+            at, inside = ".".join((*where, key)), where[1:]
+            if key == "_target_":
+                place = ("decoding", "*") if inside[:1] == ("decoding",) and len(inside) == 2 else inside
+                if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
+                    raise UserError(f"{at} is {shown(value)}, which is no part of a judge; do not use this card.")
+            elif key.startswith("_"):
+                raise UserError(f"{at} is no part of a judge; do not use this card.")
+            if (*inside, key)[:2] in (("prompt", "rubrics"), ("prompt", "variants")):  # the card's own rubric is used
+                continue
+            for text in (key, value):
+                if isinstance(text, str) and ("${" in text or text == "???"):
+                    raise UserError(
+                        f"{at} refers to something else ({shown(text)}), and a card is plain data; do not use it."
+                    )
+        decodings, (judge, decoding) = self.parts["decoding"], self.series.values()
+        if list(decodings) != [decoding]:
+            raise UserError(f"series.decoding is {decoding!r}, and parts.decoding has {', '.join(decodings)}.")
+        needed = "pair" if decodings[decoding]["_target_"] == _CONTRASTIVE else "main"
+        if judge != needed:
+            raise UserError(f"series.judge is {shown(judge)}, and {decoding} gives scores of {needed} alone.")
+
+
+def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Position, key and value of everything inside a plain value."""
+    items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield where, str(key), value
+        yield from _walk(value, (*where, str(key)))
+
+
+def check_arguments(parts: Mapping[str, Any]) -> None:
+    """Checks that the classes that parts name take the keys that they have, and values of their kinds; else
+    `UserError`. Each value may be null, which the class checks itself."""
+    places = {name: parts[name] for name in ("judge", "assistant", "defense", "tutor") if parts[name] is not None}
+    places |= {"defense.helper": parts["defense"]["helper"]}
+    places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
+    for where, part in places.items():
+        module, _, name = _ANSWERS_FOR.get(part["_target_"], part["_target_"]).rpartition(".")
+        maker = getattr(import_module(module), name)
+        hints = typing.get_type_hints(maker)
+        fields = {field.name for field in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)
+        shape = {}
+        for key, parameter in inspect.signature(maker).parameters.items():
+            if key in fields and key != "role":
+                hint = dict if dataclasses.is_dataclass(hints[key]) else hints[key]
+                shape[key if parameter.default is inspect.Parameter.empty else f"{key}?"] = (hint, None)
+        for key in part:
+            if key != "_target_" and key not in shape and f"{key}?" not in shape:
+                raise UserError(f"card: parts.{where}.{key} is unknown to this version of judgebench; calibrate again.")
+        check_shape(part, shape, "card", at=f"parts.{where}")
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
@@ -245,19 +340,6 @@ def digest_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    """A value as YAML has it: lists and mappings alone."""
-    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
-
-
-def _files(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Checks that paths lie below the card's folder: a card comes from anybody, and has no business elsewhere."""
-    for name in given:
-        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
-            raise UserError(f"files: {name} lies outside the card's folder; do not use this card.")
-    return given
-
-
 class _Dumper(yaml.SafeDumper):
     """Writes long texts as they are read, and numbers on one line."""
 
@@ -267,11 +349,12 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if plain else None)
 
 
-def _represent_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
+def _represent_list(dumper: yaml.SafeDumper, items: Sequence[Any]) -> yaml.SequenceNode:
     flat = all(not isinstance(item, Mapping | list | str) for item in items)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flat)
 
 
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(tuple, _represent_list)
 _Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]

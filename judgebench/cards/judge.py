@@ -1,34 +1,50 @@
-"""A calibrated judge: in a Python program, and for a file of texts."""
+"""A calibrated judge: in a Python program, and for a file of texts.
+
+A card becomes a score here: its configuration (`scoring_config`), the readings (`read`) and what the card makes of them
+(`scored`).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import lightning as L
+import numpy as np
 import pandas as pd
 from lightning.pytorch.callbacks import Callback, ProgressBar
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import JudgeCard
-from judgebench.cards.reading import check_models, check_settings, read, scored, scoring_config
+from judgebench.cards.card import NO_ASSISTANT, REPLAYED, JudgeCard, check_arguments
 from judgebench.config.fields import plain
-from judgebench.config.keys import path_of
+from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.jsonl import Unrated
+from judgebench.decoding.scores import decode
+from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.job import show_dry_run, trainer_of
+from judgebench.judges.api.settings import is_loopback
 from judgebench.judges.engine.hardware import compute_on
-from judgebench.judges.loop import Models
+from judgebench.judges.loop import Models, Trainers
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
+from judgebench.reuse import Read
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import as_csv, atomic
+from judgebench.runtime.parsing import read_bytes
+from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED
+
+Overridden = Mapping[str, Mapping[str, Any] | None]
+"""judge and assistant -> settings that differ here from the card, such as the folder of the model."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +93,11 @@ class Judge:
         self.card = card
         self._check = check_models
         self._models = Models()
-        given = {"judge": judge, "assistant": assistant}
+        overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
-            check_settings(card, given)
+            check_settings(card, overridden)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
-        self._config = scoring_config(card, nothing, store=store, given=given, send_to=send_to)
+        self._config = scoring_config(card, nothing, store=store, overridden=overridden, send_to=send_to)
         compute_on(trainer_of(self._config, []).strategy.root_device)
         self._experiment = Experiment.parse(self._config)
 
@@ -117,10 +133,18 @@ class Judge:
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         data.setup()
-        ready = [one for one in self._experiment.conditions if one.defense not in self._experiment.planned]
+        ready = [
+            condition for condition in self._experiment.conditions if condition.defense not in self._experiment.planned
+        ]
         prompts = self._experiment.builder.build(data.examples, ready)
         experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
-        answers = read(experiment, self._models, partial(_quiet_trainer, self._config))
+
+        def quiet(callbacks: list[Callback]) -> L.Trainer:  # one bar a text is no news
+            return trainer_of(
+                self._config, [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
+            )
+
+        answers = read(experiment, self._models, quiet)
         assert answers is not None  # the trainer of `scoring_config` has one process
         if self._check:
             check_models(self.card, answers.fingerprints)
@@ -128,12 +152,6 @@ class Judge:
         frame = scored(self.card, experiment, answers)
         columns = (frame["score"].astype(float), frame["estimate"].astype(float), frame["status"].astype(str))
         return [Judged(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def _quiet_trainer(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
-    return trainer_of(
-        config, [one for one in callbacks if not isinstance(one, ProgressBar)]
-    )  # one bar a text is no news
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
@@ -145,27 +163,38 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     Raises:
         UserError: a mistake that the user can mend. Nothing is written then.
     """
-    target = _target(config)
-    given = {role: plain(config[role]) for role in _ROLES}
+    # 1. the settings
+    target = path_of(config, "out")
+    if target.suffix not in _ENDINGS:
+        raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
+    if target.is_dir():
+        raise UserError(f"out={target}: this is a folder; name a file.")
+    hosts = plain(config.get("send_to"))
+    hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
+    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if config.check_models:
-        check_settings(card, given)
+        check_settings(card, overridden)
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
-    hosts = _hosts(config.get("send_to"))
-    whole = scoring_config(card, plain(config.data), **settings, send_to=hosts, given=given)
+    whole = scoring_config(card, plain(config.data), **settings, send_to=hosts, overridden=overridden)
     compute_on(trainer_of(whole, []).strategy.root_device)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
     if config.dry_run:
         show_dry_run(experiment, console)
         return None
-    if config.check_models:  # before hours are spent on reading with another model
+    # 2. the readings, with the models of the calibration: looked at before hours are spent with another one, and again
+    # after, for a server says what it is with its answers
+    if config.check_models:
         check_models(card, experiment.reader(models).fingerprints)
     answers = read(experiment, models, partial(trainer_of, whole))
     if answers is None:
         return None
-    if config.check_models:  # a server says what it is with its answers
+    if config.check_models:
         check_models(card, answers.fingerprints)
+    # 3. the scores
     frame = scored(card, experiment, answers)
-    _write(frame, target)
+    write_scores(frame, target)
     failed = int((frame["status"] == FAILED).sum())
     lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
     lines += [served_lines(answers.served)] if answers.served is not None else []
@@ -174,29 +203,11 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     return target
 
 
-_ROLES = ("judge", "assistant")
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
-def _target(config: DictConfig) -> Path:
-    target = path_of(config, "out")
-    if target.suffix not in _ENDINGS:
-        raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
-    if target.is_dir():
-        raise UserError(f"out={target}: this is a folder; name a file.")
-    return target
-
-
-def _hosts(given: Any) -> list[str]:
-    """The config key `send_to`, checked."""
-    hosts = plain(given)
-    hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
-    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
-    return hosts
-
-
-def _write(frame: pd.DataFrame, path: Path) -> None:
+def write_scores(frame: pd.DataFrame, path: Path) -> None:
+    """Writes scored texts as the path's ending says; a missing number is null, in CSV an empty cell."""
     import pyarrow as pa
 
     from judgebench.runtime.parquet import write_table  # pyarrow takes a while to import
@@ -205,17 +216,235 @@ def _write(frame: pd.DataFrame, path: Path) -> None:
         with atomic(path) as temporary:
             if path.suffix == ".parquet":
                 write_table(temporary, pa.Table.from_pandas(frame, preserve_index=False))
-            elif path.suffix == ".csv":
-                cells = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-                temporary.write_text(as_csv(list(map(str, frame)), cells), encoding="utf-8", newline="")
+                return
+            cells = frame.astype(object).where(frame.notna(), None)
+            if path.suffix == ".csv":
+                text = as_csv(list(map(str, frame)), cells.to_numpy().tolist())
             else:
-                rows = frame.to_dict(orient="records")
-                temporary.write_text(
-                    "".join(f"{json.dumps(_plain(row), ensure_ascii=False)}\n" for row in rows), "utf-8"
-                )
+                rows = cells.to_dict(orient="records")
+                text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+            temporary.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
 
 
-def _plain(row: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+# --- from a card to scores --------------------------------------------------------------------------------------------
+
+_TRAINER = {
+    "_target_": "lightning.Trainer",
+    "_partial_": True,
+    "accelerator": "auto",
+    "devices": 1,
+    **dict.fromkeys(("logger", "enable_checkpointing", "enable_model_summary", "enable_progress_bar"), False),
+    "inference_mode": True,
+}
+
+
+def scoring_config(
+    card: JudgeCard,
+    data: Mapping[str, Any],
+    *,
+    store: str | Path,
+    overridden: Overridden | None = None,
+    trainer: Any = None,
+    dry_run: bool = False,
+    send_to: str | Sequence[str] | None = None,
+) -> DictConfig:
+    """The configuration of a run in which the card's judge scores texts.
+
+    Args:
+        data: arguments of `judgebench.data.jsonl.Unrated`.
+        store, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
+        overridden: a card never says by itself that code which comes with a model may run, nor where texts or a key
+            are sent.
+        send_to: hosts that texts may be sent to, if it is the card that names them.
+
+    Raises:
+        UserError: the user has not agreed to send texts or a key to another machine; a file is missing or another than
+            the card states; or the card's parts do not fit this version.
+    """
+    # 1. the parts, checked and agreed to, with the user's settings
+    parts, overridden = card.parts_here(), overridden or {}
+    if card.series["judge"] == "main":  # which needs no assistant
+        parts["assistant"] = dict(NO_ASSISTANT)
+    check_arguments(parts)
+    if parts["judge"]["_target_"] == REPLAYED and "path" not in (overridden.get("judge") or {}):
+        # the answers that were calibrated: the path could name any file here
+        path = Path(str(card.parts["judge"].get("path"))).expanduser()
+        remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
+        digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
+        if digest != card.models.get("main", {}).get("sha256"):
+            raise UserError(f"card: {path} does not hold the answers that were calibrated; {remedy}.")
+    hosts = [send_to] if isinstance(send_to, str) else send_to or ()
+    for role in ("judge", "assistant"):
+        settings = overridden.get(role) or {}
+        check_consent(role, parts[role], settings, hosts)
+        safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
+        parts[role] = {**parts[role], **safe, **settings}
+    for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
+        if isinstance(other, dict):
+            other["trust_remote_code"] = False
+            if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
+                other["path"] = parts["judge"].get("path")
+    parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
+    # 2. a run of one dimension and range, of which nothing is reported
+    content = {
+        **parts,
+        "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
+        **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
+        **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
+        **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
+        **{"report": False, "examples": False, "tables": []},
+        "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
+    }
+    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
+    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
+    # the trainer is this program's own, or comes from its command line: it may refer to other keys
+    config.trainer = OmegaConf.create(_TRAINER) if trainer is None else trainer
+    return config
+
+
+def literal(node: Any) -> Any:
+    """A value in which `${...}` refers to nothing: it stays as it is."""
+    if isinstance(node, Mapping):
+        return {key: literal(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [literal(value) for value in node]
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", node) if isinstance(node, str) else node
+
+
+COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "status")
+"""The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the humans' scale, null
+where the card has no such map; `status`, as in scores.parquet: a failed score is null."""
+
+
+def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
+    """The judge's readings, after its defense is prepared; None in a process that only helped."""
+    for stage in (SOURCES, TEXTS):
+        experiment = experiment.prepared(stage, models, trainer)
+    reader = experiment.reader(models)
+    last = reader.read(trainer)
+    if last is not None and not last.is_global_zero:
+        return None
+    readings = reader.readings(experiment.data.split)
+    return Read(readings, reader.fingerprints, reader.device(last), reader.served)
+
+
+def scored(card: JudgeCard, experiment: Experiment, answers: Read) -> pd.DataFrame:
+    """`COLUMNS`, one row a text, in the order of the data."""
+    columns = decode(answers.readings, experiment.decodings)
+    frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
+    frame = frame[frame["judge"] == card.series["judge"]]
+    if frame.empty:
+        raise UserError(
+            f"card: none of the {len(answers.readings)} readings gives a score of its judge ({card.series['judge']}, "
+            f"{card.series['decoding']}), so nothing is written; let `python -m judgebench.calibrate` write it again."
+        )
+    order = {example.example_id: i for i, example in enumerate(experiment.examples)}
+    frame = frame.sort_values("example_id", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+    frame.loc[frame["status"] == FAILED, "score"] = np.nan  # the range's minimum stands in where scores are counted
+    scores = frame["score"].to_numpy(dtype=float)
+    frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
+    return frame[list(COLUMNS)]
+
+
+# --- the judge here and the judge that was calibrated -----------------------------------------------------------------
+
+
+def check_settings(card: JudgeCard, overridden: Overridden) -> None:
+    """Checks that settings which differ here from the card leave its scores the same; else `UserError`."""
+    for role, settings in overridden.items():
+        for key in _DECIDING:
+            there = card.parts[role].get(key)
+            if settings and settings.get(key, there) != there:
+                raise UserError(
+                    f"card: its {role} was calibrated with {key}={there}, and +{role}.{key}={settings[key]} changes "
+                    "its scores; leave that out, or give check_models=false to score so at your own risk: the card's "
+                    "figures say nothing of it."
+                )
+
+
+_DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samples")
+"""Keys, besides the model, that change a judge's answers."""
+
+
+def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
+    """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
+    served, by their names and, once they have answered, by what their servers say they are."""
+    if card.parts["judge"]["_target_"] == REPLAYED:  # answers to other texts are another file
+        return
+    for role, model in card.models.items():
+        here, name = fingerprints.get(role, {}), {"main": "judge"}.get(role, role)
+        served, now = _served_names(model), _served_names(here)
+        if here.get("sha256") != model.get("sha256"):
+            fault = (
+                f"is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and the one here is "
+                f"{here.get('title')} with {str(here.get('sha256'))[:12]}...; give the folder of the model that was "
+                f"calibrated (+{name}.path=)"
+            )
+        elif here.get("model") != model.get("model"):
+            fault = (
+                f"is called {model.get('model')}, and the one here {here.get('model')}; name the one that was "
+                f"calibrated (+{name}.model=)"
+            )
+        elif served and not now <= served:
+            fault = (
+                f"was served as {', '.join(sorted(served))}, and {here.get('url')} now says that it is "
+                f"{', '.join(sorted(now - served))}, whose answers are stored; have the one served that was calibrated"
+            )
+        else:
+            continue
+        raise UserError(
+            f"card: its {role} model {fault}, or give check_models=false to score with another at your own risk: the "
+            "card's figures say nothing of it."
+        )
+
+
+def _served_names(model: Mapping[str, Any]) -> set[str]:
+    """The names that servers gave a model, without folders."""
+    names = [str(served["model"]) for served in model.get("served_as") or () if served.get("model") is not None]
+    return {re.split(r"[/\\]", name.rstrip("/\\"))[-1] for name in names}
+
+
+def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any], hosts: Sequence[str]) -> None:
+    """Checks that the user agrees to what a card's judge or assistant would be sent, before anything is.
+
+    This machine's own servers need no consent to texts; a key needs it everywhere.
+
+    Args:
+        part: the card's judge or assistant.
+        settings: the user's, of it; whoever names an address or a key variable agrees to it.
+        hosts: that the user has named for texts.
+
+    Raises:
+        UserError: the user has not agreed; names the host and the command that would.
+    """
+    url, variable = settings.get("url", part.get("url")), part.get("key_variable")
+    if url is None:
+        return
+    try:
+        host = urlsplit(url).hostname if isinstance(url, str) and url.isascii() and url.isprintable() else None
+    except ValueError:
+        host = None
+    if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
+        raise UserError(f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one.")
+    texts = not ("url" in settings or is_loopback(url) or host in (name.lower() for name in hosts))
+    key = variable is not None and "key_variable" not in settings
+    if key and not (isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)):
+        raise UserError(f"card: parts.{role}.key_variable is {shown(variable)}, which is no name of a variable.")
+    # what would be sent, with the argument by which the user agrees, on the command line and in Python
+    asked = [("every text that is scored", f"send_to={host}", f"send_to={host!r}")] if texts else []
+    if key:
+        variable_of = f"the key in the environment variable {variable}"
+        asked.append((variable_of, f"+{role}.key_variable={variable}", f"{role}={{'key_variable': {variable!r}}}"))
+    if not asked:
+        return
+    sent, more, python = zip(*asked, strict=True)
+    typed = [masked_argument(argument) for argument in typed_overrides()]
+    command = " ".join(more)
+    if any(argument.startswith("card=") for argument in typed):
+        command = shlex.join(["python", "-m", "judgebench.score", *typed, *more])
+    raise UserError(
+        f"card: its {role} is at {url} and would be sent {' and '.join(sent)}. If you trust {host}, say so: "
+        f"{command} (in Python {', '.join(python)})."
+    )

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from judgebench.cards.card import Estimate, JudgeCard
-from judgebench.cards.reading import scoring_config
+from judgebench.cards.judge import scoring_config
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 
@@ -111,7 +111,7 @@ def test_nothing_in_a_card_is_a_reference_to_the_environment():
 def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
     assert scoring_config(card(), {}, store="s").judge.trust_remote_code is False
     asked = {"judge": {"trust_remote_code": True}}
-    assert scoring_config(card(), {}, store="s", given=asked).judge.trust_remote_code is True
+    assert scoring_config(card(), {}, store="s", overridden=asked).judge.trust_remote_code is True
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
@@ -121,15 +121,15 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
     with pytest.raises(UserError, match=both + r".*send_to=evil \+judge.key_variable=AWS_SECRET"):
         scoring_config(asking, {}, store="s")
     with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
-        scoring_config(asking, {}, store="s", given={"judge": {"key_variable": "MINE"}})
+        scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}})
     with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):
         scoring_config(asking, {}, store="s", send_to="evil")
-    agreed = scoring_config(asking, {}, store="s", given={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
+    agreed = scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
     assert agreed.judge.key_variable == "MINE"
 
 
 def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
-    config = scoring_config(card(), {}, store="s", given={"judge": {"path": "models/b"}})
+    config = scoring_config(card(), {}, store="s", overridden={"judge": {"path": "models/b"}})
     assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
 
 

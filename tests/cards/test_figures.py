@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from judgebench.cards.calibration import estimate_errors, limits
 from judgebench.cards.card import Estimate
-from judgebench.cards.figures import estimate_errors, limits
 
 DATA = {"name": "mine", "groups_are": "articles"}
 
@@ -59,9 +59,9 @@ def told(test=None, tried=1, estimate=None, wanted="none", attacks=()):
 
 def test_the_limits_say_what_the_figures_do():
     good = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "groups": 50, "flags": [], "failed_share": 0.0}
-    assert "cannot be told from none" not in told(good)
-    assert "0.50 [-0.10, 0.60], cannot be told from none" in told({**good, "spearman_low": -0.1})
-    assert "Nothing was held back" in told()
+    assert "is not shown to be above 0" not in told(good)
+    assert "0.50 [-0.10, 0.60], is not shown to be above 0" in told({**good, "spearman_low": -0.1})
+    assert "Nothing was kept back" in told()
     assert "best of 12 judges" in told(good, tried=12)
     assert "has 8 articles" in told({**good, "groups": 8})
     assert "On the test split it is flagged unstable: Spearman depends on the score range" in told(

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
-from judgebench.cards.reading import scoring_config
+from judgebench.cards.judge import scoring_config
 from judgebench.experiment import Experiment
 from judgebench.runtime.errors import UserError
 from tests.hostile.cards import RUBRIC, changed, served_card, written
@@ -159,7 +159,7 @@ def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     with pytest.raises(UserError, match=r"does not hold the answers .* \+judge.path=FILE"):
         scoring_config(card, {"rows": []}, store="s")
     mine = {"judge": {"path": "mine.jsonl"}}
-    assert scoring_config(card, {"rows": []}, store="s", given=mine).judge.path == "mine.jsonl"
+    assert scoring_config(card, {"rows": []}, store="s", overridden=mine).judge.path == "mine.jsonl"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 import pandas as pd
 import pytest
 
-from judgebench.cards.judge import _write
+from judgebench.cards.judge import write_scores
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import as_csv, atomic, csv_cell
@@ -49,5 +49,5 @@ def test_no_cell_begins_a_formula(start):
 
 def test_scores_are_written_without_formulas(tmp_path):
     frame = pd.DataFrame({"example_id": ["=1+1", "-3", "a\x1b[1m"], "score": [1.5, None, -0.25], "n": [1, 2, 3]})
-    _write(frame, tmp_path / "scores.csv")
+    write_scores(frame, tmp_path / "scores.csv")
     assert (tmp_path / "scores.csv").read_text() == ("example_id,score,n\n'=1+1,1.5,1\n-3,,2\na\\x1b[1m,-0.25,3\n")
