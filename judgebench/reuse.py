@@ -1,4 +1,4 @@
-"""The last run of a process, kept: the jobs of a sweep differ in how they decode, and need not load and read anew.
+"""The last run of a process, kept: the jobs of a sweep differ in how they decode, and need not load and read again.
 
 Kept are the data, the prompts and the readings of `score_tokens` mode, for a later run of the same process whose
 configuration differs in nothing that is loaded or read."""

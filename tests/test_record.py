@@ -278,7 +278,7 @@ def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording,
     assert "unrecognized arguments: --force" in told(run, "out=x.parquet", "--force")
     assert "give a name that ends in .parquet" in told(run, "out=x.jsonl")
     assert "there is no folder nowhere" in told(run, "out=nowhere/x.parquet")
-    assert "nowhere: there is no such folder" in told("nowhere", "out=x.parquet")
+    assert "nowhere: this folder does not exist" in told("nowhere", "out=x.parquet")
     Path("empty").mkdir()
     assert "not a run folder" in told("empty", "out=x.parquet")
     judgebench(*RECORDED, "run_dir=again")

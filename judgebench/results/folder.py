@@ -59,12 +59,12 @@ class RunFolder:
         """A run folder that exists.
 
         Raises:
-            UserError: there is no such folder, or no run wrote it.
+            UserError: it does not exist, or no run wrote it.
         """
         path = Path(path)
         if not os.path.isdir(path):  # unlike Path's, it also takes names that are too long
             raise UserError(
-                f"{path}: there is no such folder; give a folder that a run wrote (its path is printed last)."
+                f"{path}: this folder does not exist; give one that a run wrote (its path is printed last)."
             )
         if not (path / "config.yaml").is_file():
             if any((path / name).is_file() for name in FILES):
@@ -96,7 +96,7 @@ class RunFolder:
                 if not os.path.lexists(place):
                     continue
                 if not place.is_dir():
-                    raise UserError(f"run_dir: {folder.path} cannot be a run folder, for {place} is no folder.")
+                    raise UserError(f"run_dir: {folder.path} cannot be a run folder, for {place} is not a folder.")
                 with tempfile.TemporaryDirectory(prefix=".judgebench-", dir=place) as trial:
                     inner = Path(trial) / missing
                     inner.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other runs out of the folder until the block ends. What a killed run has left keeps nobody out.
+        """Keeps other runs out of the folder until the block ends; the lock of a killed run does not count.
 
         Raises:
             UserError: another run is at work there, and which; or the folder cannot be written.
@@ -117,19 +117,19 @@ class RunFolder:
             try:
                 with self.writing(self.path):
                     stack.enter_context(locked(self.path))
-            except Held as held:
+            except Held as error:
                 raise UserError(
-                    f"run_dir: another run writes to {self.path} ({held}); wait until it is done, or choose another "
+                    f"run_dir: another run writes to {self.path} ({error}); wait until it is done, or choose another "
                     "folder with run_dir=DIR."
-                ) from held
+                ) from error
             yield
 
     # --- writing ------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Removes what an earlier run wrote here, so that its files never stand beside this run's.
+        """Removes what an earlier run wrote here, so that its files never mix with this run's.
 
-        Only the contract's own files go, and what killed runs left half-written of them; whatever else lies in the
+        Only the contract's own files go, and what killed runs left half-written of them; all else in the
         folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
         """
         with self.writing(self.path):
@@ -220,7 +220,7 @@ class RunFolder:
         if name == "about" and not (self.path / artifact.path).is_file():
             raise UserError(
                 f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made this run; run it again "
-                "(its readings are in the store, so nothing is read anew)."
+                "(its readings are in the store, so nothing is read again)."
             )
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
@@ -231,7 +231,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:
-        """Turns whatever the system says against writing `path` into a `UserError`."""
+        """Turns a failure to write `path` into a `UserError`."""
         try:
             yield
         except OSError as error:
@@ -242,7 +242,7 @@ class RunFolder:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
-        """The path of a file of the folder; turns whatever is said against its content into a `UserError`."""
+        """The path of a file of the folder; turns a failure to read it into a `UserError`."""
         path = self.path / name
         if not path.is_file():
             raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")

@@ -40,7 +40,7 @@ def frame_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pd.DataFra
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Everything that a run has found. Terminal, page, figures, tables and loggers show it and nothing else.
+    """The results of a run. Terminal, page, figures, tables and loggers show it and nothing else.
 
     The attributes are the files of the run folder, see `ARTIFACTS`. Records are lists of mappings in which an unknown
     number is None; `frame` gives any of them as a DataFrame.
@@ -61,7 +61,7 @@ class Results:
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
-        beside_humans, forecasts, errors, variance, systems, few_labels: what judges are worth beside humans, see
+        beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with humans, see
             `STUDIES` in `judgebench.pipeline`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
@@ -147,7 +147,7 @@ class Results:
         """
         value = getattr(self, name) if name in ARTIFACT else None
         if value is None or isinstance(value, Mapping):
-            raise UserError(f"{name!r}: there is no such frame; there are {', '.join(self)}.")
+            raise UserError(f"{name!r}: not a frame; there are {', '.join(self)}.")
         return value.copy() if isinstance(value, pd.DataFrame) else pd.DataFrame(list(value))
 
     def __iter__(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ _DECODINGS = ("greedy", "expectation", "contrastive")
 
 @dataclass(frozen=True)
 class Series:
-    """A judge with a decoding. `setting` tells decodings apart that one run tries side by side (a grid of lambda and
+    """A judge with a decoding. `setting` names one of several that a run tries side by side (a grid of lambda and
     t); it is empty where each range has one setting, which may differ from range to range (tuned on the dev split)."""
 
     judge: str
@@ -57,24 +57,24 @@ class SeriesIndex:
         for row in rows:
             cell = (*(row[name] for name in CELL), row.get(LABELS))
             tried[cell, row["judge"], row["decoding"]].add(setting(row))
-        self._several = {(judge, decoding) for (_, judge, decoding), found in tried.items() if len(found) > 1}
-        found = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
-        given: dict[Series, set[str]] = defaultdict(set)
+        self._several = {(judge, decoding) for (_, judge, decoding), texts in tried.items() if len(texts) > 1}
+        knobs = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
+        settings: dict[Series, set[str]] = defaultdict(set)
         for row in rows:
-            given[self.of(row)].add(setting(row))
+            settings[self.of(row)].add(setting(row))
         self.settings = {
-            series: "" if series.setting or len(texts) > 1 else min(texts) for series, texts in given.items()
+            series: "" if series.setting or len(texts) > 1 else min(texts) for series, texts in settings.items()
         }
 
         def rank(series: Series) -> tuple[Any, ...]:
             # well-known judges and decodings in their order, then the others by name
             judge, decoding = (
-                (known.index(name) if name in known else len(known), name)
-                for known, name in ((_JUDGES, series.judge), (_DECODINGS, series.decoding))
+                (order.index(name) if name in order else len(order), name)
+                for order, name in ((_JUDGES, series.judge), (_DECODINGS, series.decoding))
             )
-            return *judge, *decoding, found[series], str(series)
+            return *judge, *decoding, knobs[series], str(series)
 
-        self.all = sorted(found, key=rank)
+        self.all = sorted(knobs, key=rank)
 
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
@@ -90,10 +90,10 @@ class SeriesIndex:
         """The scores, by series, in the order of `all`."""
         names = ["judge", "decoding", "lambda", "temperature"]
         numbers = scores.groupby(names, sort=False, dropna=False).ngroup().to_numpy()
-        held: dict[Series, list[int]] = defaultdict(list)
-        for number, row in enumerate(distinct(scores, names)):
-            held[self.of(row)].append(number)
-        return {series: scores[np.isin(numbers, held[series])] for series in self.all if series in held}
+        places: dict[Series, list[int]] = defaultdict(list)
+        for place, row in enumerate(distinct(scores, names)):
+            places[self.of(row)].append(place)
+        return {series: scores[np.isin(numbers, places[series])] for series in self.all if series in places}
 
 
 def setting(row: Mapping[str, Any]) -> str:
@@ -123,7 +123,7 @@ def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
 
 
 def with_labels(columns: Sequence[str], frame: pd.DataFrame) -> list[str]:
-    """The columns of a condition or range, and `LABELS` where the table has it: all that tells ranges apart."""
+    """The columns of a condition or range, and `LABELS` where the table has it."""
     return [*columns, *([LABELS] if LABELS in frame else [])]
 
 
@@ -148,8 +148,8 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """The defenses, none first, the others in order of appearance."""
-    found = dict.fromkeys(str(row["defense"]) for row in rows)
-    return sorted(found, key=lambda name: name != NO_DEFENSE)
+    names = dict.fromkeys(str(row["defense"]) for row in rows)
+    return sorted(names, key=lambda name: name != NO_DEFENSE)
 
 
 def condition_text(row: Mapping[str, Any]) -> str:
@@ -160,7 +160,7 @@ def condition_text(row: Mapping[str, Any]) -> str:
 
 def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense (in order of
-    appearance), range and series, with labels beside the records' own columns.
+    appearance), range and series, with labels as further columns.
 
     Added are `series`, such as "pair, contrastive", with its setting where several are tried side by side; `who`, the
     same without; `setting`, lambda and t; `range`; and `condition`, such as "coherence, attack dsi".

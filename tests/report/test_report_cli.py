@@ -65,7 +65,7 @@ def gone(name):
         (cut("examples.parquet"), "examples.parquet: cannot be read"),
         (cut("metrics.json"), "metrics.json: cannot be read"),
         (cut("environment.json", 10), "environment.json: cannot be read"),
-        (shutil.rmtree, "there is no such folder"),
+        (shutil.rmtree, "this folder does not exist"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_a_sentence(folder, capsys, spoil, said):

@@ -297,5 +297,5 @@ def test_records_come_back_and_may_be_missing(tmp_path):
 
 
 def test_opening_a_name_that_is_too_long_is_a_sentence(tmp_path):
-    with pytest.raises(UserError, match="there is no such folder"):
+    with pytest.raises(UserError, match="this folder does not exist"):
         RunFolder.open(too_long(tmp_path))

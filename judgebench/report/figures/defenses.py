@@ -234,7 +234,7 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
     caption = (
         f"Distance of the mean states of the high ({standard['high_count']} texts) and the low set "
         f"({standard['low_count']}), over how far the texts of each lie from their mean. Small sets lie apart a "
-        "little whatever they hold: a layer tells high from low only as far as it surpasses chance, as "
+        "little by chance: a layer separates high from low only as far as it surpasses chance, as "
         f"{int((values > chance).sum())} of {values.size} do here; by chance, one in twenty would.{other}"
     )
     title = f"Separability by layer: {shorten(standard['dimension'], 24)}"

@@ -93,13 +93,13 @@ STANDARDS = {"high": "#0072B2", "low": "#D55E00"}
 """Colors of what is about the high and the low standard, of the same palette."""
 
 MOST_SERIES = 7
-"""More cannot be told apart; captions say how many are left out."""
+"""More cannot be distinguished; captions say how many are left out."""
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
     """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same.
 
-    What scores the pair is contrastive whatever its name: the first such looks so.
+    The first series of the pair looks contrastive, also under another name.
     """
     shown = series[:MOST_SERIES]
     looks: dict[Series, Mark] = {}

@@ -66,7 +66,7 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
         f"beyond; what comes after κ = {most:.3g} is not drawn. Sizes: {sizes}."
     )
     if any(point["constant"] for row, _ in paths for point in row["grid"]):
-        caption += " Hollow: every dev text gets the same score; there is no correlation, and curves lie at 0."
+        caption += " Hollow: every dev text gets the same score; the correlation is undefined, and curves lie at 0."
 
     def draw(axis: Axes, part: tuple[int, tuple[Mapping[str, Any], Mapping[str, KappaCurve]]]) -> None:
         place, (row, path) = part
@@ -192,6 +192,6 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         "points is optimistic by chance."
     )
     if any(heat.undefined for heat in maps):
-        caption += f" {DASH}: every dev text gets the same score, so there is no correlation."
+        caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."
     title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
     return heat_map_figure(maps, ("λ", "t"), title, caption)

@@ -77,7 +77,7 @@ _PAPERS = {
 
 def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     """Tables 2 and 3 (score changes by attack and defense); as far as a run has what they need, 1 (random against
-    standard references), 4 and 8 (Spearman where nobody attacks), 5 and 9 (seconds), 6 and 10 (ablation), 7 and 11
+    standard references), 4 and 8 (Spearman of clean texts), 5 and 9 (seconds), 6 and 10 (ablation), 7 and 11
     (adaptive attack), 12 and 13 (strengths); then tables of the same for what the paper does not have: another data
     set, dimension or range.
     """
@@ -369,7 +369,7 @@ def _tutor_notes(rows: pd.DataFrame) -> list[str]:
 
 class _Kind(NamedTuple):
     """A sort of table: its attacks, the defenses that the paper's judges have printed lines of, and the cells without
-    which there is no such table."""
+    which it is left out."""
 
     number: str
     attacks: tuple[str, ...]
@@ -395,7 +395,7 @@ _KINDS = (
     _Kind(
         "adaptive",
         ("adaptive", "dsi", "bed"),
-        "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, beside DSI and BED.",
+        "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, with DSI and BED.",
         (CAP,),
         lambda rows: rows["attack"] == "adaptive",
     ),
@@ -537,7 +537,7 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
 
 
-# --- Spearman where nobody attacks, and what a defense changes of it --------------------------------------------------
+# --- Spearman of clean texts, and what a defense changes of it --------------------------------------------------------
 
 _SPEARMAN = [Measure("spearman_x100", "Spearman x 100", one)]
 _SPEARMAN_CHANGE = [
@@ -549,7 +549,7 @@ _BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 
 def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
-    """Tables 4 and 8, of runs with a defense: Spearman with the humans where nobody attacks, and its change against
+    """Tables 4 and 8, of runs with a defense: Spearman with the humans, and its change against
     none; then a table of both for each other data set, dimension or range. The paper names no data set for these."""
 
     def notes(rows: pd.DataFrame) -> list[str]:
@@ -602,7 +602,7 @@ _SECONDS = (
 _SECONDS_NOTES = (
     "Seconds of ours: reading the prompt, with its share of what the defense made for the context of several texts; "
     "alone: as if no other text shared the context; reading: the prompt alone. What a defense "
-    "needs once, whatever is judged, is not among them.",
+    "needs once a run is not among them.",
     "Seconds depend on device, batch and engine: the paper's hardware is not known, and only ratios compare.",
 )
 

@@ -148,7 +148,7 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
         first, settings = part.iloc[0], {setting(row) for row in records(part)}
         if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
-            notes.setdefault(dimension, []).append(f"{where}: found several times and differently; the first is shown.")
+            notes.setdefault(dimension, []).append(f"{where}: several runs have it and differ; the first is shown.")
     return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, notes)
 
 
@@ -156,7 +156,7 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
 
 
 def build(runs: Iterable[Results]) -> list[PaperTable]:
-    """The paper's nine tables (1, 2, 6-9; 3-5), filled with what the runs found; then, for what the paper does not
+    """The paper's nine tables (1, 2, 6-9; 3-5), filled from the runs; then, for what the paper does not
     have (another pair, range or dimension, scores by expectation), tables of the same layout.
 
     Of several decodings that contrast by argmax the one named "contrastive" counts, else the first.
@@ -275,15 +275,17 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
     return pd.Series([form.format(value) if is_known(value) else None for value in values], values.index, dtype=object)
 
 
-def _provenance(rows: pd.DataFrame, cells: CdCells, beside: str = "") -> list[str]:
+def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> list[str]:
     """The data behind rows of ours, of one dimension, and warnings."""
     notes = []
     for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["n"]), span(part["groups"])
-        notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{beside}.")
+        notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{comparison}.")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
         word = " or ".join(rows["word"].unique())
-        notes.append(f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing can be told from chance.")
+        notes.append(
+            f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing is distinguishable from chance."
+        )
     if (rows["constant"] == True).any():  # noqa: E712  # unknown is not constant
         notes.append("A judge that gives every text the same score has no correlation; 0.000 stands for it.")
     return notes + cells.notes.get(rows["dimension"].iloc[0], [])

@@ -272,7 +272,7 @@ def test_an_early_exit_is_named_by_its_layer_and_negative_ranges_have_a_minus():
 
 
 def test_few_articles_are_told_in_the_tables_notes():
-    told = "Fewer than 6 articles: the intervals are too narrow, and nothing can be told from chance."
+    told = "Fewer than 6 articles: the intervals are too narrow, and nothing is distinguishable from chance."
     for groups, few in ((5, True), (6, False)):
         assert (told in tables([own_run(groups=groups)])["own_correlations_coherence"].notes) == few
 
