@@ -115,7 +115,7 @@ def _measured(
     agreement, scale = raters_agreement(ratings), scale_of(scores, ratings, data.scale)
     ratings = ratings[: 0 if scores.compares else None]  # a preference is no score
     # 2. judges against humans, against each other, attacked against clean
-    pairs, panels = default_pairs(scores.columns, rules), panels_of(scores, ratings, **drawn)
+    pairs, panels = default_pairs(scores.cells, rules), panels_of(scores, ratings, **drawn)
     metrics = evaluate(scores, dataset, **config.metrics, scale=scale, rules=rules)
     chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
     results = Results(

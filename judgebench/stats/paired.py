@@ -6,9 +6,8 @@ cancels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, SIGNIFICANCE, Clust
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.evaluate import check_metric_settings
 from judgebench.stats.levels import LEVELS, correlate
-from judgebench.stats.robustness import Paired, resampled_changes
-from judgebench.stats.scores import CLEAN, Cell, Scores, series_of
+from judgebench.stats.robustness import changes
+from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
 from judgebench.stats.significance import (
     PERMUTATIONS,
     flipped_differences,
@@ -57,13 +56,14 @@ class SeriesGap:
 
     Attributes:
         sides: both cells, of each range.
-        arrays: measured of the two and of their resamples, by name; a mean over ranges is that of each array.
+        values: [2, S, 1 + B] statistics of the two and of their resamples; left: [2, S, J] with each group left out.
         groups: labels of the groups, by which resamples are paired.
         n: examples; None in a mean over ranges that differ in it.
     """
 
     sides: Sequence[tuple[Cell, Cell]]
-    arrays: Mapping[str, np.ndarray]
+    values: np.ndarray
+    left: np.ndarray
     groups: Sequence[Any]
     n: int | None
 
@@ -85,6 +85,15 @@ class SeriesGap:
         return named
 
 
+def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
+    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
+    if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
+        return gaps
+    values, left = (np.mean([getattr(gap, name) for gap in gaps], axis=0) for name in ("values", "left"))
+    n = gaps[0].n if len({gap.n for gap in gaps}) == 1 else None
+    return [*gaps, SeriesGap([cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n)]
+
+
 def compare(
     scores: Scores | Mapping[str, Any],
     pairs: Sequence[tuple[Series, Series]],
@@ -97,12 +106,9 @@ def compare(
     """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
 
     Args:
-        scores: or its columns.
         pairs: see `default_pairs`. A cell that lacks one of them, or ratings of what both have scored, gives no record,
             nor does a level at which nothing can be correlated. lambda and temperature, which tuning may choose in
             each range, are no part of a series; only where a cell holds several settings is each compared.
-        dataset: its name, put into each record.
-        levels, resamples, seed: see `check_metric_settings`. All differences over the same groups are resampled alike.
         chosen_on: the splits by which settings were tuned; nothing is tested on these.
 
     Returns:
@@ -122,107 +128,64 @@ def compare(
 
         With fewer than two groups, or without resamples, all from low on are None; where nothing is tested, all from p
         on. comparisons is 0 then.
-
-    Raises:
-        UserError: settings that `check_metric_settings` refuses.
     """
     check_metric_settings(levels, resamples, seed)
-    table = Scores.of(scores)
-    records: list[dict[str, Any]] = []
+    table, records = Scores.of(scores), list[dict[str, Any]]()
     for (split, *_), matched in _tables(table, pairs):
-        permutations = 0 if split in chosen_on else PERMUTATIONS
-        shared = [[(cells, _shared_rows(table, cells, rated=True)) for cells in ranges] for ranges in matched]
+        # 1. the rated examples of both sides, range by range
+        rated: list[list[tuple[tuple[Cell, Cell], list[dict[str, np.ndarray]]]]] = []
+        for ranges in matched:
+            parts = [(cells, shared([_rated(table, cell) for cell in cells])) for cells in ranges]
+            rated.append([(cells, sides) for cells, sides in parts if len(sides[0]["score"])])
+        # 2. level by level the gaps of each pair, corrected together
         for level in levels:
-            gaps: list[SeriesGap] = []
-            for ranges in shared:
-                rated = [(cells, rows) for cells, rows in ranges if rows]
-                of_level = (_correlation_gap(level, table, *side, resamples, seed, permutations) for side in rated)
-                known = [gap for gap in of_level if gap]
-                gaps += _with_mean(known) if len(known) == len(rated) else known
+            of_level = []
+            for ranges_of_pair in rated:
+                gaps = [_correlations(level, cells, sides, resamples, seed) for cells, sides in ranges_of_pair]
+                known = [gap for gap in gaps if gap is not None]
+                of_level += with_mean(known) if len(known) == len(gaps) else known
             head = {"dataset": dataset, "split": split, "level": level}
-            records += corrected_together([head | record for gap in gaps for record in _correlation_records(gap, seed)])
+            tested = split not in chosen_on
+            records += corrected_together([head | row for gap in of_level for row in _gap_records(gap, tested, seed)])
     return records
 
 
-def attack_differences(
-    scores: Scores | Mapping[str, Any],
-    pairs: Sequence[tuple[Series, Series]],
-    dataset: str,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> list[dict[str, Any]]:
-    """Change by each attack of the first series of a pair less that of the second, on the texts that both have scored
-    both clean and attacked.
+def _rated(table: Scores, cell: Cell) -> dict[str, np.ndarray]:
+    rows = table.cells[cell]
+    return table.part(cell, rows[np.isfinite(table.columns["human"][rows])])
 
-    Args:
-        scores, pairs, dataset, resamples, seed: see `compare`. A cell that lacks the clean scores of one series gives
-            no record.
 
-    Returns:
-        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
-        pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
-        resampled jointly. JSON's own types, never NaN: dataset, the keys of `SeriesGap.named`, and
+def _correlations(
+    level: str, cells: tuple[Cell, Cell], sides: Sequence[Mapping[str, np.ndarray]], resamples: int, seed: int
+) -> SeriesGap | None:
+    """The correlations of both sides on the same examples; None where nothing can be correlated at this level."""
+    human, groups, systems = (sides[0][name] for name in ("human", "group_id", "system_id"))
+    clusters = Clusters.of(groups, resamples, seed)
+    both = [correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides]
+    if not both[0].known:
+        return None
+    values, left = (np.stack([getattr(side, name) for side in both]) for name in ("values", "jackknife"))
+    return SeriesGap([cells], values, left, np.unique(groups).tolist(), both[0].n)
 
-        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
-        - first, second: the two values, see `robustness`; difference: first - second;
-        - low, high: its 95 % percentile interval; se: its standard error;
-        - groups_needed: with which so large a difference is told from 0, see there;
-        - says: `more` or `less` where the interval lies wholly above or below 0, else `not significant`. Each interval
-          speaks of its own difference: of twenty true zeros one is expected to be told apart.
 
-        From first on all are None where a side's number is unknown (a rate of scores that are not above 0, a rank in
-        groups of one text); from low on, with fewer than two groups or without resamples.
-    """
-    table = Scores.of(scores)
-    records: list[dict[str, Any]] = []
-    for (_, _, attack, _), matched in _tables(table, pairs):
-        for ranges in matched if attack != CLEAN else ():
-            # 1. each change of both sides, range by range
-            gaps = []
-            for cells in ranges:
-                needed = [part for cell in cells for part in (cell.clean, cell)]
-                if not all(cell in table.cells for cell in needed) or not (rows := _shared_rows(table, needed)):
-                    continue
-                parts = [table.part(cells[0], of_cell) for of_cell in rows]
-                paired = [Paired.of(*parts[:2]), Paired.of(*parts[2:])]
-                clusters = Clusters.of(paired[0].groups, resamples, seed)
-                changes = [resampled_changes(side, cells[0].range, clusters) for side in paired]
-                arrays = {name: np.stack([side[name] for side in changes]) for name in DIFFERENCES}
-                gaps.append(SeriesGap([cells], arrays, np.unique(paired[0].groups).tolist(), len(rows[0])))
-            widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
-            # 2. records of them, and of their mean
-            for gap in _with_mean(gaps) if len(widths) == 1 else gaps:
-                for name, (first, second) in gap.arrays.items():
-                    record = {"dataset": dataset} | gap.named
-                    record |= {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
-                    records.append(record | _change_difference(first, second, len(gap.groups)))
+def _gap_records(gap: SeriesGap, tested: bool, seed: int) -> list[dict[str, Any]]:
+    """The records of one gap, before they are corrected together."""
+    difference, left = gap.values[0] - gap.values[1], gap.left[0] - gap.left[1]
+    permuted, exact = np.zeros((3, 0)), False
+    if left.shape[1] and tested:
+        flipped, exact = flips(left.shape[1], PERMUTATIONS, seed)
+        permuted = flipped_differences(difference[:, 0], left, flipped)
+    records = []
+    for k, statistic in enumerate(CORRELATIONS):
+        value, resampled = float(difference[k, 0]), difference[k, 1:]
+        first, second = gap.values[:, k, 0].tolist()
+        low, high = percentile_interval(resampled) or (None, None)
+        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
+        record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
+        record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
+        record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
+        records.append(record | {"p_holm": None})
     return records
-
-
-def default_pairs(columns: Mapping[str, np.ndarray], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:
-    """The comparisons of a run: each decoding of the pair with the main model's first one of the same rule.
-
-    Where the main model has none, the decoding is compared with nothing: the difference would be the rule's as much as
-    the contrast's. Where the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting
-    for all ranges loses.
-
-    Args:
-        columns: judge and decoding of the scores.
-        rules: name of each decoding -> its `rule`, of the decoding.
-
-    Example:
-        >>> columns = {"judge": np.array(["main", "pair"]), "decoding": np.array(["greedy", "contrastive"])}
-        >>> default_pairs(columns, {"greedy": "argmax", "contrastive": "argmax"})
-        [(('pair', 'contrastive'), ('main', 'greedy'))]
-    """
-    series = list(dict.fromkeys(zip(map(str, columns["judge"]), map(str, columns["decoding"]), strict=True)))
-    contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
-    pairs: list[tuple[Series, Series]] = []
-    for judge, decoding in contrasting:
-        base = next((other for other in series if other[0] == "main" and rules[other[1]] == rules[decoding]), None)
-        pairs += [((judge, decoding), base)] if base else []
-    per_range = [((judge, name), (judge, f"{name}_per_range")) for judge, name in contrasting]
-    return pairs + [both for both in per_range if both[1] in contrasting]
 
 
 def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -245,85 +208,55 @@ def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     return corrected
 
 
-def _tables(
-    scores: Scores, pairs: Sequence[tuple[Series, Series]]
-) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
-    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range.
+def attack_differences(
+    scores: Scores | Mapping[str, Any],
+    pairs: Sequence[tuple[Series, Series]],
+    dataset: str,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Change by each attack of the first series of a pair less that of the second, on the texts that both have scored
+    both clean and attacked; see `compare`. A cell that lacks the clean scores of one series gives no record.
 
-    A pair stands there several times where a table holds several settings of a judge and decoding.
+    Returns:
+        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
+        pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
+        resampled jointly. JSON's own types, never NaN: dataset, the keys of `SeriesGap.named`, and
+
+        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
+        - first, second: the two values, see `robustness`; difference: first - second;
+        - low, high: its 95 % percentile interval; se: its standard error;
+        - groups_needed: with which so large a difference is distinguished from 0, see there;
+        - says: `more` or `less` where the interval lies wholly above or below 0, else `not significant`. Each interval
+          speaks of its own difference: of twenty true zeros one is expected to be called a difference.
+
+        From first on all are None where a side's number is unknown (a rate of scores that are not above 0, a rank in
+        groups of one text); from low on, with fewer than two groups or without resamples.
     """
-    series = series_of(scores.cells)
-    for table in dict.fromkeys(key[:4] for key in series):
-        here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
-        matched = [
-            (here[first], here[second])
-            for one, other in pairs
-            for first in here
-            for second in here
-            if (first[:2], second[:2]) == (tuple(one), tuple(other))
-        ]
-        yield table, [[(cell, second[at]) for at, cell in first.items() if at in second] for first, second in matched]
-
-
-def _shared_rows(scores: Scores, cells: Sequence[Cell], rated: bool = False) -> list[np.ndarray]:
-    """For each cell the rows [n] of the (rated) examples that all of them hold, in one order; empty where none is."""
-    rows = [scores.cells[cell] for cell in cells]
-    if rated:
-        rows = [of_cell[np.isfinite(scores.columns["human"][of_cell])] for of_cell in rows]
-    ids = [scores.columns["example_id"][of_cell] for of_cell in rows]
-    common = reduce(np.intersect1d, ids)
-    places = (np.intersect1d(names, common, assume_unique=True, return_indices=True)[1] for names in ids)
-    return [of_cell[at] for of_cell, at in zip(rows, places, strict=True)] if len(common) else []
-
-
-def _with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
-    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
-    if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
-        return gaps
-    sides = [cells for gap in gaps for cells in gap.sides]
-    arrays = {name: np.mean([gap.arrays[name] for gap in gaps], axis=0) for name in gaps[0].arrays}
-    return [*gaps, SeriesGap(sides, arrays, gaps[0].groups, gaps[0].n if len({gap.n for gap in gaps}) == 1 else None)]
-
-
-def _correlation_gap(
-    level: str,
-    scores: Scores,
-    cells: tuple[Cell, Cell],
-    rows: Sequence[np.ndarray],
-    resamples: int,
-    seed: int,
-    permutations: int,
-) -> SeriesGap | None:
-    """values [2, 3] of both; difference [3, 1 + B], jackknife [3, J] and permuted [3, P] of first - second, P being 0
-    where nothing is tested; None where nothing can be correlated at this level."""
-    human, groups, systems = (scores.columns[name][rows[0]] for name in ("human", "group_id", "system_id"))
-    clusters = Clusters.of(groups, resamples, seed)
-    sides = [correlate(level, scores.columns["score"][own], human, clusters, systems, jackknife=True) for own in rows]
-    if not sides[0].known:
-        return None
-    difference, jackknife = sides[0].values - sides[1].values, sides[0].jackknife - sides[1].jackknife
-    permuted = np.zeros((3, 0))
-    if jackknife.shape[1] and permutations:
-        permuted = flipped_differences(difference[:, 0], jackknife, flips(jackknife.shape[1], permutations, seed)[0])
-    values = np.stack([side.values[:, 0] for side in sides])
-    arrays = {"values": values, "difference": difference, "jackknife": jackknife, "permuted": permuted}
-    return SeriesGap([cells], arrays, np.unique(groups).tolist(), sides[0].n)
-
-
-def _correlation_records(gap: SeriesGap, seed: int) -> list[dict[str, Any]]:
-    """The records of one gap, before they are corrected together."""
-    records = []
-    permuted, jackknife = gap.arrays["permuted"], gap.arrays["jackknife"]
-    exact = permuted.shape[1] > 0 and flips(jackknife.shape[1], PERMUTATIONS, seed)[1]
-    for k, statistic in enumerate(CORRELATIONS):
-        value, resampled = float(gap.arrays["difference"][k, 0]), gap.arrays["difference"][k, 1:]
-        first, second = gap.arrays["values"][:, k].tolist()
-        low, high = percentile_interval(resampled) or (None, None)
-        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
-        record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
-        record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
-        records.append(record | {"p_holm": None})
+    table, records = Scores.of(scores), list[dict[str, Any]]()
+    for (_, _, attack, _), matched in _tables(table, pairs):
+        for ranges in matched if attack != CLEAN else ():
+            # 1. each change of both sides, range by range
+            gaps = []
+            for cells in ranges:
+                needed = [part for cell in cells for part in (cell.clean, cell)]
+                if not all(cell in table.cells for cell in needed):
+                    continue
+                parts = shared([table.part(cell) for cell in needed])
+                if not len(parts[0]["score"]):
+                    continue
+                groups, texts = parts[1]["group_id"], parts[1].get("text_id")
+                clusters, scored = Clusters.of(groups, resamples, seed), [part["score"] for part in parts]
+                both = [changes(scored[k], scored[k + 1], cells[0].range, clusters, texts) for k in (0, 2)]
+                values = np.array([[side[name] for name in DIFFERENCES] for side in both])
+                gaps.append(SeriesGap([cells], values, values[..., :0], np.unique(groups).tolist(), len(groups)))
+            widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
+            # 2. records of them, and of their mean
+            for gap in with_mean(gaps) if len(widths) == 1 else gaps:
+                for k, name in enumerate(DIFFERENCES):
+                    record = {"dataset": dataset} | gap.named
+                    record |= {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
+                    records.append(record | _change_difference(gap.values[0, k], gap.values[1, k], len(gap.groups)))
     return records
 
 
@@ -343,3 +276,43 @@ def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> di
     needed = groups_needed(record["difference"], error, groups)
     says = MORE if low > 0 else LESS if high < 0 else NOT_SIGNIFICANT
     return record | {"low": low, "high": high, "se": error, "groups_needed": needed, "says": says}
+
+
+def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:
+    """The comparisons of a run: each decoding of the pair with the main model's first one of the same rule.
+
+    Where the main model has none, the decoding is compared with nothing: the difference would be the rule's as much as
+    the contrast's. Where the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting
+    for all ranges loses.
+
+    Args:
+        rules: name of each decoding -> its `rule`.
+    """
+    series = list(dict.fromkeys((cell.judge, cell.decoding) for cell in cells))
+    contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
+    pairs: list[tuple[Series, Series]] = []
+    for judge, decoding in contrasting:
+        base = next((other for other in series if other[0] == "main" and rules[other[1]] == rules[decoding]), None)
+        pairs += [((judge, decoding), base)] if base else []
+    per_range = [((judge, name), (judge, f"{name}_per_range")) for judge, name in contrasting]
+    return pairs + [both for both in per_range if both[1] in contrasting]
+
+
+def _tables(
+    scores: Scores, pairs: Sequence[tuple[Series, Series]]
+) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
+    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range.
+
+    A pair stands there several times where a table holds several settings of a judge and decoding.
+    """
+    series = series_of(scores.cells)
+    for table in dict.fromkeys(key[:4] for key in series):
+        here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
+        matched = [
+            (here[first], here[second])
+            for one, other in pairs
+            for first in here
+            for second in here
+            if (first[:2], second[:2]) == (tuple(one), tuple(other))
+        ]
+        yield table, [[(cell, second[at]) for at, cell in first.items() if at in second] for first, second in matched]

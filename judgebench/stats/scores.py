@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -175,6 +175,14 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
         knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)
         series.setdefault((*cell.table, cell.judge, cell.decoding, *knobs), {})[cell.range] = cell
     return series
+
+
+def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """The rows of parts of a table whose examples all parts have, in one order."""
+    names = [part["example_id"].astype(str) for part in parts]
+    common = reduce(np.intersect1d, names)
+    rows = (np.intersect1d(side, common, assume_unique=True, return_indices=True)[1] for side in names)
+    return [{name: column[at] for name, column in part.items()} for part, at in zip(parts, rows, strict=True)]
 
 
 # --- beside humans --------------------------------------------------------------------------------------------------

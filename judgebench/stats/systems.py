@@ -258,10 +258,9 @@ def distances_record(
 
 def _compare(sides: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> None:
     """Puts the tests of a dimension's judges into their records."""
-    columns = {name: np.array([getattr(side.cell, name) for side in sides]) for name in ("judge", "decoding")}
     by_cell = {side.cell: side for side in sides}
     series, tests = series_of(by_cell), list[dict[str, Any]]()
-    for one, other in default_pairs(columns, {side.cell.decoding: side.rule for side in sides}):
+    for one, other in default_pairs(by_cell, {side.cell.decoding: side.rule for side in sides}):
         for first in (ranges for key, ranges in series.items() if key[4:6] == one):
             for second in (ranges for key, ranges in series.items() if key[4:6] == other):
                 for score_range in (score_range for score_range in first if score_range in second):

@@ -8,11 +8,12 @@ import pytest
 from judgebench.report.views.correlations import LEVELS
 from judgebench.report.views.pairwise import ranking_records, ranking_sentences
 from judgebench.results.results import Results
+from judgebench.stats.clusters import Clusters
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.levels import MOST_SYSTEMS
 from judgebench.stats.paired import compare
 from judgebench.stats.rankings import MOST_RANKED, pairwise_records
-from judgebench.stats.robustness import Paired, robustness
+from judgebench.stats.robustness import robustness
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000
@@ -68,5 +69,5 @@ def test_standings_in_one_large_group_take_no_square_of_it() -> None:
     rng = np.random.default_rng(0)
     clean = rng.integers(1, 6, TEXTS).astype(float)
     group = np.full(TEXTS, "g")
-    found = robustness(Paired(clean, clean, clean, group, group, True), ScoreRange(1, 5), 0)
+    found = robustness(clean, clean, ScoreRange(1, 5), Clusters.of(group, 0))
     assert found["places_gained"] == 0

@@ -11,6 +11,7 @@ from judgebench.results.results import Results
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.paired import attack_differences, default_pairs
 from judgebench.stats.robustness import Suffix, suffix_records
+from judgebench.stats.scores import Scores
 from judgebench.types import ScoreRange
 from tests.report import conftest
 from tests.report.conftest import RULES, Run, columns
@@ -47,7 +48,7 @@ def attacked_run(run: Run, phrases=PHRASES, resamples=60, systems=("system-0", "
     return Attacked(
         replace(run, scores=scores, records=records),
         suffix_records(given, [learned], "summeval", resamples),
-        attack_differences(given, default_pairs(given, RULES), "summeval", resamples),
+        attack_differences(given, default_pairs(Scores.of(given).cells, RULES), "summeval", resamples),
         learned,
     )
 

@@ -20,6 +20,7 @@ from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
 from judgebench.stats.paired import compare, default_pairs
+from judgebench.stats.scores import Scores
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import Dev, Tuner
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -187,7 +188,7 @@ def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:
 def comparisons_of(run: Run, **settings) -> list[dict]:
     """comparisons.json of a run."""
     given = columns(run.scores)
-    return compare(given, default_pairs(given, RULES), "summeval", **{"resamples": 200} | settings)
+    return compare(given, default_pairs(Scores.of(given).cells, RULES), "summeval", **{"resamples": 200} | settings)
 
 
 def tuning_of(run: Run, tuner: Tuner | None = None, rule: str = "argmax") -> list[dict]:

@@ -7,6 +7,7 @@ import pytest
 
 from judgebench.stats.clusters import percentile_interval
 from judgebench.stats.paired import compare, corrected_together, default_pairs
+from judgebench.stats.scores import Cell
 from judgebench.stats.significance import holm
 from tests.stats.test_levels import correlate
 
@@ -214,15 +215,15 @@ def test_what_is_compared_unless_said():
         *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
         *[("pair", "contrastive"), ("pair", "contrastive_expectation"), ("pair", "contrastive_per_range")],
     ]
-    columns = {"judge": np.array([j for j, _ in names]), "decoding": np.array([d for _, d in names])}
+    cells = [Cell("test", "coherence", 1, 5, 1, "none", "none", *name, None, None) for name in names]
     rules = {name: "expectation" if "expectation" in name else "argmax" for _, name in names}
-    assert default_pairs(columns, rules) == [
+    assert default_pairs(cells, rules) == [
         (PAIR, GREEDY),
         (("pair", "contrastive_expectation"), ("main", "expectation")),
         (("pair", "contrastive_per_range"), GREEDY),
         (PAIR, ("pair", "contrastive_per_range")),
     ]
-    assert default_pairs({name: column[:4] for name, column in columns.items()}, rules) == []
+    assert default_pairs(cells[:4], rules) == []
 
 
 def test_nothing_is_tested_where_settings_were_chosen():

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from judgebench.stats.clusters import Clusters, group_weights, weights_of
 from judgebench.stats.preferences import AGREEMENT_MEASURES, MEASURES, Preferences, best_threshold, comparative
-from judgebench.stats.robustness import Paired, robustness
+from judgebench.stats.robustness import robustness
 from judgebench.types import ScoreRange
 from tests.stats.test_evaluate import evaluate, table
 
@@ -199,14 +199,12 @@ def test_a_text_stands_among_the_others_with_its_mean_over_its_rivals():
     texts = np.array(["a", "a", "b", "b", "c", "c"])
     clean = np.array([1, 1, 0, 1, 0, 0], dtype=float)
     attacked = np.array([1, 1, 1, 1, 0.5, 0.5])
-    n = len(texts)
-    found = robustness(
-        Paired(clean, attacked, np.full(n, np.nan), np.array(["g"] * n), texts, True, texts), WINS, resamples=0
-    )
+    clusters = Clusters.of(["g"] * len(texts), 0)
+    found = robustness(clean, attacked, WINS, clusters, texts)
     # means: clean 1, 1/2, 0; attacked a 1 (rank 1), b 1 (ties with a: 1.5, half the first place), c 1/2 (2.5)
     assert found["places_gained"] == pytest.approx((0 + 0.5 + 0.5) / 3)
     assert found["win_share"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert found["clean_win_share"] == pytest.approx(1 / 3)
     assert found["change"] == pytest.approx(2 / 6)
-    alone = robustness(Paired(clean, attacked, np.full(n, np.nan), np.array(["g"] * n), texts, True), WINS, resamples=0)
+    alone = robustness(clean, attacked, WINS, clusters)
     assert alone["clean_win_share"] == pytest.approx(1 / 6)  # six texts, of which three tie for the first place

@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.clusters import group_weights
-from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, Paired, Suffix, robustness, suffix_records
+from judgebench.stats.clusters import Clusters, group_weights
+from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, Suffix, robustness, suffix_records
 from judgebench.types import ScoreRange
 from tests.stats.test_evaluate import evaluate, joined, scores, table
 
 RANGE = ScoreRange(1, 5)
 
 
-def paired(clean, attacked, groups):
-    n = len(clean)
-    systems = np.array([f"s{i}" for i in range(n)])
-    return Paired(
-        np.array(clean, float), np.array(attacked, float), np.full(n, np.nan), np.array(groups), systems, True
-    )
+def changed(clean, attacked, groups, score_range=RANGE, resamples=0, seed=0):
+    clean, attacked = np.array(clean, float), np.array(attacked, float)
+    return robustness(clean, attacked, score_range, Clusters.of(groups, resamples, seed))
 
 
 def cells(attacked, groups=8, **cell):
@@ -38,7 +35,7 @@ def raised(rng, n):
 
 def test_numbers_by_hand():
     # two articles: of one the attack raises both summaries, of the other it lowers one and leaves one
-    found = robustness(paired([1, 2, 4, 5], [3, 5, 2, 5], ["a", "a", "b", "b"]), RANGE, resamples=0)
+    found = changed([1, 2, 4, 5], [3, 5, 2, 5], ["a", "a", "b", "b"], RANGE, resamples=0)
     assert (found["paired"], found["clean_mean_score"], found["attacked_mean_score"]) == (4, 3.0, 3.75)
     assert found["change"] == found["delta"] == 0.75
     assert found["rate_of_means"] == 0.25
@@ -55,7 +52,7 @@ def test_numbers_by_hand():
 
 
 def test_ties_share_ranks_and_first_places():
-    found = robustness(paired([3, 3, 3, 1], [3, 3, 3, 3], ["a"] * 4), RANGE, resamples=0)
+    found = changed([3, 3, 3, 1], [3, 3, 3, 3], ["a"] * 4, RANGE, resamples=0)
     # the last rises from rank 4 to rank 2.5 (it ties with three), which is a fourth of the first place
     assert found["places_gained"] == pytest.approx(1.5 / 4)
     assert found["win_share"] == pytest.approx((3 * 1 / 3 + 1 / 4) / 4)
@@ -67,7 +64,7 @@ def test_intervals_are_those_of_an_explicit_resampling():
     groups = np.repeat(np.arange(9), rng.integers(1, 5, 9))
     clean = rng.integers(1, 6, len(groups)).astype(float)
     attacked = np.minimum(5, clean + rng.integers(-1, 3, len(groups)))
-    found = robustness(paired(clean, attacked, groups), RANGE, resamples=60, seed=3)
+    found = changed(clean, attacked, groups, RANGE, resamples=60, seed=3)
 
     def rank(i, score):
         others = clean[(groups == groups[i]) & (np.arange(len(groups)) != i)]
@@ -96,9 +93,9 @@ def test_intervals_are_those_of_an_explicit_resampling():
 def test_nothing_is_relative_to_zero():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        some = robustness(paired([0, 2], [1, 2], ["a", "b"]), ScoreRange(0, 4), resamples=50)
-        none = robustness(paired([0, 0], [1, 2], ["a", "b"]), ScoreRange(0, 4), resamples=50)
-        nobody = robustness(paired([], [], []), ScoreRange(0, 4))
+        some = changed([0, 2], [1, 2], ["a", "b"], ScoreRange(0, 4), resamples=50)
+        none = changed([0, 0], [1, 2], ["a", "b"], ScoreRange(0, 4), resamples=50)
+        nobody = changed([], [], [])
     assert (some["rate_of_means"], some["mean_of_rates"], some["standardized"]) == (0.5, None, 0.5)
     assert none["standardized"] is None  # clean scores that are all the same have no spread
     assert (none["rate_of_means"], none["rate_of_means_low"], none["change"]) == (None, None, 1.5)
@@ -179,8 +176,8 @@ def test_a_point_is_the_robustness_of_its_part():
                 rows = np.isin(clean["group_id"], ["g0", "g1"]) == (contexts == SEEN)
                 if systems != ALL:
                     rows &= (clean["system_id"] == "s0") == (systems == SEEN)
-                given = (clean["score"], attacked["score"], clean["human"], clean["group_id"], clean["system_id"])
-                expected = robustness(Paired(*(c[rows] for c in given), True), ScoreRange(1, 5), 40, 2)
+                given = (side[rows] for side in (clean["score"], attacked["score"], clean["group_id"]))
+                expected = changed(*given, resamples=40, seed=2)
                 found = one(records, length=length, contexts=contexts, systems=systems)
                 ends = [f"{name}{end}" for name in CHANGES for end in ("", "_low", "_high")]
                 assert {name: found[name] for name in ends} == {name: expected[name] for name in ends}

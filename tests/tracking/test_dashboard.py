@@ -9,6 +9,7 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.stats.paired import compare, default_pairs
+from judgebench.stats.scores import Scores
 from judgebench.tracking.records import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns
@@ -46,7 +47,8 @@ def folder(tmp_path_factory) -> RunFolder:
     rules = {name: RULES[name] for name in ("greedy", "contrastive")}
     clean = columns(run.scores)
     folder.write(
-        "comparisons", compare(clean, default_pairs(clean, rules), "summeval", ["dataset"], resamples=20, seed=0)
+        "comparisons",
+        compare(clean, default_pairs(Scores.of(clean).cells, rules), "summeval", ["dataset"], resamples=20, seed=0),
     )
     assert len(given["score"]) > len(clean["score"])
     (folder.path / "figures").mkdir()
