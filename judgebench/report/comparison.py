@@ -15,12 +15,12 @@ from judgebench.report.figures.style import MOST_SERIES
 from judgebench.report.formats import short, three, two
 from judgebench.report.html import browser_part, render_page, rendered, shown_figure
 from judgebench.report.layout import EXAMPLES, Drawn, PageSection
-from judgebench.report.table import Block, Col, Facts, Paragraph, View, records
+from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, records
 from judgebench.report.views.beside import BESIDE_RUNS
 from judgebench.report.views.comparisons import (
     COMPARISONS,
-    comparison_frame,
     comparison_note,
+    comparison_rows,
     comparison_sentences,
 )
 from judgebench.report.views.humans import ceilings
@@ -134,7 +134,7 @@ def paired_differences(runs: Sequence[NamedRun], resamples: int = 1000, seed: in
 
 
 def _answers(compared: Compared) -> list[Block]:
-    frame = comparison_frame(compared.differences, compared.groups)
+    frame = comparison_rows(compared.differences, compared.groups)
     return [Facts([("Is one better?", comparison_sentences(frame))], answers=True)]
 
 
@@ -185,13 +185,13 @@ def _metrics(compared: Compared) -> list[Block]:
     return [*view.tables(compared)]
 
 
-def _difference_note(compared: Compared, rows: pd.DataFrame) -> str:
+def _difference_note(compared: Compared, rows: Rows) -> str:
     return f"{comparison_note(rows, compared.groups, together=True)} On the examples that both runs have judged."
 
 
 _DIFFERENCES = replace(
     COMPARISONS,
-    frame=lambda compared: comparison_frame(compared.differences, compared.groups),
+    frame=lambda compared: comparison_rows(compared.differences, compared.groups),
     note=_difference_note,
 )
 

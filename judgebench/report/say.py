@@ -8,9 +8,11 @@ from typing import Any
 import jinja2
 
 from judgebench.report import formats
+from judgebench.stats.alternative import FEWEST_RATERS
 from judgebench.stats.clusters import FEWEST
+from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 
-_FORMATS = ("percent", "points", "short", "signed_two", "signed_three", "singular", "three", "two")
+_FORMATS = ("change", "percent", "points", "short", "signed_two", "signed_three", "singular", "three", "two")
 
 
 def _source(name: str) -> str:
@@ -21,8 +23,9 @@ def _source(name: str) -> str:
 _TEMPLATES = jinja2.Environment(loader=jinja2.FunctionLoader(_source), undefined=jinja2.StrictUndefined)
 _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
-_TEMPLATES.globals |= {name: getattr(formats, name) for name in _FORMATS}
-_TEMPLATES.globals |= {"bounded": formats.bounded, "spaced": formats.spaced, "FEWEST": FEWEST}
+_TEMPLATES.globals |= {name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")}
+_TEMPLATES.globals |= {"CONSTANT": CONSTANT, "CONSTANT_HUMANS": CONSTANT_HUMANS}
+_TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 
 def say(question: str, **facts: Any) -> str:

@@ -1,9 +1,10 @@
-"""Tables as values: a `View` declares one over a frame of the results; every renderer writes the `Table` it makes."""
+"""Tables as values: a `View` declares one over rows of the results; every renderer writes the `Table` it makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import Formatter
 from typing import Any
 
 import pandas as pd
@@ -11,19 +12,15 @@ import pandas as pd
 from judgebench.report.formats import Format, interval, is_known, no_text, text
 from judgebench.stats.clusters import FEWEST
 
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+"""Rows of a table, unknown values None."""
+
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell.
-
-    Attributes:
-        text: its number or words.
-        interval: a 95 % interval beside the number.
-        marked: whether it is emphasized, see `Table.marks`.
-        detail: smaller words below, such as the setting of a decoding.
-        flags: warnings.
-        signs: characters behind the number whose meaning a note tells, such as "!".
-    """
+    """One cell: its number or words, a 95 % interval, whether it is emphasized, smaller words below such as the setting
+    of a decoding, warnings, and signs behind the number such as "!"."""
 
     text: str
     interval: str = ""
@@ -33,8 +30,7 @@ class TableCell:
     signs: str = ""
 
     def __str__(self) -> str:
-        parts = (f"{self.text}{self.signs}", self.interval, self.detail, *self.flags)
-        return " ".join(part for part in parts if part)
+        return " ".join(filter(None, (f"{self.text}{self.signs}", self.interval, self.detail, *self.flags)))
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,11 @@ class Col:
 
     Attributes:
         title: its head.
-        key: the row's key.
+        key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}", which is unknown where
+            one of them is.
         form: the format of its values; ends: that of its interval, which stands at `<key>_low` and `<key>_high`, or
             of another interval at `<interval>_low`.
-        marked: key of a bool: whether the cell is emphasized.
+        marked: key of a bool, or a function of the row: whether the cell is emphasized.
         detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs behind the number.
         group: a head that adjacent columns share.
         left: whether it is set to the left, as words are.
@@ -62,7 +59,7 @@ class Col:
     form: Format = text
     ends: Format | None = None
     interval: str = ""
-    marked: str = ""
+    marked: str | Callable[[Row], bool] = ""
     detail: str = ""
     flags: str = ""
     signs: str = ""
@@ -73,20 +70,22 @@ class Col:
     width: int = 0
     says: str = ""
 
-    def cell(self, row: Any) -> TableCell:
-        """The cell of a row, a mapping."""
-        ends = ""
-        if self.ends is not None:
-            name = self.interval or self.key
-            ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends)
+    def cell(self, row: Row) -> TableCell:
+        """The cell of a row."""
+        name = self.interval or self.key
         return TableCell(
-            self.form(row.get(self.key)),
-            ends,
-            bool(self.marked and is_known(row.get(self.marked)) and row[self.marked]),
+            self.form(filled(self.key, row) if "{" in self.key else row.get(self.key)),
+            interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends) if self.ends else "",
+            bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
             text(row.get(self.detail)) if self.detail else "",
             tuple(row.get(self.flags) or ()) if self.flags else (),
             text(row.get(self.signs)) if self.signs else "",
         )
+
+    def has_value(self, row: Row) -> bool:
+        """True where a row has a number, or an interval, for this column."""
+        end = f"{self.interval or self.key}_low" if self.ends and self.form is no_text else self.key
+        return is_known(filled(end, row) if "{" in end else row.get(end))
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,9 @@ class Table:
         name: of the view, as files call it.
         heading: its subject, such as "Attacks".
         title: what it is about, such as a dimension; empty where there is one table.
-        size: on how much it rests.
         columns: whose cells the sections hold.
-        note: the meaning of its numbers; empty where another table tells it.
+        size: on how much it rests.
+        note: the meaning of its numbers; empty where it stands below another table.
         marks: the meaning of emphasized cells; empty where there are none.
         folded: whether a page shows it only when asked, under this line; empty: always.
     """
@@ -148,13 +147,8 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or several.
-
-    Attributes:
-        note: whether it is small, about what stands above.
-        warning: the name of a flag in front.
-        examples: address of its examples on the page; empty where there are none.
-    """
+    """A sentence or several; small, about what stands above, as a `note`; with the name of a flag in front as a
+    `warning`; with the address of its `examples` on the page."""
 
     text: str
     note: bool = False
@@ -181,21 +175,21 @@ class Folded:
 Block = Table | Heading | Paragraph | Facts | Folded
 """What parts of a report are made of."""
 
-Note = str | Callable[[Any, pd.DataFrame], str]
-"""A note, or what makes it of results and the view's frame."""
+Note = str | Callable[[Any, Any], str]
+"""A note, or what makes it of results and the view's rows."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The declaration of a table: a frame of the results, split into tables and sections, and its columns.
+    """The declaration of a table: rows of the results, split into tables and sections, and its columns.
 
     Attributes:
         name: of the table, as files call it.
         heading: of the part of a page that it stands in.
-        frame: results -> rows, in the order in which they are shown; empty: no table.
+        frame: results -> rows, or a frame of them, in the order in which they are shown; empty: no table.
         columns: see `Col`.
         by: keys by whose values the rows are split into tables; title: of each, filled with its first row.
-        size: on how much each rests, filled likewise.
+        size: on how much each rests, filled likewise; it may name `{groups_word}` and `{examples_word}`.
         sections: keys by whose values a table's rows are split; section: the line above each, filled with its first
             row; empty: no line.
         once: keys of columns that show a value only where it changes within a section.
@@ -209,7 +203,7 @@ class View:
 
     name: str
     heading: str
-    frame: Callable[[Any], pd.DataFrame]
+    frame: Callable[[Any], Any]
     columns: Sequence[Col]
     by: Sequence[str] = ()
     title: str = ""
@@ -225,54 +219,51 @@ class View:
     folded: str = ""
 
     def __call__(self, results: Any) -> list[Block]:
-        """The heading and the tables; nothing where the frame is empty."""
+        """The heading and the tables; nothing where there are no rows."""
         tables = self.tables(results)
         return [Heading(self.heading), *tables] if tables else []
 
     def tables(self, results: Any) -> list[Table]:
-        """The tables of some results; none where the frame is empty."""
+        """The tables of some results; none where there are no rows."""
         frame = self.frame(results)
-        if not len(frame):
+        rows = records(frame)
+        if not rows:
             return []
         words = {"groups": getattr(results, "groups", "groups"), "examples": getattr(results, "examples_word", "texts")}
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
-        made = [self._table(rows, columns) for rows in _grouped(records(frame), self.by)]
+        tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
         # The note: meanings of the columns shown, each once; what else the view says; intervals; reasons.
-        shown = dict.fromkeys((column.title, column.says) for table in made for column in table.columns if column.says)
-        heads = [title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title for title, _ in shown]
-        notes = [f"{head}: {says}." for head, (_, says) in zip(heads, shown, strict=True)]
-        notes.append(self.note.format(**words) if isinstance(self.note, str) else self.note(results, frame))
-        if self.brackets and any(cell.interval for table in made for cell in table.cells):
-            notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
-            few = next((frame[name].min() < FEWEST for name in ("groups", "articles") if name in frame), False)
-            notes += [f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."] if few else []
-        notes += dict.fromkeys(str(one) for key in self.reasons if key in frame for one in frame[key] if is_known(one))
-        marks = self.marks if any(table.is_marked for table in made) else ""
-        return [*made[:-1], replace(made[-1], note=" ".join(filter(None, notes)), marks=marks)]
-
-    def _table(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> Table:
-        columns = [column for column in columns if not column.optional or _has(rows, column)]
-        return Table(
-            self.name,
-            self.heading,
-            self.title.format(**rows[0]),
-            columns,
-            [self._section(part, columns) for part in _grouped(rows, self.sections)],
-            self.size.format(**rows[0]),
-            folded=self.folded.format(**rows[0]),
+        shown = dict.fromkeys(
+            (column.title, column.says) for table in tables for column in table.columns if column.says
         )
+        notes = []
+        for title, says in shown:
+            head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
+            notes.append(f"{head}: {says}.")
+        notes.append(self.note.format(**words) if isinstance(self.note, str) else self.note(results, frame))
+        if self.brackets and any(cell.interval for table in tables for cell in table.cells):
+            notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
+            count = next((name for name in ("groups", "articles") if name in rows[0]), "")
+            if min((row[count] for row in rows if is_known(row.get(count))), default=FEWEST) < FEWEST:
+                notes.append(f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow.")
+        notes += dict.fromkeys(str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key)))
+        marks = self.marks if any(table.is_marked for table in tables) else ""
+        return [*tables[:-1], replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks)]
 
-    def _section(self, rows: list[dict[str, Any]], columns: Sequence[Col]) -> TableSection:
-        cells, shown = [], dict.fromkeys(self.once)
-        for row in rows:
-            line = []
-            for column in columns:
-                repeats = column.key in shown and shown[column.key] == (row[column.key],)
-                line.append(TableCell("") if repeats else column.cell(row))
-            shown = {key: (row[key],) for key in self.once}
-            cells.append(line)
-        notes = [text(row.get(self.below)) for row in rows] if self.below else ()
-        return TableSection(cells, self.section.format(**rows[0]) if self.section else "", notes)
+    def _table(self, rows: Rows, columns: Sequence[Col], words: dict[str, str]) -> Table:
+        columns = [column for column in columns if not column.optional or any(map(column.has_value, rows))]
+        sections = []
+        for part in rows_by(rows, self.sections):
+            cells = []
+            for above, row in zip([{}, *part[:-1]], part, strict=True):
+                same = {key for key in self.once if above and above[key] == row[key]}
+                cells.append([TableCell("") if column.key in same else column.cell(row) for column in columns])
+            notes = [text(row.get(self.below)) for row in part] if self.below else ()
+            sections.append(TableSection(cells, self.section.format(**part[0]), notes))
+        lines = (self.title, self.size, self.folded)
+        title, size, folded = (line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
+                               for line in lines)  # fmt: skip
+        return Table(self.name, self.heading, title, columns, sections, size, folded=folded)
 
 
 def few_groups(groups: str) -> str:
@@ -280,23 +271,26 @@ def few_groups(groups: str) -> str:
     return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and no difference is called significant."
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame as mappings, unknown values None."""
-    return [
-        {str(name): value if is_known(value) else None for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
+def filled(line: str, row: Row) -> str | None:
+    """A line with a row's values in its places; None where one of them is unknown.
+
+    Example:
+        >>> filled("{low} to {high}", {"low": 1, "high": 5}), filled("{low} to {high}", {"low": 1})
+        ('1 to 5', None)
+    """
+    names = [name for _, name, _, _ in Formatter().parse(line) if name]
+    return line.format_map(row) if all(is_known(row.get(name)) for name in names) else None
 
 
-def _grouped(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[list[dict[str, Any]]]:
+def records(rows: Any) -> Rows:
+    """Rows, or those of a frame, with None for what is unknown."""
+    rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    return [{str(name): value if is_known(value) else None for name, value in row.items()} for row in rows]
+
+
+def rows_by(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return list(groups.values())
-
-
-def _has(rows: Iterable[dict[str, Any]], column: Col) -> bool:
-    if column.ends is not None and column.form is no_text:
-        return any(is_known(row.get(f"{column.interval or column.key}_low")) for row in rows)
-    return any(is_known(row.get(column.key)) for row in rows)

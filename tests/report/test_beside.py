@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from judgebench.report.views.beside import (
-    beside_runs_frame,
+    beside_runs,
 )
 from judgebench.report.views.humans import RATERS
 from judgebench.results.results import Results
@@ -36,6 +36,6 @@ def test_runs_whose_raters_differ_have_a_human_each():
         made = results_of(judge_scores(np.arange(60) % 5 + 1.0, ragged(0)[0], np.arange(60)))
         return replace(made, humans=[{"dimension": "coherence", "split": "test", "reason": None, **figures}])
 
-    shown = {ends: beside_runs_frame({"A": run(ends[0]), "B": run(ends[1])}) for ends in ((0.5, 0.5), (0.5, 0.6))}
-    letters = {ends: rows["run"][rows["range"] == RATERS].tolist() for ends, rows in shown.items()}
+    shown = {ends: beside_runs({"A": run(ends[0]), "B": run(ends[1])}) for ends in ((0.5, 0.5), (0.5, 0.6))}
+    letters = {ends: [row["run"] for row in rows if row["range"] == RATERS] for ends, rows in shown.items()}
     assert letters == {(0.5, 0.5): [""], (0.5, 0.6): ["A", "B"]}

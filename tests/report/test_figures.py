@@ -283,7 +283,7 @@ def test_a_dimension_with_dev_texts_alone_shows_these(builder):
         assert len(figure.axes) == 4
     assert "test split" in score_figure(scores, "coherence", SCALE, run.titles).get_label()
     found = favorites(results_of(replace(run, scores=scores, scale=scale)))
-    assert set(found["dimension"]) == {"coherence", "fluency"}
+    assert {row["dimension"] for row in found} == {"coherence", "fluency"}
 
 
 def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):

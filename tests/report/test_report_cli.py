@@ -10,7 +10,7 @@ import pytest
 
 from judgebench.report.__main__ import main
 from judgebench.report.comparison import SECTIONS, Compared, NamedRun, paired_differences, render_comparison
-from judgebench.report.views.comparisons import comparison_frame, comparison_sentences
+from judgebench.report.views.comparisons import comparison_rows, comparison_sentences
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 from tests.report.browsed import HOSTILE, with_attack, write_run
@@ -140,7 +140,7 @@ def test_a_run_against_its_own_copy_differs_by_nothing(two):
     records = paired_differences(named([two[0], two[0]]), resamples=50)
     assert records
     assert all(r["difference"] == r["low"] == r["high"] == 0 for r in records)
-    told = comparison_sentences(comparison_frame(records, "articles"))
+    told = comparison_sentences(comparison_rows(records, "articles"))
     assert len(told) == 3
     assert all("is significant; the largest of " in one or "is not significant" in one for one in told)
 

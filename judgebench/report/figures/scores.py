@@ -15,9 +15,10 @@ from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MOST_SERIES, MUTED
+from judgebench.report.table import few_groups
 from judgebench.report.table import records as table_records
 from judgebench.report.views import bias
-from judgebench.report.views.correlations import at_level, few_groups, level_note, size_of, sized
+from judgebench.report.views.correlations import at_level, level_note, size_of
 from judgebench.results import series as cells
 from judgebench.results.series import Series, SeriesIndex
 from judgebench.stats.clusters import FEWEST
@@ -229,7 +230,7 @@ def correlation_figure(
             if ceiling["ceiling_low"] is not None and ceiling["ceiling_high"] is not None:
                 axis.axhspan(ceiling["ceiling_low"], ceiling["ceiling_high"], color=_BAND, linewidth=0, zorder=0)
         title = at_level(part["condition"].iloc[0], part["level"].iloc[0])
-        style.label(axis, title, sized(size_of(part), groups, "texts"), "score range", correlation.capitalize())
+        style.label(axis, title, size_of(part, groups, "texts"), "score range", correlation.capitalize())
 
     legend = [(style.handle(mark), style.series_label(series, titles, index.settings[series]))
               for series, mark in looks.items()]  # fmt: skip

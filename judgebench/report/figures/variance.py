@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from judgebench.report.figures import style
 from judgebench.report.formats import points
-from judgebench.report.views.variance import told_rows, variance_frame
+from judgebench.report.views.variance import reported_rows, variance_frame
 from judgebench.results.results import Results
 
 _PARTS = (
@@ -25,7 +25,7 @@ def variance_figure(results: Results) -> Figure | None:
     """A stacked bar a series as given and calibrated, a panel a dimension; None without several ranges. The rows are
     those of the sentences."""
     rows = variance_frame(results)
-    rows = told_rows(rows[rows["texts_share"].notna()]) if len(rows) else rows
+    rows = reported_rows(rows[rows["texts_share"].notna()]) if len(rows) else rows
     if not len(rows):
         return None
 

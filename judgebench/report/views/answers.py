@@ -6,26 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import pandas as pd
-
 from judgebench.report.say import say
-from judgebench.report.table import Block, Facts, Paragraph, records
-from judgebench.report.views.attacks import attack_sentences, gap_sentences
-from judgebench.report.views.beside import calibration_sentences, points_sentences, stand_in_sentences
-from judgebench.report.views.bias import favorite_sentences
-from judgebench.report.views.comparisons import change_sentences
-from judgebench.report.views.correlations import best_of, sized_correlations, without_assistants
-from judgebench.report.views.defenses import defense_sentences, preparation_sentences
-from judgebench.report.views.errors import error_sentences
-from judgebench.report.views.few_labels import few_labels_sentences
-from judgebench.report.views.forecasts import forecast_sentences, mass_sentences
-from judgebench.report.views.humans import human_sentence
-from judgebench.report.views.pairwise import pair_sentences, ranking_sentences
-from judgebench.report.views.systems import system_sentences
-from judgebench.report.views.uses import use_sentences
-from judgebench.report.views.variance import variance_sentences
+from judgebench.report.table import Block, Facts, Paragraph, Rows, records, rows_by
+from judgebench.report.views import (
+    attacks,
+    beside,
+    bias,
+    comparisons,
+    defenses,
+    errors,
+    few_labels,
+    forecasts,
+    humans,
+    pairwise,
+    systems,
+    variance,
+)
+from judgebench.report.views.correlations import best_of, correlation_frame, undefended, without_assistants
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, labelled
+from judgebench.results.series import labelled
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
@@ -39,29 +38,29 @@ def answers(results: Results) -> list[Block]:
     lines = {
         "How close to a human is it?": best_sentences(results),
         "Where is it biased?": [
-            *favorite_sentences(results),
-            *points_sentences(results),
-            *(variance_sentences(results) or spread_sentences(results)),
-            *pair_sentences(results),
-            *ranking_sentences(results),
+            *bias.favorite_sentences(results),
+            *beside.points_sentences(results),
+            *(variance.variance_sentences(results) or spread_sentences(results)),
+            *pairwise.pair_sentences(results),
+            *pairwise.ranking_sentences(results),
         ],
-        "What would make it better?": [*change_sentences(results), *calibration_sentences(results)],
-        "May you use it, and for what?": use_sentences(results),
-        "Can it be fooled?": [*attack_sentences(results), *gap_sentences(results)],
-        "Does a defense help?": [*defense_sentences(results), *preparation_sentences(results)],
+        "What would make it better?": [*comparisons.change_sentences(results), *beside.calibration_sentences(results)],
+        "May you use it, and for what?": beside.use_sentences(results),
+        "Can it be fooled?": [*attacks.attack_sentences(results), *attacks.gap_sentences(results)],
+        "Does a defense help?": [*defenses.defense_sentences(results), *defenses.preparation_sentences(results)],
     }
     rows = [(question, sentences) for question, sentences in lines.items() if sentences]
-    return [Facts(rows or [("No answer", ["This run has no scores to tell of."])], answers=True)]
+    return [Facts(rows or [("No answer", ["This run has no scores."])], answers=True)]
 
 
 def beside_answers(results: Results) -> list[Block]:
     """More on judges compared with humans, in sentences: what the tables below say."""
     lines = {
-        "In a rater's place": stand_in_sentences(results),
-        "Its probabilities": [*mass_sentences(results), *forecast_sentences(results)],
-        "Over systems": system_sentences(results),
-        "With few labels": few_labels_sentences(results),
-        "Why it errs": error_sentences(results),
+        "In a rater's place": beside.stand_in_sentences(results),
+        "Its probabilities": [*forecasts.mass_sentences(results), *forecasts.forecast_sentences(results)],
+        "Over systems": systems.system_sentences(results),
+        "With few labels": few_labels.few_labels_sentences(results),
+        "Why it errs": errors.error_sentences(results),
     }
     rows = [(subject, sentences) for subject, sentences in lines.items() if sentences]
     return [Facts(rows, answers=True)] if rows else []
@@ -73,19 +72,13 @@ def best_sentences(results: Results) -> list[str]:
     Not of texts compared."""
     sentences = []
     for part in [] if results.compares else _conditions(results):
-        rows = without_assistants(records(part[part["spearman"].notna()]))
-        if not rows:
-            continue
-        best = max(rows, key=lambda row: row["spearman"])
-        setting = f" ({best['setting']})" if best["setting"] else ""
-        facts: dict[str, Any] = {
-            "judge": f"{best['who']}{setting}",
-            "human": human_sentence(results, best),
-            "groups": results.groups,
-        }
-        facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1, "picked": best_of(rows)}
-        facts |= {"few": part["groups"].min() < FEWEST, "flags": best["flags"] or ()}
-        sentences.append(say("best", best=best, CONSTANT=CONSTANT, CONSTANT_HUMANS=CONSTANT_HUMANS, **facts))
+        rows = without_assistants([row for row in part if row["spearman"] is not None])
+        if rows:
+            best = max(rows, key=lambda row: row["spearman"])
+            few = min(row["groups"] for row in part) < FEWEST
+            facts: dict[str, Any] = {"human": humans.human_sentence(results, best), "picked": best_of(rows), "few": few}
+            facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1}
+            sentences.append(say("best", best=best, groups=results.groups, **facts))
     return sentences
 
 
@@ -94,26 +87,22 @@ def spread_sentences(results: Results) -> list[str]:
     how far the contrasted pair's do. Spreads have no interval, and that is said, too."""
     sentences = []
     for part in _conditions(results):
-        ranges, spreads = part["range"].nunique(), []
-        for series, rows in part.groupby("series", sort=False):
-            whole = len(rows) == ranges and rows["spearman"].notna().all()
-            if whole and (series == _BASELINE or rows["judge"].iloc[0] == "pair"):
-                undefined = sum(bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"])
-                spreads.append((str(series), rows["spearman"].min(), rows["spearman"].max(), undefined))
+        ranges, spreads = len({row["range"] for row in part}), []
+        for rows in rows_by(part, ["series"]):
+            series, values = rows[0]["series"], [row["spearman"] for row in rows]
+            if len(rows) == ranges and None not in values and (series == _BASELINE or rows[0]["judge"] == "pair"):
+                undefined = sum(bool({CONSTANT, CONSTANT_HUMANS} & set(row["flags"] or ())) for row in rows)
+                spreads.append((series, min(values), max(values), undefined))
         spreads.sort(key=lambda spread: spread[0] != _BASELINE)
         if ranges > 1 and spreads and spreads[0][0] == _BASELINE:
-            sentences.append(say("spread", condition=part["condition"].iloc[0], ranges=ranges, spreads=spreads))
+            sentences.append(say("spread", condition=part[0]["condition"], ranges=ranges, spreads=spreads))
     return sentences
 
 
-def _conditions(results: Results) -> list[pd.DataFrame]:
+def _conditions(results: Results) -> list[Rows]:
     """The correlations of each condition, without the averages; without defense, where there are such."""
-    rows = sized_correlations(results, silent=True)
-    if not len(rows):
-        return []
-    rows = rows[rows["range"] != "average"]
-    bare = rows[rows["defense"] == NO_DEFENSE]
-    return [part for _, part in (bare if len(bare) else rows).groupby(["dimension", "attack", "defense"], sort=False)]
+    rows = [row for row in records(correlation_frame(results, silent=True)) if row["range"] != "average"]
+    return rows_by(undefended(rows), ("dimension", "attack", "defense"))
 
 
 FLAGS: Mapping[str, str] = {
@@ -132,23 +121,25 @@ FLAGS: Mapping[str, str] = {
 
 def flags(results: Results) -> list[Block]:
     """Each flag that was raised and where, in order of appearance; or the sentence that none was."""
-    rows = labelled(results.shown)
-    if not len(rows):
+    rows = records(labelled(results.shown))
+    if not rows:
         return []
     blocks: list[Block] = []
-    for flag in dict.fromkeys(flag for flags_ in rows.get("flags", ()) for flag in flags_ or ()):
-        where = rows[[flag in (flags_ or ()) for flags_ in rows["flags"]]]
-        places = [f"{condition}, range{'s' if len(part) > 1 else ''} {', '.join(part['range'])}: {series}"
-                  for (condition, series), part in where.groupby(["condition", "series"], sort=False)]  # fmt: skip
+    for flag in dict.fromkeys(flag for row in rows for flag in row.get("flags") or ()):
+        places = []
+        for part in rows_by([row for row in rows if flag in (row.get("flags") or ())], ("condition", "series")):
+            ranges = f"range{'s' if len(part) > 1 else ''} {', '.join(row['range'] for row in part)}"
+            places.append(f"{part[0]['condition']}, {ranges}: {part[0]['series']}")
         meaning = f"{FLAGS[flag]}. " if flag in FLAGS else ""
         examples = f"#{urlencode({'filter': 1, 'flags': flag}, quote_via=quote)}" if len(results.readings) else ""
         blocks.append(Paragraph(f"{meaning}{'; '.join(places)}.", warning=flag, examples=examples))
     if not blocks:
-        enough = rows["spearman_low"].notna().any() and rows["groups"].min() >= FEWEST
+        enough = any(row["spearman_low"] is not None for row in rows) and min(row["groups"] for row in rows) >= FEWEST
         asked = any(record.get("answers") for record in results.forecasts)
-        return [Paragraph(say("no_flag", answers=asked, enough=enough, several=rows["range"].nunique() > 1))]
-    at = {
-        "document": f"“every text” means: all texts of each of the {results.groups}",
-        "system": "“every text” means: every system, in the mean of its texts",
+        several = len({row["range"] for row in rows}) > 1
+        return [Paragraph(say("no_flag", answers=asked, enough=enough, several=several))]
+    level = {
+        "document": f"Here “every text” means: all texts of each of the {results.groups}.",
+        "system": "Here “every text” means: every system, in the mean of its texts.",
     }.get(results.level)
-    return [*blocks, *([Paragraph(f"Here {at}.", note=True)] if at else [])]
+    return [*blocks, Paragraph(level, note=True)] if level else blocks

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pandas as pd
-
-from judgebench.report.formats import change, interval, is_known, percent, points, rounded_up, signed_two, three, two
+from judgebench.report.formats import change, is_known, percent, points, rounded_up, signed_two, three, two
 from judgebench.report.say import say
-from judgebench.report.table import Col, View, records
-from judgebench.report.views.correlations import level_note
+from judgebench.report.table import Col, Row, Rows, View, records, rows_by
+from judgebench.report.views.correlations import level_note, undefended
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, labelled, range_of, setting
+from judgebench.results.series import NO_DEFENSE, defenses_of, labelled, range_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE
@@ -20,43 +18,24 @@ from judgebench.types import LABELS, RANGE
 EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
 
-_CONDITION = ["dimension", "defense"]
+
+def excludes_zero(row: Row, name: str = "change") -> bool:
+    """True where the interval of a number is known and leaves out 0."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def excludes_zero(low: Any, high: Any) -> bool:
-    """True where an interval is known and leaves out 0."""
-    return is_known(low) and is_known(high) and not low <= 0 <= high
-
-
-def estimate_text(row: Mapping[str, Any], name: str) -> str:
-    """A difference of scores with its interval, as sentences write it.
-
-    Example:
-        >>> estimate_text({"change": 0.8, "change_low": 0.62, "change_high": 1.0}, "change")
-        '+0.80 [+0.62,+1.00]'
-    """
-    ends = interval(row.get(f"{name}_low"), row.get(f"{name}_high"), change)
-    return f"{change(row.get(name))} {ends}".rstrip()
-
-
-def condition(row: Mapping[str, Any]) -> str:
-    """The dimension, and the defense where there is one."""
-    return str(row["dimension"]) + ("" if row["defense"] == NO_DEFENSE else f", defense {row['defense']}")
-
-
-def rates(rows: pd.DataFrame) -> pd.Series:
+def rate(row: Row) -> str:
     """Both readings of the rate of change, in per cent.
 
     Example:
-        >>> rates(pd.DataFrame({"rate_of_means": [0.333], "mean_of_rates": [None]})).tolist()
-        ['33/- %']
+        >>> rate({"rate_of_means": 0.333, "mean_of_rates": None})
+        '33/- %'
     """
-    return rows["rate_of_means"].map(points) + "/" + rows["mean_of_rates"].map(points) + " %"
+    return f"{points(row['rate_of_means'])}/{points(row['mean_of_rates'])} %"
 
 
-CHANGE = Col("change", "change", change, change, marked="significant", says="mean attacked - mean clean")
-"""The change of a mean score, its interval beside it."""
-
+CHANGE = Col("change", "change", change, change, marked=excludes_zero, says="mean attacked - mean clean")
 RATE = Col("rate", "rate", says="of change: mean change over mean clean score / mean of each text's own rate")
 RISES = Col("rises", "raised_share", percent, says="share of texts whose score rises")
 AT_MAX = Col("at max", "maximum_share", percent, says="share scored at the range's maximum")
@@ -65,49 +44,39 @@ FIRST = Col("first", "win_share", percent,
 PLACES = Col("places", "places_gained", signed_two, says="by how many ranks an attacked text rises among these")
 
 
-# --- what attacks change ----------------------------------------------------------------------------------------------
+# --- changes by each attack -------------------------------------------------------------------------------------------
 
 
-def attacked_records(metrics: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """The records of attacked texts that have a clean base, labelled; by dimension and defense, none first.
-
-    Added are `rate`, see `rates`, and `significant`: whether the change's interval leaves out 0.
-    """
-    rows = labelled(metrics)
-    if "change" not in rows:
-        return rows.head(0)
-    rows = rows[(rows["attack"] != CLEAN) & rows["change"].notna()].sort_values(_CONDITION, key=_rank, kind="stable")
-    rows = rows.astype(dict.fromkeys(("change", "change_low", "change_high"), float)).copy()
-    ends = zip(rows["change_low"], rows["change_high"], strict=True)
-    return rows.assign(rate=rates(rows), significant=[excludes_zero(*one) for one in ends])
+def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
+    """The records of attacked texts that have a clean base, labelled and with `rate`; by dimension and defense, none
+    first."""
+    rows = [row for row in records(labelled(metrics)) if row["attack"] != CLEAN and row.get("change") is not None]
+    dimensions, defenses = list(dict.fromkeys(row["dimension"] for row in rows)), defenses_of(rows)
+    rows.sort(key=lambda row: (dimensions.index(row["dimension"]), defenses.index(row["defense"])))
+    return [row | {"rate": rate(row)} for row in rows]
 
 
-def attack_frame(results: Results) -> pd.DataFrame:
+def attack_rows(results: Results) -> Rows:
     """The attacked texts of the reported split and level, a row an attack; each judge's clean texts, against which its
     attacks are taken, come first."""
-    sections: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in records(attacked_records(results.shown)):
-        section = sections.setdefault(tuple(row[name] for name in (*_CONDITION, "range", "series")), [])
-        row["condition"] = condition(row)
-        if not section:
-            clean = {name: row[f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")}
-            clean |= dict.fromkeys(("change", "change_low", "change_high", "raised_share", "places_gained"))
-            clean |= {"attack": "clean", "rate": "-", "significant": False}
-            section.append({**row, **clean, "attacked_mean_score": row["clean_mean_score"]})
-        section.append(row)
-    return pd.DataFrame([row for section in sections.values() for row in section])
+    table: Rows = []
+    for part in rows_by(attacked_rows(results.shown), ("dimension", "defense", "range", "series")):
+        clean = part[0] | {name: part[0][f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")}
+        clean |= dict.fromkeys(("change", "change_low", "change_high", "raised_share", "places_gained"))
+        clean |= {"attack": "clean", "rate": "-", "attacked_mean_score": part[0]["clean_mean_score"]}
+        table += [row | {"condition": _condition(row)} for row in (clean, *part)]
+    return table
 
 
-def _rank(column: pd.Series) -> pd.Series:
-    """Places in order of appearance, no defense first."""
-    names = sorted(dict.fromkeys(column), key=lambda name: name != NO_DEFENSE)
-    return column.map({name: place for place, name in enumerate(names)})
+def _condition(row: Row) -> str:
+    """The dimension, and the defense where there is one."""
+    return str(row["dimension"]) + ("" if row["defense"] == NO_DEFENSE else f", defense {row['defense']}")
 
 
 ATTACKS = View(
     "attacks",
     "Attacks",
-    attack_frame,
+    attack_rows,
     [
         Col("attack", "attack", left=True, width=28),
         Col("mean", "attacked_mean_score", two, says="of the scores"),
@@ -130,26 +99,22 @@ ATTACKS = View(
 def attack_sentences(results: Results) -> list[str]:
     """A sentence a dimension: the attack that raises a mean score most, in which range and of which judge, of those
     that do so by more than chance; without intervals, of all. Of texts without a defense, where there are such."""
-    rows = [row for row in records(attack_frame(results)) if row["attack"] != "clean"]
-    rows = [row for row in rows if row["defense"] == NO_DEFENSE] or rows
     sentences = []
-    for name in dict.fromkeys(row["condition"] for row in rows):
-        part = [row for row in rows if row["condition"] == name]
+    for part in rows_by(undefended([row for row in attack_rows(results) if row["attack"] != "clean"]), ["condition"]):
         bounded = any(is_known(row["change_low"]) for row in part)
-        raising = [row for row in part if is_known(row["change_low"]) and row["change_low"] > 0] if bounded else part
-        top = max(raising, key=lambda row: row["change"], default=None)
-        facts = {"attacks": len({row["attack"] for row in part}), "has_interval": bounded}
-        sentences.append(say("attacks", condition=name, top=top, estimate_text=estimate_text, **facts))
+        raising = [row for row in part if (row["change_low"] or 0) > 0] if bounded else part
+        facts = {"top": max(raising, key=lambda row: row["change"], default=None), "has_interval": bounded}
+        attacks = len({row["attack"] for row in part})
+        sentences.append(say("attacks", condition=part[0]["condition"], attacks=attacks, **facts))
     return sentences
 
 
 # --- which is easier to fool? -----------------------------------------------------------------------------------------
 
-_GAINS = {MORE: "the attack gains more", LESS: "the attack gains less"}
 _PAIR = ["dimension", "defense", "first_judge", "first_decoding", "second_judge", "second_decoding"]
 
 
-def gap_frame(results: Results) -> pd.DataFrame:
+def gap_rows(results: Results) -> Rows:
     """Differences between the changes of two judges or decodings by an attack, a row an attack and range; without
     pairs of which no attack changes anything, as of judges that always say the same.
 
@@ -163,44 +128,44 @@ def gap_frame(results: Results) -> pd.DataFrame:
         if record["split"] == split and record["difference"] is not None:
             cell = tuple(record.get(name) for name in (*_PAIR, "attack", *RANGE, LABELS, *settings))
             cells.setdefault(cell, {})[record["statistic"]] = record
-    made = []
+    rows: Rows = []
     for statistics in (statistics for statistics in cells.values() if "change" in statistics):
         record, spreads = statistics["change"], statistics.get("standardized", {})
-        row = {name: record[name] for name in (*_PAIR, "attack", "groups", "first", "second", "says")}
-        row |= {"gap": record["difference"], "gap_low": record["low"], "gap_high": record["high"]}
+        row = {**record, "gap": record["difference"], "gap_low": record["low"], "gap_high": record["high"]}
         for end, name in {"": "difference", "_low": "low", "_high": "high", "_says": "says"}.items():
             row[f"standardized{end}"] = spreads.get(name)
         row["mean"] = record["range_min"] is None
         row["range"] = f"mean of {record['ranges']} ranges" if row["mean"] else str(range_of(record))
-        sides = [setting({name: record[f"{side}_{name}"] for name in ("lambda", "temperature")})
-                 for side in ("first", "second")]  # fmt: skip
-        row["settings"] = "".join(f", {text}" for text in sides if text)
+        texts = []
         for side in ("first", "second"):
             row[f"{side}_who"] = f"{record[f'{side}_judge']}, {record[f'{side}_decoding']}"
+            texts.append(setting({name: record[f"{side}_{name}"] for name in ("lambda", "temperature")}))
+        row["settings"] = "".join(f", {text}" for text in texts if text)
         row["verdict"] = record["says"] or "no interval"
         if record["says"] and spreads.get("says") not in (None, record["says"]):
             row["verdict"] += f"; in spreads {spreads['says']}"
         row["needed"] = record["groups_needed"] if record["says"] == NOT_SIGNIFICANT else None
-        made.append(row | {"significant": record["says"] in _GAINS, "condition": condition(record)})
-    rows = pd.DataFrame(made)
-    if not len(rows):
-        return rows
-    pairs = rows.groupby(_PAIR, sort=False)
-    rows = rows[pairs["first"].transform("any") | pairs["second"].transform("any")]
-    several = rows.duplicated([*_PAIR, "attack", "range"]).groupby([rows[name] for name in _PAIR]).transform("any")
-    return rows.assign(range=rows["range"] + rows["settings"].where(several, ""))
+        row["significant"] = record["says"] in (MORE, LESS)
+        rows.append(row | {"condition": _condition(record)})
+    table = []
+    for part in rows_by(rows, _PAIR):
+        if any(row["first"] or row["second"] for row in part):
+            several = len({(row["attack"], row["range"]) for row in part}) < len(part)
+            table += [row | {"range": row["range"] + (row["settings"] if several else "")} for row in part]
+    return table
 
 
-def _gaps_note(results: Results, rows: pd.DataFrame) -> str:
-    if not rows["gap_low"].notna().any():
+def _gaps_note(results: Results, rows: Rows) -> str:
+    if all(row["gap_low"] is None for row in rows):
         return ""
-    return f"Intervals are not corrected for the number of rows. Here are {rows['groups'].max()} {results.groups}."
+    groups = max(row["groups"] for row in rows)
+    return f"Intervals are not corrected for the number of rows. Here are {groups} {results.groups}."
 
 
 GAPS = View(
     "attack_gaps",
     "Which is easier to fool?",
-    gap_frame,
+    gap_rows,
     [
         Col("attack", "attack", left=True, width=14),
         Col("range", "range", left=True, width=9),
@@ -220,15 +185,16 @@ GAPS = View(
     brackets="{groups} resampled, both sides together",
     marks=EXCLUDES_ZERO,
 )  # fmt: skip
-"""Differences between what attacks change of two judges or decodings."""
+"""Differences between the changes by an attack of two judges or decodings."""
 
 
 def gap_sentences(results: Results) -> list[str]:
     """A sentence a pair: of the attack, and range, that changes the second's scores most."""
-    rows, sentences = gap_frame(results), []
-    for _, part in rows.groupby(_PAIR, sort=False) if len(rows) else ():
-        ranges = part[~part["mean"]]
-        row = max(records(ranges), key=lambda row: abs(row["second"]))
-        facts = {"several": ranges["range"].nunique() > 1, "groups": results.groups, "gains": _GAINS}
-        sentences.append(say("gaps", row=row, estimate_text=estimate_text, **facts))
+    sentences = []
+    for part in rows_by(gap_rows(results), _PAIR):
+        ranges = [row for row in part if not row["mean"]]
+        several = len({row["range"] for row in ranges}) > 1
+        gains = {MORE: "the attack gains more", LESS: "the attack gains less"}
+        row = max(ranges, key=lambda row: abs(row["second"]))
+        sentences.append(say("gaps", row=row, several=several, groups=results.groups, gains=gains))
     return sentences

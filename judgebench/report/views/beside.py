@@ -1,32 +1,28 @@
-"""Judges compared with single raters: agreement in points, and the alternative annotator test."""
+"""Judges compared with single raters: agreement in points, the alternative annotator test, and the uses of a judge."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
-from judgebench.report.formats import is_known, percent, points, short, signed_two, singular, spaced, three, two
+from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, three, two
 from judgebench.report.say import say
-from judgebench.report.table import Col, View, records
-from judgebench.report.views.correlations import sized_correlations
-from judgebench.report.views.humans import RATERS, human_figures
-from judgebench.results.results import Records, Results
+from judgebench.report.table import Col, Row, Rows, View, records, rows_by
+from judgebench.report.views.correlations import best_of, correlation_frame, undefended
+from judgebench.report.views.humans import ENDS, RATERS, human_figures
+from judgebench.report.views.systems import misleads, system_rows
+from judgebench.results.results import Results
 from judgebench.results.series import CELL, NO_DEFENSE, labelled
-from judgebench.stats.alternative import EXPERTS, FEWEST_RATERS, PASSED
-from judgebench.stats.clusters import FEWEST
+from judgebench.stats.alternative import EXPERTS, PASSED
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.types import LABELS
-
-Row = Mapping[str, Any]
-ENDS = ("", "_low", "_high")
-
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def judge_rows(results: Results) -> list[dict[str, Any]]:
+def judge_rows(results: Results) -> Rows:
     """The records of beside_humans.json with labels, a row a range, judge and kind of scores. Of the alternative
     annotator test in words: `wins`, `blind`, `verdict` and `advantage_ends`; `rival`, the judge without judgment that
     passes as well; `rivalled`: the judge passes, and its favorite alone would, though by less."""
@@ -45,33 +41,30 @@ def judge_rows(results: Results) -> list[dict[str, Any]]:
             low = row["favorite_difference_low"]
             if (low if is_known(low) else row["favorite_difference"]) <= 0:
                 row["rival"] = f"a judge that always says {favorite:g}"
-        if not is_known(passes):
-            row["verdict"] = "not tested"
-        else:
+        row["verdict"] = "not tested"
+        if is_known(passes):
             row["verdict"] = "does not pass" if not passes else "passes, as blind" if row["by_favorite"] else "passes"
     return rows
 
 
-def _with_raters(results: Results, rows: list[dict[str, Any]], who: str, human: Mapping[str, str]) -> pd.DataFrame:
+def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str]) -> Rows:
     """The rows, and behind those of each dimension and defense one of a single rater.
 
     Args:
-        who: what a single rater is compared with.
+        who: the people that a single rater is compared with.
         human: key of the rows -> key of humans.json, with its interval.
     """
-    parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        parts.setdefault((row["dimension"], row["defense"]), []).append(row)
-    for (dimension, defense), part in parts.items():
-        record = human_figures(results).get(dimension, {})
+    table = []
+    for part in rows_by(rows, ["dimension", "defense"]):
+        same = {name: part[0][name] for name in ("dimension", "defense", "condition")}
+        record = human_figures(results).get(same["dimension"], {})
         figures = {f"{name}{end}": record.get(f"{key}{end}") for name, key in human.items() for end in ENDS}
-        if any(map(is_known, figures.values())):
-            same = {"dimension": dimension, "defense": defense, "condition": part[0]["condition"]}
-            part.append(same | figures | {"range": RATERS, "label": f"one, with {who}"})
-    return pd.DataFrame([row for part in parts.values() for row in part])
+        row = same | figures | {"range": RATERS, "label": f"one, with {who}"}
+        table += [*part, *([row] if any(map(is_known, figures.values())) else [])]
+    return table
 
 
-def points_frame(results: Results) -> pd.DataFrame:
+def _points(results: Results) -> Rows:
     """A row a range, judge and kind of scores, and one of a single rater with another for each condition. Where single
     raters are known, the figures of agreement are with these; else those with their mean stand in `mean_*`."""
     rows = judge_rows(results)
@@ -84,23 +77,23 @@ def points_frame(results: Results) -> pd.DataFrame:
     return _with_raters(results, rows, "another", dict(zip(same, same, strict=True)))
 
 
-def stand_in_frame(results: Results) -> pd.DataFrame:
+def _stand_in(results: Results) -> Rows:
     """A row a range, judge and kind of scores with the verdict of the alternative annotator test, and one of a single
     rater for each condition; `why`: a line below a row whose test has no answer, or one that says little."""
     rows = judge_rows(results)
     for row in rows:
-        who, favorite = f"{row['who']}, {row['scores']}: it passes,", row["favorite"]
+        who, row["why"] = f"{row['who']}, {row['scores']}: it passes,", ""
         if not is_known(row["passes"]):
             row["why"] = row["alternative_reason"] or ""
         elif row["by_favorite"]:
             verb = "do" if row["rival"].startswith("its") else "does"
             row["why"] = f"{who} as {verb} {row['rival']}; passing is no sign of judgment."
-        else:
-            by_less = f"{who} and so, by less, does a judge that always says {favorite:g}." if row["rivalled"] else ""
-            row["why"] = by_less
-    if not any((row["tested"] or 0) > 0 for row in rows):
-        return pd.DataFrame()
-    return _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"})
+        elif row["rivalled"]:
+            row["why"] = f"{who} and so, by less, does a judge that always says {row['favorite']:g}."
+        if row["scores"] != RAW:
+            row["disattenuated_reason"] = None
+    tested = any((row["tested"] or 0) > 0 for row in rows)
+    return _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"}) if tested else []
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -112,7 +105,7 @@ _AC2 = "Gwet's, by squared distance; it stays meaningful where nearly all scores
 POINTS = View(
     "points",
     "Agreement in points",
-    points_frame,
+    _points,
     (
         Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("bias", "bias", signed_two, signed_two, says="mean of judge less human; above 0 the judge is too lenient"),
@@ -139,25 +132,10 @@ POINTS = View(
 )  # fmt: skip
 """Bias, distance and chance-corrected agreement of judge and humans, raw and calibrated."""
 
-
-def _stand_in_note(results: Results, rows: pd.DataFrame) -> str:
-    reasons = [reason for reason in rows["disattenuated_reason"][rows["scores"] == RAW] if is_known(reason)]
-    rounded = ["Scores are rounded to what a rater may give."] if rows["exact"].notna().any() else []
-    return " ".join([
-        "Alternative annotator test (Calderon et al., 2025): each rater is left out in turn, and judge and rater are "
-        "compared by who lies closer to the others; a judge passes that wins over half of them.",
-        *rounded,
-        "Blind: one score for all texts, or the judge's own scores dealt to texts at random; where such a judge passes "
-        "as well and is not shown to do worse, passing is no sign of judgment. The test is meant for "
-        f"{FEWEST_RATERS} raters or more; a judge that does not pass it may lack texts, not worth.",
-        *dict.fromkeys(reasons),
-    ])  # fmt: skip
-
-
 STAND_IN = View(
     "stand_in",
     "May it stand in for a rater?",
-    stand_in_frame,
+    _stand_in,
     (
         Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("wins over", "wins",
@@ -178,47 +156,45 @@ STAND_IN = View(
     sections=["range"],
     section="{range}",
     below="why",
-    note=_stand_in_note,
+    note=lambda _, rows: say("stand_in_note", rounded=any(is_known(row.get("exact")) for row in rows)),
+    reasons=["disattenuated_reason"],
 )  # fmt: skip
 """The alternative annotator test of judges, raw and calibrated, with a judge without judgment and with Spearman."""
 
 
-def beside_runs_frame(runs: Mapping[str, Results]) -> pd.DataFrame:
+def beside_runs(runs: Mapping[str, Results]) -> Rows:
     """A row a run (by its letter), range and judge of each dimension, and the humans' own behind those of a dimension,
     one a run where they differ; clean texts without defense, raw scores. Empty where no run was studied with single
     raters."""
-    judges: dict[str, list[dict[str, Any]]] = {}
+    judges: Rows = []
     humans: dict[str, dict[str, dict[str, Any]]] = {}
     for letter, run in runs.items():
-        orders = {series_key(row): row for row in correlated(run)}
-        ranked = {series_key(row): row for row in run.systems}
+        orders, ranked = correlated(run), {series_key(row): row for row in run.systems}
         rows = [row for row in judge_rows(run) if row["defense"] == NO_DEFENSE]
         fitted = {series_key(row): row for row in rows if row["scores"] == CALIBRATED}
-        for row in rows:
-            if row["scores"] == RAW:
-                key = series_key(row)
-                others = {"spearman_others": orders.get(key, {}), "pairwise_accuracy": ranked.get(key, {})}
-                row |= {f"{name}{end}": of.get(f"{name}{end}") for name, of in others.items() for end in ENDS}
-                row |= {"run": letter, "fitted": fitted[key]["wins"]}
-                judges.setdefault(str(row["condition"]), []).append(row)
+        for row in (row for row in rows if row["scores"] == RAW):
+            key = series_key(row)
+            others = {"spearman_others": orders.get(key, {}), "pairwise_accuracy": ranked.get(key, {})}
+            figures = {f"{name}{end}": of.get(f"{name}{end}") for name, of in others.items() for end in ENDS}
+            judges.append(row | figures | {"run": letter, "fitted": fitted[key]["wins"]})
         for name, record in human_figures(run).items():
             sources = {"spearman_others": "ceiling", "single_mae": "single_mae"}
             figures = {f"{key}{end}": record.get(f"{of}{end}") for key, of in sources.items() for end in ENDS}
             same = {"condition": name, "who": "one, with the others", "range": RATERS}
             humans.setdefault(name, {})[letter] = same | figures
-    rows = []
-    for condition, part in judges.items():
-        lines = humans.get(condition, {})
+    table: Rows = []
+    for part in rows_by(judges, ["condition"]):
+        lines = humans.get(str(part[0]["condition"]), {})
         alike = all(line == next(iter(lines.values())) for line in lines.values())
-        shown = [{"run": "" if alike else letter} | line for letter, line in lines.items()]
-        rows += [*part, *(shown[:1] if alike else shown)]
-    return pd.DataFrame(rows)
+        people = [{"run": "" if alike else letter} | line for letter, line in lines.items()]
+        table += [*part, *(people[:1] if alike else people)]
+    return table
 
 
 BESIDE_RUNS = View(
     "beside_runs",
     "Beside humans",
-    beside_runs_frame,
+    beside_runs,
     (
         Col("run", "run", left=True),
         Col("judge, decoding", "who", detail="setting", left=True),
@@ -243,79 +219,80 @@ BESIDE_RUNS = View(
 """Judges of several runs on one data set, and one human, in the same columns."""
 
 
-# --- sentences --------------------------------------------------------------------------------------------------------
+# --- sentences: of each condition's best judge and range --------------------------------------------------------------
 
 
 def stand_in_sentences(results: Results) -> list[str]:
-    """One sentence or two a dimension: the alternative annotator test of the judge and range that agree best with the
-    humans, raw and calibrated, and of a judge without judgment."""
-    return [
-        say("stand_in", condition=condition, raw=raw, fitted=fitted, name=judge_name(results, raw))
-        for condition, raw, fitted in best_pairs(results)
-    ]
+    """The alternative annotator test, raw and calibrated, and of a judge without judgment."""
+    return [say("stand_in", **facts) for facts in _best_judges(results)]
 
 
 def points_sentences(results: Results) -> list[str]:
-    """One sentence a dimension: bias and distance from the humans in points of their scale, of the judge and range that
-    agree best with them, and the distance of one rater from another."""
-    sentences = []
-    for condition, row, _ in best_pairs(results):
-        human = human_figures(results).get(str(row["dimension"]), {})
-        groups = results.groups if row["groups"] > 1 else singular(results.groups)
-        few = f"over only {row['groups']:.0f} {groups}" if row["groups"] < FEWEST else ""
-        name = judge_name(results, row)
-        sentences.append(say("points", condition=condition, row=row, name=name, human=human, few=few))
-    return sentences
+    """Bias and distance from the humans in points of their scale, and the distance of one rater from another."""
+    return [say("points", **facts) for facts in _best_judges(results)]
 
 
 def calibration_sentences(results: Results) -> list[str]:
-    """One sentence a dimension: the distance from the humans' mean of the judge and range that agree best with them,
-    raw and calibrated, whether that is closer by more than chance, and how it compares with always saying the mean;
-    none where one of them is not known, or with fewer than `FEWEST` groups."""
-    return [
-        say("calibration", condition=name, raw=raw, fitted=fitted, name=judge_name(results, raw), groups=results.groups)
-        for name, raw, fitted in best_pairs(results)
-        if is_known(raw["mae"]) and is_known(fitted["mae"]) and raw["groups"] >= FEWEST
-    ]
+    """The distance from the humans' mean, raw and calibrated, whether that is closer by more than chance, and how it
+    compares with always saying the mean."""
+    return list(filter(None, (say("calibration", **facts) for facts in _best_judges(results))))
 
 
-def judge_name(results: Results, row: Row) -> str:
-    """A judge in a sentence: its model's name, with decoding and range where the run has several; else its series."""
-    titles, judge, rows = results.titles, str(row["judge"]), judge_rows(results)
-    title = titles.get(judge) or f"the {judge}"
-    if judge == "pair" and titles.get("main") and titles.get("assistant"):
-        title = f"{titles['main']} with {titles['assistant']}"
-    several = len({(other["judge"], other["decoding"]) for other in rows}) > 1
-    parts = [str(row["who"]), str(row["setting"])] if several else []
-    parts += [f"range {row['range']}"] if len({other["range"] for other in rows}) > 1 else []
-    details = ", ".join(filter(None, parts))
-    return f"{title} ({details})" if details else title
+def use_sentences(results: Results) -> list[str]:
+    """May the judge order texts, stand in for a rater, rank systems, and may its scores be reported as the humans'?
+    Each with the figure that decides it."""
+    orders, systems = correlated(results), {series_key(row): row for row in system_rows(results)}
+    sentences = []
+    for facts in _best_judges(results):
+        raw = facts["raw"]
+        row, system = orders.get(series_key(raw)), systems.get(series_key(raw))
+        difference = [row and row.get(f"humans_difference{end}") for end in ("_low", "_high")]
+        # A test that is not passed may lack texts: "no" is for a judge that loses by more than the test allows.
+        lost = [rater["advantage_rater"] - rater["advantage_judge"] for rater in raw["raters"]]
+        tried = [other for other in judge_rows(results) if other["scores"] == RAW
+                 and all(other[name] == raw[name] for name in ("dimension", "defense"))]  # fmt: skip
+        facts |= {"row": row, "failed": (row or {}).get("failed_share") or 0.0, "flags": (row or {}).get("flags") or ()}
+        facts |= {"compared": None not in difference and is_known(facts["human"].get("ceiling")), "system": system}
+        facts["loses_little"] = bool(lost) and bool(np.mean(lost) < raw["epsilon"])
+        facts |= {"misleads": bool(system and misleads(system)), "picked": best_of(tried) if len(tried) > 1 else ""}
+        sentences.append(say("uses", **facts))
+    return sentences
 
 
-def best_pairs(results: Results) -> list[tuple[str, Row, Row]]:
-    """Condition, and the raw and calibrated rows of the judge and range with the highest Spearman there; without
-    defense where there are such rows."""
-    rows = judge_rows(results)
-    rows = [row for row in rows if row["defense"] == NO_DEFENSE] or rows
-    height = {series_key(row): row["spearman"] for row in correlated(results)} if rows else {}
-    pairs: list[tuple[str, Row, Row]] = []
-    for condition in dict.fromkeys(str(row["condition"]) for row in rows):
-        raw, fitted = ([row for row in rows if row["condition"] == condition and row["scores"] == kind]
-                       for kind in (RAW, CALIBRATED))  # fmt: skip
-        best = max(range(len(raw)), key=[height.get(series_key(row), -2.0) for row in raw].__getitem__)
-        pairs.append((condition, raw[best], fitted[best]))
-    return pairs
+def _best_judges(results: Results) -> Rows:
+    """For each condition the raw and calibrated rows of the judge and range with the highest Spearman, the judge's
+    name, and what is known of the humans; without defense where there are such rows."""
+    rows, titles = judge_rows(results), results.titles
+    heights = correlated(results) if rows else {}
+    several = {
+        "decodings": len({(row["judge"], row["decoding"]) for row in rows}) > 1,
+        "ranges": len({row["range"] for row in rows}) > 1,
+    }
+    facts = []
+    for part in rows_by(undefended(rows), ["condition"]):
+        raw, fitted = ([row for row in part if row["scores"] == kind] for kind in (RAW, CALIBRATED))
+        best = int(np.argmax([heights.get(series_key(row), {"spearman": -2.0})["spearman"] for row in raw]))
+        row = raw[best]
+        # Its model's name, with decoding and range where the run has several.
+        name = titles.get(str(row["judge"])) or f"the {row['judge']}"
+        if row["judge"] == "pair" and titles.get("main") and titles.get("assistant"):
+            name = f"{titles['main']} with {titles['assistant']}"
+        details = [str(row["who"]), str(row["setting"])] if several["decodings"] else []
+        details += [f"range {row['range']}"] if several["ranges"] else []
+        name += f" ({', '.join(filter(None, details))})" if details else ""
+        human = human_figures(results).get(str(row["dimension"]), {})
+        same = {"condition": row["condition"], "name": name, "human": human, "groups": results.groups}
+        facts.append({"raw": row, "fitted": fitted[best], **same})
+    return facts
 
 
-def correlated(results: Results) -> Records:
-    """The correlations at dataset level that are known, without the averages."""
-    rows = records(sized_correlations(results, "dataset", silent=True))
-    return [row for row in rows if row["range"] != "average" and is_known(row["spearman"])]
-
-
-_KEYS = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
+def correlated(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The correlations at dataset level that are known, by `series_key`, without the averages."""
+    rows = records(correlation_frame(results, "dataset", silent=True))
+    return {series_key(row): row for row in rows if row["range"] != "average" and is_known(row["spearman"])}
 
 
 def series_key(row: Row) -> tuple[Any, ...]:
-    """Condition, judge and setting of a record or a row, by which those of several files are found."""
-    return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in _KEYS)
+    """Condition, judge and setting of a record or a row, by which rows of several files are matched."""
+    names = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
+    return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in names)

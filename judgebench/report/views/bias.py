@@ -10,25 +10,18 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from judgebench.report.formats import is_known, percent, signed_two, three, two
-from judgebench.report.table import Col, View, records
+from judgebench.report.say import say
+from judgebench.report.table import Block, Col, Rows, View, records, rows_by
+from judgebench.report.views.humans import RATERS
+from judgebench.results import series
 from judgebench.results.results import Results, unattacked
-from judgebench.results.series import (
-    NO_DEFENSE,
-    SeriesIndex,
-    condition_text,
-    defenses_of,
-    first_condition,
-    labelled,
-    range_of,
-    ranges_of,
-)
+from judgebench.results.series import NO_DEFENSE, defenses_of, range_of, ranges_of
 from judgebench.stats.bias import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
 from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
-"""What a reader must be told wherever mapped scores are shown."""
-
+"""A reader needs this wherever mapped scores are shown."""
 
 Scale = tuple[float, float] | None
 """The lowest and highest score that a human can give; None where humans prefer and do not score (texts compared)."""
@@ -47,24 +40,14 @@ def mapping_note(scale: Scale) -> str:
 
 
 def to_range(human: ArrayLike, scale: Scale, score_range: ScoreRange) -> NDArray[np.float64]:
-    """Human scores, mapped linearly from the data's scale to the range and rounded to its nearest score, half up.
-
-    Args:
-        human: [n] scores on the data's own scale.
-        scale: see `Scale`.
-
-    Returns:
-        [n] scores of the range; [0] where the scale has no length (see `spans`), hence nothing can be mapped.
+    """Human scores [n] on the data's own scale, mapped linearly to the range and rounded to its nearest score, half up;
+    [0] where the scale has no length.
 
     Example:
         >>> to_range([1, 2.5, 5], (1, 5), ScoreRange(0, 4)).tolist()
         [0.0, 2.0, 4.0]
-        >>> to_range([3, 3], (3, 3), ScoreRange(0, 4)).tolist()
-        []
     """
-    if scale is None:
-        return np.empty(0)
-    exact = mapped(np.asarray(human, dtype=np.float64), scale, score_range)
+    exact = None if scale is None else mapped(np.asarray(human, dtype=np.float64), scale, score_range)
     return np.empty(0) if exact is None else np.asarray(score_range.values)[candidate_index(exact, score_range)]
 
 
@@ -75,89 +58,72 @@ def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
 
 def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
     """[candidates] the share of the values [n] that lies nearest to each score of the range; zeros without values."""
-    given = np.asarray(values, dtype=np.float64)
-    return histogram(given, score_range) / max(1, len(given))
+    scores = np.asarray(values, dtype=np.float64)
+    return histogram(scores, score_range) / max(1, len(scores))
 
 
-def most_frequent(found: ArrayLike) -> list[int]:
+def most_frequent(shares_of: ArrayLike) -> list[int]:
     """Positions of the largest of the shares [candidates]: several where they tie, none where all are 0."""
-    values = np.asarray(found, dtype=np.float64)
+    values = np.asarray(shares_of, dtype=np.float64)
     top = values.max(initial=0.0)
-    return [int(i) for i in np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12))] if top > 0 else []
+    return np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12)).tolist() if top > 0 else []
 
 
 def is_discrete(scores: pd.DataFrame) -> bool:
     """True if at least half of the scores are scores of their range, not values between them."""
-    found = 0
-    for score_range, part in ranges_of(scores):
-        position = (part["score"].to_numpy(dtype=np.float64) - score_range.minimum) / score_range.step
-        found += int(np.sum(np.abs(position - np.round(position)) < 1e-6))
-    return 2 * found >= len(scores)
+    steps = (scores["score"].astype(float) - scores["range_min"]) / scores["range_step"]
+    return bool(2 * ((steps - steps.round()).abs() < 1e-6).sum() >= len(scores))
 
 
-HUMANS = "humans"
+# --- favorite scores --------------------------------------------------------------------------------------------------
 
 
-def favorites(results: Results) -> pd.DataFrame:
+def favorites(results: Results) -> Rows:
     """The score that each judge with discrete scores, and the humans where they can be mapped, give most often.
 
-    Columns: dimension, range, who, score (several where they tie) and share of the texts that get it, failed: share of
-    answers that could not be read, for which the lowest score stands. Rows are of the figures' scores: test split,
-    without attack and defense where there are such. Empty where texts are compared.
+    Rows have dimension, range, who, score (several where they tie) and share of the texts that get it, and `failed`,
+    the share of answers that could not be read, for which the lowest score stands. They are of the figures' scores:
+    test split, without attack and defense where there are such. Empty where texts are compared.
     """
-    scores, found = results.scores, []
-    for dimension in [] if results.compares else dict.fromkeys(scores["dimension"]):
-        own = scores[scores["dimension"] == dimension]
-        rows, _ = first_condition(own[own["split"] == shown_split(own["split"])])
-        index = SeriesIndex.from_frame(rows)
-        discrete = [series for series, part in index.parts(rows).items() if is_discrete(part)]
-        for score_range, part in ranges_of(rows):
+    rows: Rows = []
+    for dimension, of_dimension in () if results.compares else results.scores.groupby("dimension", sort=False):
+        scores, _ = series.first_condition(of_dimension[of_dimension["split"] == shown_split(of_dimension["split"])])
+        index = series.SeriesIndex.from_frame(scores)
+        discrete = [judge for judge, part in index.parts(scores).items() if is_discrete(part)]
+        for score_range, part in ranges_of(scores):
             parts = index.parts(part)
-            held = {str(series): parts[series] for series in discrete if series in parts}
-            given = {who: one["score"].to_numpy() for who, one in held.items()}
-            failed = {who: float((one["status"] == FAILED).mean()) for who, one in held.items()}
-            given[HUMANS] = to_range(human_scores(part), results.scale[dimension], score_range)
-            at = {"dimension": dimension, "range": str(score_range)}
-            found += [
-                at | _favorite(who, score_range, values) | {"failed": failed.get(who, 0.0)}
-                for who, values in given.items()
-                if len(values)
-            ]
-    return pd.DataFrame(found)
+            values = {str(judge): (parts[judge]["score"].to_numpy(), float((parts[judge]["status"] == FAILED).mean()))
+                      for judge in discrete if judge in parts}  # fmt: skip
+            values[RATERS] = to_range(human_scores(part), results.scale[str(dimension)], score_range), 0.0
+            for who, (scores_of, failed) in values.items():
+                if len(scores_of):
+                    shares_of = shares(scores_of, score_range)
+                    best = most_frequent(shares_of)
+                    score = " or ".join(score_range.candidates[place] for place in best)
+                    row = {"dimension": dimension, "range": str(score_range), "who": who, "score": score}
+                    rows.append(row | {"share": float(shares_of[best[0]]), "failed": failed})
+    return rows
 
 
-def _favorite(who: str, score_range: ScoreRange, values: NDArray[np.float64]) -> dict[str, Any]:
-    found = shares(values, score_range)
-    best = most_frequent(found)
-    names = " or ".join(score_range.candidates[i] for i in best)
-    return {"who": who, "score": names, "share": float(found[best[0]])}
-
-
-def _favorite_frame(results: Results) -> pd.DataFrame:
-    """A row a dimension and range, a column for whoever scores."""
-    found = favorites(results)
-    if not len(found):
-        return found
-    found["cell"] = [f"{score} ({percent(share)})" for score, share in zip(found["score"], found["share"], strict=True)]
-    wide = found.pivot_table(index=["dimension", "range"], columns="who", values="cell", aggfunc="first", sort=False)
-    return wide.reset_index()
-
-
-def _favorite_note(results: Results, rows: pd.DataFrame) -> str:
-    scale = {dimension: results.scale[dimension] for dimension in dict.fromkeys(rows["dimension"])}
+def _favorite_note(results: Results, rows: Rows) -> str:
+    scales = {name: results.scale[name] for name in dict.fromkeys(row["dimension"] for row in rows)}
     notes = ["The score given most often, and the share of texts with it; “or” where several are given equally often."]
-    notes += [MAPPING_NOTE] if any(map(spans, scale.values())) else []
-    return " ".join([*notes, *(f"{name}: {mapping_note(one)}" for name, one in scale.items() if not spans(one))])
+    notes += [MAPPING_NOTE] if any(map(spans, scales.values())) else []
+    return " ".join([*notes, *(f"{name}: {mapping_note(scale)}" for name, scale in scales.items() if not spans(scale))])
 
 
-def favorite_tables(results: Results) -> list[Any]:
+def favorite_tables(results: Results) -> list[Block]:
     """The table of favorite scores, a column for each judge and decoding, the humans last."""
-    frame = _favorite_frame(results)
-    who = sorted((name for name in frame.columns if name not in ("dimension", "range")), key=lambda one: one == HUMANS)
+    rows = favorites(results)
+    cells = [
+        {**part[0], **{row["who"]: f"{row['score']} ({percent(row['share'])})" for row in part}}
+        for part in rows_by(rows, ["dimension", "range"])
+    ]
+    who = sorted(dict.fromkeys(row["who"] for row in rows), key=lambda name: name == RATERS)
     view = View(
         "favorites",
         "Favorite scores",
-        lambda _: frame,
+        lambda _: cells,
         [Col("range", "range", left=True), *(Col(name, name, left=True, optional=True) for name in who)],
         by=["dimension"],
         title="{dimension}",
@@ -168,24 +134,13 @@ def favorite_tables(results: Results) -> list[Any]:
 
 def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[str]:
     """One sentence a dimension: the range in which the judge is most set on one score, against the humans there."""
-    found, sentences = favorites(results), []
-    for dimension, own in found.groupby("dimension", sort=False) if len(found) else ():
-        given = own[own["who"] == judge]
-        if not len(given):
-            continue
-        top = given.iloc[int(given["share"].to_numpy().argmax())]
-        verb, each = "has" if top["failed"] else "says", " each" if " or " in top["score"] else ""
-        sentence = (
-            f"{dimension}: {judge} {verb} {top['score']} for {percent(top['share'])} of the texts{each} in range "
-        )
-        sentence += f"{top['range']}{', where it is most set on one score' if len(given) > 1 else ''}"
-        human = own[(own["who"] == HUMANS) & (own["range"] == top["range"])]
-        if len(human):
-            score, share = human[["score", "share"]].iloc[0]
-            sentence += f"; the humans' most frequent score there is {score} ({percent(share)})"
-        if top["failed"]:
-            sentence += f"; the lowest score stands in for the {percent(top['failed'])} of answers that failed"
-        sentences.append(f"{sentence}.")
+    sentences = []
+    for part in rows_by(favorites(results), ["dimension"]):
+        rows = [row for row in part if row["who"] == judge]
+        if rows:
+            top = max(rows, key=lambda row: row["share"])
+            human = next((row for row in part if (row["who"], row["range"]) == (RATERS, top["range"])), None)
+            sentences.append(say("favorites", top=top, human=human, several=len(rows) > 1))
     return sentences
 
 
@@ -195,102 +150,83 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
     score = row.get("modal_score")
     if score is None or not is_known(score):
         return None
-    own = range_of(row)
-    return f"{own.text(score) if own.labels else f'{score:g}'} ({percent(row['modal_share'])})"
+    score_range = range_of(row)
+    return f"{score_range.text(score) if score_range.labels else f'{score:g}'} ({percent(row['modal_share'])})"
 
 
 # --- diagnostics ------------------------------------------------------------------------------------------------------
 
-_NOTE = (
-    "Wasserstein: how far, as a share of the range, the judge's scores must move on average to be distributed as the "
-    "humans' are; it says nothing of which texts get them. Shift: the judge's mean less the humans', as a share of the "
-    "range; above 0 the judge scores higher. KL: divergence of the judge's histogram from the humans', in nats. Modal "
-    "score: the score given most often, and its share. SD: standard deviation of Spearman over the ranges. Self: mean "
-    "Spearman of the judge with itself in the other ranges."
-)
 
-
-def _diagnosed(results: Results) -> list[Mapping[str, Any]]:
+def _diagnosed(results: Results) -> Rows:
     """The metrics of clean texts that know of bias, of the reported split and level, without defense, else under the
     first one."""
-    shown = [record for record in results.clean if (record["split"], record["level"]) == (results.split, results.level)]
+    place = results.split, results.level
+    shown = [dict(record) for record in results.clean if (record["split"], record["level"]) == place]
     first = next(iter(defenses_of(shown)), NO_DEFENSE)
-    return [record for record in shown if record["defense"] == first and record.get("modal_share") is not None]
+    rows = [record for record in shown if record["defense"] == first and is_known(record.get("modal_share"))]
+    return [] if results.compares else rows
 
 
-def _diagnostics_frame(results: Results) -> pd.DataFrame:
-    rows = [] if results.compares else _diagnosed(results)
-    if not rows:
-        return pd.DataFrame()
-    frame = labelled(rows)
-    conditions = list(dict.fromkeys(frame["condition"]))
-    frame = frame.sort_values("series", key=lambda names: names.map(list(dict.fromkeys(names)).index), kind="stable")
-    frame = frame.sort_values("condition", key=lambda names: names.map(conditions.index), kind="stable")
-    frame["modal"] = [favorite_text(row) for row in records(frame)]
-    return frame
-
-
-def _diagnostics_note(results: Results, rows: pd.DataFrame) -> str:
+def _diagnostics_note(results: Results, rows: Any) -> str:
     first, *others = defenses_of(results.clean) or [NO_DEFENSE]
-    if not others:
-        return _NOTE
-    sentence = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
-    return f"{_NOTE} All {sentence}; metrics.json has the same of {', '.join(others)}."
+    defense = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
+    return f"All {defense}; metrics.json has the same of {', '.join(others)}." if others else ""
 
 
 DIAGNOSTICS = View(
     "diagnostics",
     "Bias and stability",
-    _diagnostics_frame,
+    lambda results: [row | {"modal": favorite_text(row)} for row in records(series.labelled(_diagnosed(results)))],
     (
         Col("judge, decoding", "series", left=True, width=24),
         Col("range", "range", left=True),
-        Col("Wasserstein", "bias_wasserstein", three),
-        Col("shift", "bias_shift", signed_two),
-        Col("KL", "bias_kl", two),
-        Col("modal score", "modal", left=True),
-        Col("SD", "stability", three, optional=True),
-        Col("self", "self_agreement", three, optional=True),
+        Col("Wasserstein", "bias_wasserstein", three,
+            says="how far, as a share of the range, the judge's scores must move on average to be distributed as the "
+            "humans' are; it says nothing of which texts get them"),
+        Col("shift", "bias_shift", signed_two,
+            says="the judge's mean less the humans', as a share of the range; above 0 the judge scores higher"),
+        Col("KL", "bias_kl", two, says="divergence of the judge's histogram from the humans', in nats"),
+        Col("modal score", "modal", left=True, says="the score given most often, and its share"),
+        Col("SD", "stability", three, optional=True, says="standard deviation of Spearman over the ranges"),
+        Col("self", "self_agreement", three, optional=True,
+            says="mean Spearman of the judge with itself in the other ranges"),
     ),
     by=["condition"],
     title="{condition}",
     sections=["series"],
     once=["series", "stability", "self_agreement"],
     note=_diagnostics_note,
-)
+)  # fmt: skip
 """Bias and stability of each judge and decoding."""
 
 
-def _similarity_frame(results: Results) -> pd.DataFrame:
-    known = {(one["dimension"], one["attack"], one["defense"]) for one in _diagnosed(results)}
-    rows = [
-        {
-            "condition": condition_text({**one, "defense": NO_DEFENSE}),
-            "range": str(range_of(one)),
-            "correlation": one["logprob_correlation"],
-            "agreement": one["mode_agreement"],
-            **{who: f"{one[f'{who}_mode']} ({percent(one[f'{who}_mode_share'])})" for who in ("main", "assistant")},
-        }
-        for one in ([] if results.compares else unattacked(results.similarity))
-        if one["split"] == results.split and (one["dimension"], one["attack"], one["defense"]) in known
-    ]
-    return pd.DataFrame(rows)
+def _similarity(results: Results) -> Rows:
+    cells = {(row["dimension"], row["attack"], row["defense"]) for row in _diagnosed(results)}
+    rows = []
+    for record in unattacked(results.similarity) if cells else ():
+        if record["split"] == results.split and (record["dimension"], record["attack"], record["defense"]) in cells:
+            row = {**record, "condition": series.condition_text({**record, "defense": NO_DEFENSE})}
+            modes = {
+                who: f"{row[f'{who}_mode']} ({percent(row[f'{who}_mode_share'])})" for who in ("main", "assistant")
+            }
+            rows.append(row | modes | {"range": str(range_of(row))})
+    return rows
 
 
 SIMILARITY = View(
     "similarity",
     "Main and assistant",
-    _similarity_frame,
+    _similarity,
     (
         Col("range", "range", left=True),
-        Col("log-probabilities correlate", "correlation", two),
-        Col("same most likely score", "agreement", percent),
-        Col("main's", "main", left=True),
+        Col("log-probabilities correlate", "logprob_correlation", two, says="their means over texts, by candidate"),
+        Col("same most likely score", "mode_agreement", percent,
+            says="share of texts of which both find the same score most likely"),
+        Col("main's", "main", left=True, says="the score that it finds most likely most often"),
         Col("assistant's", "assistant", left=True),
     ),
     by=["condition"],
     title="{condition}",
-    note="Correlation of their mean log-probabilities of the candidates; share of texts of which both find the same "
-    "score most likely; the scores that each most often does. Contrasting takes away what both prefer.",
-)
+    note="Contrasting takes away what both prefer.",
+)  # fmt: skip
 """How alike main model and assistant are."""

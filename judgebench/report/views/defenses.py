@@ -12,16 +12,8 @@ from scipy import stats
 
 from judgebench.report.formats import one, percent, signed_two, three, two, whole
 from judgebench.report.say import say
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
-from judgebench.report.views.attacks import (
-    CHANGE,
-    EXCLUDES_ZERO,
-    RATE,
-    RISES,
-    attacked_records,
-    estimate_text,
-    excludes_zero,
-)
+from judgebench.report.table import Block, Col, Heading, Paragraph, Rows, View, rows_by
+from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows, excludes_zero
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, defenses_of
 from judgebench.stats.scores import shown_split
@@ -39,53 +31,46 @@ _SETTING = ("decoding", "lambda", "temperature")
 _CELL = ("split", "level", "dimension", *RANGE, LABELS, "judge")
 
 
-def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The records with `shown_defense`, the name that readers see; those of defenses under which the judge answers in
-    free text once for each decoding that their judge has under the others, and so marked.
-
-    Args:
-        metrics: metrics.json, or attack/suffix.json.
-    """
+def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
+    """The records of metrics.json, or of attack/suffix.json, with `shown_defense`, the name that readers see; those of
+    defenses under which the judge answers in free text once for each decoding that their judge has under the others,
+    and so marked."""
     cells = [tuple(record.get(name) for name in _CELL) for record in metrics]
     # Of each cell, the decodings with lambda and t that every defense has.
     settings: dict[tuple[Any, ...], dict[str, dict[tuple[Any, ...], None]]] = {}
     for cell, record in zip(cells, metrics, strict=True):
-        how = tuple(record[name] for name in _SETTING)
-        settings.setdefault(cell, {}).setdefault(str(record["defense"]), {})[how] = None
-    shown: list[dict[str, Any]] = []
+        setting = tuple(record[name] for name in _SETTING)
+        settings.setdefault(cell, {}).setdefault(str(record["defense"]), {})[setting] = None
+    rows: Rows = []
     in_words = set()
     for cell, record in zip(cells, metrics, strict=True):
         defense = str(record["defense"])
-        others = [how for name, hows in settings[cell].items() if name != defense for how in hows]
-        stand_ins = dict.fromkeys(how for how in others if how[0] != _FREE_TEXT)
-        if {how[0] for how in settings[cell][defense]} == {_FREE_TEXT} and stand_ins:
+        others = [setting for name, each in settings[cell].items() if name != defense for setting in each]
+        stand_ins = dict.fromkeys(setting for setting in others if setting[0] != _FREE_TEXT)
+        if {setting[0] for setting in settings[cell][defense]} == {_FREE_TEXT} and stand_ins:
             in_words.add(defense)
-            # where others have greedy scores too, its own stand beside them
-            shown += [dict(record)] if any(how[0] == _FREE_TEXT for how in others) else []
-            shown += [{**record, **dict(zip(_SETTING, how, strict=True))} for how in stand_ins]
+            # where others have greedy scores too, so has this one
+            rows += [dict(record)] if any(setting[0] == _FREE_TEXT for setting in others) else []
+            rows += [{**record, **dict(zip(_SETTING, setting, strict=True))} for setting in stand_ins]
         else:
-            shown.append(dict(record))
+            rows.append(dict(record))
     marks = {name: f"{name} (its number)" for name in in_words}
-    return [record | {"shown_defense": marks.get(str(record["defense"]), str(record["defense"]))} for record in shown]
+    return [row | {"shown_defense": marks.get(str(row["defense"]), str(row["defense"]))} for row in rows]
 
 
-def defense_frame(results: Results) -> pd.DataFrame:
+def defense_rows(results: Results) -> Rows:
     """The attacked texts of dimensions with several defenses, a row an attack, range, judge and defense.
 
     A defense under which the judge answers in free text stands in the sections of its judge's other decodings.
     """
-    parts = []
-    for dimension in dict.fromkeys(record["dimension"] for record in results.shown):
-        own = [record for record in results.shown if record["dimension"] == dimension]
-        if len(defenses_of(own)) > 1:
-            parts.append(attacked_records(with_stand_ins(own)))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    parts = rows_by([dict(record) for record in results.shown], ["dimension"])
+    return [row for part in parts if len(defenses_of(part)) > 1 for row in attacked_rows(with_stand_ins(part))]
 
 
 DEFENSES = View(
     "defenses",
     "Defenses side by side",
-    defense_frame,
+    defense_rows,
     [
         Col("defense", "shown_defense", left=True, width=28),
         Col("clean", "clean_mean_score", two, says="mean score of the clean texts under the same defense, against "
@@ -99,7 +84,7 @@ DEFENSES = View(
     title="{dimension}",
     sections=["attack", "range", "series"],
     section="{attack}, {range}: {series}",
-    note=lambda _, rows: FREE_TEXT_NOTE if (rows["defense"] != rows["shown_defense"]).any() else "",
+    note=lambda _, rows: FREE_TEXT_NOTE if any(row["defense"] != row["shown_defense"] for row in rows) else "",
     marks=EXCLUDES_ZERO,
 )  # fmt: skip
 """The effect of attacks under each defense, a section an attack, range and judge."""
@@ -108,15 +93,14 @@ DEFENSES = View(
 def defense_sentences(results: Results) -> list[str]:
     """A sentence a dimension and attack, of the judge and range in which the attack gains most without a defense: its
     gain then, and under the defense that leaves the mean score nearest to the clean texts'."""
-    rows, sentences = defense_frame(results), []
-    for (dimension, _), part in rows.groupby(["dimension", "attack"], sort=False) if len(rows) else ():
-        sections = [records(section) for _, section in part.groupby(["range", "series"], sort=False)]
-        open_ = [section for section in sections if section[0]["defense"] == NO_DEFENSE and len(section) > 1]
-        if open_:
-            bare, *defended = max(open_, key=lambda section: float(section[0]["change"]))
+    sentences = []
+    for part in rows_by(defense_rows(results), ["dimension", "attack"]):
+        sections = [rows for rows in rows_by(part, ["range", "series"])
+                    if rows[0]["defense"] == NO_DEFENSE and len(rows) > 1]  # fmt: skip
+        if sections:
+            bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
             least = min(defended, key=lambda row: abs(row["change"]))
-            facts = {"bare": bare, "least": least, "defenses": len(defended), "estimate_text": estimate_text}
-            sentences.append(say("defenses", dimension=dimension, **facts))
+            sentences.append(say("defenses", bare=bare, least=least, defenses=len(defended)))
     return sentences
 
 
@@ -125,31 +109,27 @@ def defense_sentences(results: Results) -> list[str]:
 
 def standards(results: Results) -> list[Block]:
     """The making of the standard vectors of each dimension, and whether their layer separates more than chance."""
-    sentences = [Paragraph(say("standards", one=record, groups=results.groups)) for record in results.standards]
+    sentences = [Paragraph(say("standards", row=record, groups=results.groups)) for record in results.standards]
     return [Heading("How CAP was prepared"), *sentences] if sentences else []
 
 
-def reference_frame(results: Results) -> pd.DataFrame:
+def reference_rows(results: Results) -> Rows:
     """The judge's scores of each defense's references: a row a dimension, defense and split, of the shown split; of
-    CAP also of the development split, where unsteered texts stand beside them."""
-    rows: list[dict[str, Any]] = []
+    CAP also of the development split, below which its unsteered texts stand."""
+    rows: Rows = []
     for (dimension, defense), part in results.references.groupby(["dimension", "defense"], sort=False):
-        own = results.references[results.references["dimension"] == dimension]
-        shown = shown_split(own["split"])
-        unsteered = {}
-        if defense == "cap":
-            tried = [record for record in results.strengths if record["dimension"] == dimension]
-            unsteered = {record["side"]: record for record in tried if record["alpha"] == 0}
-        splits = [shown, *(split for split in dict.fromkeys(part["split"]) if unsteered and split != shown)]
-        named = {"dimension": dimension, "defense": defense}
-        rows += [named | {"split": split} | _scored(part[part["split"] == split]) for split in splits]
+        split = shown_split(results.references.loc[results.references["dimension"] == dimension, "split"])
+        unsteered = {record["side"]: record for record in results.strengths
+                     if defense == "cap" and record["dimension"] == dimension and record["alpha"] == 0}  # fmt: skip
+        head = {"dimension": dimension, "defense": defense}
+        for name in (split, *(name for name in dict.fromkeys(part["split"]) if unsteered and name != split)):
+            rows.append(head | {"split": name} | _scored(part[part["split"] == name]))
         if unsteered:
             high, low = (unsteered.get(side, {}).get("mean") for side in ("high", "low"))
-            difference = None if high is None or low is None else high - low
-            n = max(int(record["n"]) for record in unsteered.values())
-            rows.append(named | {"defense": "  alpha 0", "split": "dev", "n": n, "high": high, "low": low})
-            rows[-1]["difference"] = difference
-    return pd.DataFrame(rows)
+            row = head | {"defense": "  alpha 0", "split": "dev", "high": high, "low": low}
+            row["difference"] = None if high is None or low is None else high - low
+            rows.append(row | {"n": max(int(record["n"]) for record in unsteered.values())})
+    return rows
 
 
 def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
@@ -158,58 +138,57 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
     cut = float(pairs[["high_cut", "low_cut"]].to_numpy(dtype=np.float64).mean()) if len(pairs) else None
     if not len(both):
         return {"n": 0, "cut": cut}
-    high, low = (float(value) for value in both.mean(axis=0))
     differences = both[:, 0] - both[:, 1]
-    mean = float(differences.mean())
+    mean, (high, low) = float(differences.mean()), both.mean(axis=0).tolist()
     row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": mean}
-    if len(both) < 2:
-        return row
-    reach = float(stats.t.ppf(0.975, len(both) - 1) * differences.std(ddof=1)) / math.sqrt(len(both))
-    ends = mean - reach, mean + reach
-    return row | {"difference_low": ends[0], "difference_high": ends[1], "significant": excludes_zero(*ends)}
-
-
-def _unsteered(results: Results, rows: pd.DataFrame) -> str:
-    return "Alpha 0: texts of the tutor for the development split, unsteered." if rows["cut"].isna().any() else ""
+    if len(both) > 1:
+        reach = float(stats.t.ppf(0.975, len(both) - 1) * differences.std(ddof=1)) / math.sqrt(len(both))
+        row |= {"difference_low": mean - reach, "difference_high": mean + reach}
+    return row
 
 
 REFERENCES = View(
     "references",
     "References by themselves",
-    reference_frame,
+    reference_rows,
     [
         Col("defense", "defense", left=True),
         Col("split", "split", left=True),
         Col("n", "n", whole),
         Col("good", "high", two, says="the judge's mean score of the good references, each read by itself"),
         Col("poor", "low", two, says="the same of the poor ones"),
-        Col("good - poor", "difference", signed_two, signed_two, marked="significant"),
+        Col("good - poor", "difference", signed_two, signed_two, marked=lambda row: excludes_zero(row, "difference")),
         Col("cut", "cut", percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
     title="{dimension}",
-    note=_unsteered,
+    note=lambda _, rows: "Alpha 0: texts of the tutor for the development split, unsteered."
+    if any(row.get("cut") is None for row in rows) else "",
     brackets="of the mean difference over {groups}, by Student's t",
     marks=EXCLUDES_ZERO,
-)
+)  # fmt: skip
 """The judge's scores of references."""
 
 
-def detector_frame(results: Results) -> pd.DataFrame:
+def detector_rows(results: Results) -> Rows:
     """The detectors, a row each: F1 of the training texts, all else of the test texts."""
-    rows = []
-    for record in results.detectors:
-        test, by_attack = record["test"], record["test"].get("recall_by_attack") or {}
-        shares = {name: test[name] for name in ("precision", "recall", "false_positive_rate")}
-        shares["by_attack"] = ", ".join(f"{attack} {percent(share)}" for attack, share in by_attack.items())
-        rows.append({"defense": record["defense"], "f1": record["training"]["f1"]} | shares)
-    return pd.DataFrame(rows)
+    return [
+        {
+            **record["test"],
+            "defense": record["defense"],
+            "f1": record["training"]["f1"],
+            "by_attack": ", ".join(
+                f"{attack} {percent(share)}" for attack, share in (record["test"].get("recall_by_attack") or {}).items()
+            ),
+        }
+        for record in results.detectors
+    ]
 
 
 DETECTORS = View(
     "detectors",
     "Detectors of attacked texts",
-    detector_frame,
+    detector_rows,
     [
         Col("defense", "defense", left=True),
         Col("F1", "f1", two, says="on the development texts, on which the threshold was chosen as the best; all else "
@@ -220,36 +199,32 @@ DETECTORS = View(
         Col("recall by attack", "by_attack", left=True),
     ],
 )  # fmt: skip
-"""The warnings of detectors: a warning that every text gets protects nobody."""
+"""The warnings of detectors: a warning that every text gets protects from nothing."""
 
 
 def preparation_sentences(results: Results) -> list[str]:
     """A sentence a dimension and split on whether steering moved the judge's scores of the references, and one a
     detector on whether it warns of attacked texts more than of clean ones."""
-    sentences = [
-        say("references", row=row, groups=results.groups, estimate_text=estimate_text)
-        for row in records(reference_frame(results))
-        if row["defense"] == "cap" and row.get("difference") is not None
+    references = [row for row in reference_rows(results)
+                  if row["defense"] == "cap" and row.get("difference") is not None]  # fmt: skip
+    warning = [row for row in detector_rows(results) if None not in (row["recall"], row["false_positive_rate"])]
+    facts = {"groups": results.groups}
+    return [
+        *(say("references", row=row, significant=excludes_zero(row, "difference"), **facts) for row in references),
+        *(say("detectors", row=row) for row in warning),
     ]
-    for row in records(detector_frame(results)):
-        recall, clean = row["recall"], row["false_positive_rate"]
-        if recall is not None and clean is not None:
-            blind = ": it does not tell them apart, and what changes under it is no work of detection"
-            warns = f"{row['defense']} warns of {percent(recall)} of the attacked test texts and of {percent(clean)}"
-            sentences.append(f"{warns} of the clean ones{'' if recall > clean else blind}.")
-    return sentences
 
 
-def cost_frame(results: Results) -> pd.DataFrame:
-    """The seconds of each defense, none first; empty where there is no defense, for the environment tells these."""
-    costs = sorted(results.costs, key=lambda cost: cost["defense"] != NO_DEFENSE)
-    return pd.DataFrame([dict(cost) for cost in costs] if any(c["defense"] != NO_DEFENSE for c in costs) else [])
+def cost_rows(results: Results) -> Rows:
+    """The seconds of each defense, none first; empty where there is no defense, for the environment has these."""
+    rows = sorted(map(dict, results.costs), key=lambda cost: cost["defense"] != NO_DEFENSE)
+    return rows if any(row["defense"] != NO_DEFENSE for row in rows) else []
 
 
 COSTS = View(
     "costs",
     "Seconds by defense",
-    cost_frame,
+    cost_rows,
     [
         Col("defense", "defense", left=True),
         Col("n", "n", whole),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
-import pandas as pd
 
 from judgebench.report.formats import is_known, p_value, signed_two, two
 from judgebench.report.say import say
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View, records
 from judgebench.report.views.forecasts import leading
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
@@ -28,34 +27,31 @@ _MOST_OPEN = 10  # slices of a condition that are shown without being asked for
 _FEWEST_SYSTEMS, _TOGETHER = 4, -0.7  # a correlation over so many systems that is worth a sentence
 
 
-def error_rows(results: Results, lead: bool = True) -> list[dict[str, Any]]:
+def error_rows(results: Results, lead: bool = True) -> Rows:
     """The records of errors.json with labels: of the leading cells, or of all others."""
     names = ("condition", "range", "who", "setting")
     leads = {tuple(row[name] for name in names) for row in leading(results)}
-    return [row for row in records(labelled(results.errors))
-            if (tuple(row[name] for name in names) in leads) == lead] if results.errors else []  # fmt: skip
+    rows = records(labelled(results.errors)) if results.errors else []
+    rows = [row for row in rows if (tuple(row[name] for name in names) in leads) == lead]
+    return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
 
-def _listed(rows: Sequence[Mapping[str, Any]], name: str) -> pd.DataFrame:
-    """A row for each factor or slice of each cell."""
-    return pd.DataFrame(
-        [{**row, **part, "series": f"{row['who']} in range {row['range']}"} for row in rows for part in row[name]]
-    )
+def _factors(results: Results, lead: bool = True) -> Rows:
+    """A row for each coefficient of the regressions."""
+    return [
+        {**row, **part, "name": FACTORS.get(part["factor"], (part["factor"],))[0]}
+        for row in error_rows(results, lead)
+        for part in row["factors"]
+    ]
 
 
-def factor_frame(results: Results, lead: bool = True) -> pd.DataFrame:
-    """A row for each coefficient of the leading cells' regressions, or of all others'."""
-    rows = _listed(error_rows(results, lead), "factors")
-    return rows.assign(named=[FACTORS.get(name, (name,))[0] for name in rows["factor"]]) if len(rows) else rows
-
-
-def slice_frame(results: Results) -> pd.DataFrame:
-    """A row for each slice of the leading cells."""
-    rows = _listed(error_rows(results), "slices")
-    if not len(rows):
-        return rows
-    many = rows.groupby("condition")["slice"].transform("size") > _MOST_OPEN
-    return rows.assign(fold=np.where(many, "Systems and lengths: " + rows["condition"], ""))
+def _slices(results: Results) -> Rows:
+    """A row for each slice of the leading cells; many are folded."""
+    return [
+        {**row, **part, "fold": f"Systems and lengths: {row['condition']}" if len(row["slices"]) > _MOST_OPEN else ""}
+        for row in error_rows(results)
+        for part in row["slices"]
+    ]
 
 
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
@@ -63,10 +59,10 @@ _ERROR = "the judge's score on the humans' scale less the humans' mean, in point
 _LEAD = View(
     "errors",
     "Why the judge errs",
-    factor_frame,
+    _factors,
     (
         Col("judge, decoding", "series", detail="setting", left=True),
-        Col("factor", "named", left=True, says="format: lists, headings, code, tables, bold words"),
+        Col("factor", "name", left=True, says="format: lists, headings, code, tables, bold words"),
         Col("points", "estimate", signed_two, signed_two,
             says="each factor's share in the error while the others stay the same, by least squares; a judge that "
             "tells texts apart poorly shows, reversed, what the humans reward"),
@@ -82,23 +78,17 @@ _LEAD = View(
 _OTHERS = replace(
     _LEAD,
     name="errors_others",
-    frame=lambda results: factor_frame(results, lead=False),
+    frame=partial(_factors, lead=False),
     columns=[replace(column, says="") for column in _LEAD.columns],
     folded="Other judges, decodings and ranges",
     note="",
     brackets="",
 )
 
-
-def _dashes(results: Results, rows: pd.DataFrame) -> str:
-    groups = results.groups
-    return f"A dash: a slice of one of the {groups}, or errors that do not vary." if rows["p"].isna().any() else ""
-
-
 SLICES = View(
     "error_slices",
     "Why the judge errs",
-    slice_frame,
+    _slices,
     (
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
@@ -107,14 +97,13 @@ SLICES = View(
         Col("beside others", "apart", signed_two, signed_two,
             says="less the mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts "
             "apart poorly favors what humans find bad"),
-        Col("p", "p", p_value),
+        Col("p", "p", p_value, says="unknown for a slice of one of the {groups}, or where errors do not vary"),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
     ),
     by=("condition",),
     title="{condition}, {series}",
     sections=("kind",),
     folded="{fold}",
-    note=_dashes,
     brackets="errors clustered by {groups}",
 )  # fmt: skip
 """Systems and lengths: which ones the judge favors."""
@@ -138,31 +127,24 @@ def error_sentences(results: Results) -> list[str]:
     """At most two sentences a dimension on the main model's errors, in the range in which it agrees best with the
     humans: which factors of texts move them by more than chance, and which systems' errors differ."""
     sentences = []
-    for row in error_rows(results):
+    for row in (row for row in error_rows(results) if row["groups"] >= FEWEST):
         factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]
-        systems = [part for part in row["slices"] if part["kind"] == "system"]
-        if row["groups"] < FEWEST:
-            continue
         if factors:
-            sure = [factor for factor in factors if _sure(factor)]
-            *names, last = ["", *(FACTORS[factor["factor"]][1] for factor in factors if not _sure(factor))]
-            rest = " or ".join(filter(None, [", ".join(names[1:]), last]))
-            sentences.append(say("errors", what="factors", row=row, sure=sure, rest=rest))
+            rest = [FACTORS[factor["factor"]][1] for factor in factors if not _is_sure(factor)]
+            line = " or ".join(filter(None, [", ".join(rest[:-1]), *rest[-1:]]))
+            sentences.append(say("errors", row=row, sure=list(filter(_is_sure, factors)), rest=line))
+        systems = [part for part in row["slices"] if part["kind"] == "system"]
         if systems:
-            sure = sorted(filter(_sure, systems), key=lambda part: part["apart"])
+            sure = sorted(filter(_is_sure, systems), key=lambda part: part["apart"])
             ends = [part for part in sure[-1:] if part["apart"] > 0] + [part for part in sure[:1] if part["apart"] < 0]
-            facts = {"sure": sure, "ends": ends, "systems": len(systems), "together": _draws_together(systems)}
-            sentences.append(say("errors", what="systems", row=row, **facts))
+            # Errors fall as systems get better in the humans' eyes, and little else moves them.
+            human, error = (np.array([part[name] for part in systems]) for name in ("human", "error"))
+            vary = len(systems) >= _FEWEST_SYSTEMS and min(np.ptp(human), np.ptp(error)) > 0
+            together = vary and bool(np.corrcoef(human, error)[0, 1] < _TOGETHER)
+            facts = {"sure": sure, "ends": ends, "systems": len(systems), "together": together}
+            sentences.append(say("error_systems", row=row, **facts))
     return sentences
 
 
-def _sure(row: Mapping[str, Any]) -> bool:
+def _is_sure(row: Row) -> bool:
     return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
-
-
-def _draws_together(systems: Sequence[Mapping[str, Any]]) -> bool:
-    """True where errors fall as systems get better in the humans' eyes, and little else moves them."""
-    human, error = (np.array([part[name] for part in systems]) for name in ("human", "error"))
-    if len(systems) < _FEWEST_SYSTEMS or min(np.ptp(human), np.ptp(error)) == 0:
-        return False
-    return bool(np.corrcoef(human, error)[0, 1] < _TOGETHER)

@@ -6,81 +6,66 @@ like these. Run folders of earlier versions have the latter alone, and show them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from judgebench.report.formats import is_known, percent, short, signed_two, three, two
 from judgebench.report.say import say
-from judgebench.report.table import Col, View, records
+from judgebench.report.table import Col, Row, Rows, View, records, rows_by
+from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
 
 _SHOWN = 5
 """Systems whose pairs a page shows, the best by labels and judge together."""
 
-_HEAD = ("condition", "size", "who", "setting", "range")
 
-
-def _these(row: Mapping[str, Any]) -> dict[str, Any]:
+def _these(row: Row) -> dict[str, Any]:
     """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
     names = {key.replace("_these", ""): key for key in row if "_these" in key}
     return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
 
 
-def width_rows(results: Results) -> list[dict[str, Any]]:
+def _widths(results: Results) -> Rows:
     """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
-    size = (
-        f"{{labelled_texts:,}} of {{texts:,}} {results.examples_word} are rated, of {{labelled_articles:,}} of "
-        f"{{articles:,}} {results.groups}"
-    )
     rows = records(labelled(map(_these, results.few_labels))) if results.few_labels else []
     for row in rows:
         spearman = _these(row["spearman"] or {})
-        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}")
-                for name in ("labels", "predicted") for end in ("", "_low", "_high")}  # fmt: skip
-        row["size"] = size.format(**row)
-        row["missed"] = f"{row['misses']:.0f} of {row['counted']:.0f}" if is_known(row["misses"]) else None
+        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}") for name in ("labels", "predicted") for end in ENDS}
     return rows
 
 
-def best_rows(results: Results) -> list[dict[str, Any]]:
+def _best(results: Results) -> Rows:
     """Of each dimension the row whose judge makes the intervals narrowest; of equal ones the first; `several`: how many
     there are to choose from."""
-    parts: dict[str, list[dict[str, Any]]] = {}
-    for row in width_rows(results):
-        parts.setdefault(row["condition"], []).append(row)
     return [
         max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
-        for rows in parts.values()
+        for rows in rows_by(_widths(results), ["condition"])
     ]
 
 
-def means_frame(results: Results) -> pd.DataFrame:
+def _means(results: Results) -> Rows:
     """A row a system, for each dimension by the judge, decoding and range that makes the intervals narrowest."""
     rows = []
-    for row in best_rows(results):
+    for row in _best(results):
+        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
         for system in map(_these, row["systems"]):
-            rated = f"{system['labelled_texts']:,} of {system['texts']:,}"
             covers = {True: "no", False: "yes"}.get(system["judge_misses"])
-            rows.append({name: row[name] for name in _HEAD} | system | {"labelled": rated, "held": covers})
-    return pd.DataFrame(rows)
+            rows.append(head | system | {"covers": covers})
+    return rows
 
 
-def differences_frame(results: Results) -> pd.DataFrame:
+def _differences(results: Results) -> Rows:
     """A row a pair of the best systems, by the same judges."""
     rows = []
-    for row in best_rows(results):
+    for row in _best(results):
+        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
         means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
         best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
         for pair in map(_these, row["differences"]):
             if {pair["first"], pair["second"]} <= set(best):
-                apart = {True: "yes", False: "no"}.get(pair["told_apart"])
-                names = {"pair": f"{pair['first']} - {pair['second']}", "apart": apart}
-                rows.append({name: row[name] for name in _HEAD} | pair | names)
-    return pd.DataFrame(rows)
+                rows.append(head | pair | {"apart": {True: "yes", False: "no"}.get(pair["told_apart"])})
+    return rows
 
 
 def few_labels_sentences(results: Results) -> list[str]:
@@ -89,14 +74,14 @@ def few_labels_sentences(results: Results) -> list[str]:
     words = {"examples": results.examples_word, "groups": results.groups}
     return [
         say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)
-        for row in best_rows(results)
+        for row in _best(results)
     ]
 
 
 LABELS_AND_JUDGES = View(
     "few_labels",
     "Means from few labels",
-    lambda results: pd.DataFrame(width_rows(results)),
+    _widths,
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("range", "range", left=True),
@@ -108,7 +93,7 @@ LABELS_AND_JUDGES = View(
         Col("like these ±", "like_predicted_within", three, optional=True, says="both, for other {groups} like them"),
         Col("narrower", "narrower", percent,
             says="by how much; a judge that correlates .5 with humans within systems saves a seventh at most"),
-        Col("judge misses", "missed", left=True,
+        Col("judge misses", "{misses:.0f} of {counted:.0f}", left=True,
             says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
             "its bias"),
         Col("labels", "labels_rho", three, short, group="Spearman", optional=True,
@@ -118,7 +103,8 @@ LABELS_AND_JUDGES = View(
     ),
     by=["condition"],
     title="{condition}",
-    size="{size}",
+    size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
+    "{groups_word}",
     once=["who"],
     note="Rated {groups} must be a random part of all.",
     reasons=["reason"],
@@ -128,17 +114,17 @@ LABELS_AND_JUDGES = View(
 MEANS = View(
     "few_labels_means",
     "Means from few labels",
-    means_frame,
+    _means,
     (
         Col("system", "system", left=True),
-        Col("rated", "labelled", left=True),
+        Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
         Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
         Col("judge", "judge", two, two,
             says="of its scores mapped linearly to that scale; its interval says nothing of what humans would say, for "
             "its bias is in it"),
         Col("both", "predicted", two, two, says="of ratings and scores"),
         Col("narrower", "narrower", percent),
-        Col("judge holds both", "held", left=True),
+        Col("judge holds both", "covers", left=True),
     ),
     by=["condition"],
     title="{condition}",
@@ -152,9 +138,9 @@ MEANS = View(
 DIFFERENCES = replace(
     MEANS,
     name="few_labels_differences",
-    frame=differences_frame,
+    frame=_differences,
     columns=(
-        Col("systems", "pair", left=True),
+        Col("systems", "{first} - {second}", left=True),
         Col("labels", "labels", signed_two, signed_two),
         Col("both", "predicted", signed_two, signed_two),
         Col("narrower", "narrower", percent),

@@ -3,16 +3,14 @@ which texts to send to a person."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from judgebench.report.formats import is_known, percent, points, short, signed_two, span, three, two
+from judgebench.report.formats import percent, points, short, signed_two, span, three, two
 from judgebench.report.say import say
-from judgebench.report.table import Col, View, records
+from judgebench.report.table import Col, Rows, View, records, rows_by
 from judgebench.results.results import Results
 from judgebench.results.series import labelled
-from judgebench.stats.clusters import FEWEST
+from judgebench.stats.scores import CLEAN
 
 PERSON = 0.8
 """The share of texts that the judge keeps in the sentence on sending the rest to a person."""
@@ -33,10 +31,10 @@ def forecast_frame(results: Results) -> pd.DataFrame:
     return rows
 
 
-def _with(results: Results, *names: str) -> pd.DataFrame:
+def _with(results: Results, *names: str) -> Rows:
     """The rows that know one of these figures."""
-    rows = forecast_frame(results)
-    return rows[rows[list(names)].notna().any(axis=1)] if set(names) <= set(rows) else rows.head(0)
+    rows = records(forecast_frame(results))
+    return [row for row in rows if set(names) <= set(row) and any(row[name] is not None for name in names)]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -93,7 +91,7 @@ ABSTENTION = View(
     by=("condition",),
     title="{condition}",
     once=("range",),
-    note=lambda _, rows: f"{percent(rows['level'].iloc[0])} of the intervals of single texts should hold it.",
+    note=lambda _, rows: f"{percent(rows[0]['level'])} of the intervals of single texts should hold it.",
     brackets="{groups} resampled",
     reasons=("coverage_reason", "risk_reason"),
 )  # fmt: skip
@@ -103,14 +101,14 @@ ABSTENTION = View(
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
-def leading(results: Results) -> list[dict[str, Any]]:
+def leading(results: Results) -> Rows:
     """The main model's cell with the highest Spearman of each dimension and defense, as a row of metrics.json with
     labels; of the first judge where there is no main model, and the first cell where nothing is known. Clean texts."""
-    rows = labelled(record for record in results.shown if record["attack"] == "none")
+    rows = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
     cells = []
-    for _, part in rows.groupby("condition", sort=False) if len(rows) else ():
-        judge = "main" if "main" in set(part["judge"]) else part["judge"].iloc[0]
-        of_judge = records(part[part["judge"] == judge])
+    for part in rows_by(rows, ["condition"]):
+        of_judge = [row for row in part if row["judge"] == "main"]
+        of_judge = of_judge or [row for row in part if row["judge"] == part[0]["judge"]]
         cells.append(max(of_judge, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"]))
     return cells
 
@@ -118,45 +116,31 @@ def leading(results: Results) -> list[dict[str, Any]]:
 def forecast_sentences(results: Results) -> list[str]:
     """Two sentences a dimension at most: whether the main model's probabilities are to be believed, and which texts to
     send to a person; of the range in which it agrees best with the humans."""
-    sentences = []
+    rows, sentences = records(forecast_frame(results)), []
     for lead in leading(results):
-        same = [row for row in records(forecast_frame(results)) if lead["decoding"] in row["decodings"]
+        same = [row for row in rows if lead["decoding"] in row["decodings"]
                 and all(row[name] == lead[name] for name in ("condition", "range", "judge"))]  # fmt: skip
         for row in same[:1]:
-            kept, scale = row.get(f"risk_{100 * PERSON:.0f}"), results.scale.get(row["dimension"])
-
-            def sure(name: str, row: dict[str, Any] = row) -> bool:
-                """True where a figure's interval can be relied on."""
-                return row["groups"] >= FEWEST and all(is_known(row.get(f"{name}{end}")) for end in ("_low", "_high"))
-
             # The surest bin of the reliability diagram that holds some texts is an example of overconfidence.
-            heavy = [bin_ for bin_ in row.get("diagram") or () if bin_["share"] >= _HEAVY]
-            shares = [(percent(bin_["forecast"]), percent(bin_["observed"]))
-                      for bin_ in heavy if bin_["forecast"] > bin_["observed"]][-1:]  # fmt: skip
-            example = "".join(f"; where it says {says}, the humans agree in {agree}" for says, agree in shares)
-            helps = sure("gain") and row["gain_low"] > 0 and is_known(kept) and two(kept) < two(row["risk"])
-            facts = {"condition": row["condition"], "row": row, "sure": sure, "example": example, "kept": kept}
-            facts |= {"scale": scale, "helps": helps, "PERSON": PERSON, "length": scale[1] - scale[0] if scale else 0}
-            if is_known(row.get("overconfidence")):
-                sentences.append(say("forecasts", what="calibration", **facts))
-            if is_known(kept) and is_known(row.get("risk")) and scale is not None:
-                sentences.append(say("forecasts", what="person", **facts))
-    return sentences
+            bins = [part for part in row.get("diagram") or () if part["share"] >= _HEAVY]
+            examples = [part for part in bins if part["forecast"] > part["observed"]][-1:]
+            facts = {"row": row, "scale": results.scale.get(row["dimension"]), "examples": examples, "PERSON": PERSON}
+            facts["kept"] = row.get(f"risk_{100 * PERSON:.0f}")
+            sentences += [say("forecasts", **facts), say("person", **facts)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def mass_sentences(results: Results) -> list[str]:
     """One sentence a dimension and judge: how much of its probability lies on scores, and whether it answers at all;
     nothing where that is not known. Of assistants only where they do not answer."""
-    rows = forecast_frame(results)
+    rows = [row for row in records(forecast_frame(results)) if row["mass"] is not None]
     sentences = []
-    for (condition, judge), part in (
-        rows[rows["mass"].notna()].groupby(["condition", "judge"], sort=False) if len(rows) else ()
-    ):
-        low = part[part["answers"] == False]  # noqa: E712 (a column)
-        if len(low) or judge == "main":
-            title = results.titles.get(str(judge))
+    for part in rows_by(rows, ["condition", "judge"]):
+        judge, low = part[0]["judge"], [row for row in part if row["answers"] is False]
+        if low or judge == "main":
+            title = results.titles.get(judge)
+            share = f"{span(100 * round(row['mass'], 2) for row in low or part)} %"
             name = f"{judge} ({title})" if title else judge
-            masses = (low if len(low) else part)["mass"].astype(float)
-            share = f"{span(100 * masses.round(2))} %"
-            sentences.append(say("mass", condition=condition, name=name, ranges=list(low["range"]), share=share))
+            facts = {"name": name, "ranges": [row["range"] for row in low], "share": share}
+            sentences.append(say("mass", condition=part[0]["condition"], **facts))
     return sentences

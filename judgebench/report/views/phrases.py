@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from judgebench.report.formats import two, whole
-from judgebench.report.table import Block, Col, Heading, Paragraph, View
-from judgebench.report.views.attacks import (
-    AT_MAX,
-    CHANGE,
-    EXCLUDES_ZERO,
-    FIRST,
-    PLACES,
-    RATE,
-    RISES,
-    excludes_zero,
-    rates,
-)
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.views.attacks import AT_MAX, CHANGE, EXCLUDES_ZERO, FIRST, PLACES, RATE, RISES, rate
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import Results
 from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled
@@ -33,12 +22,10 @@ PHRASE = ["suffix", "dimension", "range"]
 PANEL = [*PHRASE, "split", "contexts", "systems"]
 """Keys of texts that are alike in whether the phrase was learned on them."""
 
-_CURVE = [*PANEL, "series"]
-
 
 def phrase_frame(results: Results) -> pd.DataFrame:
     """The records of attack/suffix.json, a row a part of the texts, judge and number of words; texts that the phrase
-    never saw come first, and of each curve 0 words, the clean texts.
+    never saw come first, and of each curve 0 words, the clean texts, whose changes are unknown.
 
     Added are `base`, the judge and decoding, and `series`, with the defense where a run has several; `panel`, such as
     "unseen articles, unseen systems", with `texts` and `sources`, its numbers of texts and groups at most; `title` and
@@ -49,44 +36,33 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     if not shown:
         return pd.DataFrame()
     rows = labelled(shown).rename(columns={"series": "base"})
-    defended = rows["defense"].nunique() > 1
     marks = rows["shown_defense"].map(lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}")
-    rows["series"] = rows["base"] + marks if defended else rows["base"]
+    rows["series"] = rows["base"] + marks if rows["defense"].nunique() > 1 else rows["base"]
     still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
     rows["silent"] = still.groupby([rows[name] for name in (*PHRASE, "series")]).transform("all")
     objective = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
     rows["title"] = rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + objective
     rows["panel"] = rows["contexts"] + f" {results.groups}, " + rows["systems"] + " systems"
-    telling = rows[~rows["silent"]]
-    kinds = telling[telling["systems"] != ALL].groupby(PANEL[:-1])["systems"].nunique()
-    lonely = [kinds.get(part, 0) < 2 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)]
-    rows = rows[(rows["systems"] != ALL) | ~pd.Series(lonely, index=rows.index)]
-    return _with_changes(_sorted(rows, shown))
-
-
-def _sorted(rows: pd.DataFrame, shown: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    split, defenses = shown_split(rows["split"]), defenses_of(shown)
-    index = [str(series) for series in SeriesIndex(shown).all]
+    # All systems stand apart only where some were seen and some were not.
+    kinds = rows[~rows["silent"] & (rows["systems"] != ALL)].groupby(PANEL[:-1])["systems"].nunique()
+    several = [kinds.get(part, 0) > 1 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)]
+    rows = rows[(rows["systems"] != ALL) | pd.Series(several, index=rows.index)]
+    # Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
+    split, defenses, series = shown_split(rows["split"]), defenses_of(shown), [str(x) for x in SeriesIndex(shown).all]
     orders: dict[str, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
     orders |= {"contexts": (UNSEEN, SEEN).index, "split": lambda name: name != split}
-    orders |= {"systems": (UNSEEN, SEEN, ALL).index, "base": index.index, "defense": defenses.index}
-    return rows.sort_values([*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int)))
-
-
-def _with_changes(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with sizes of their panels and changes as tables show them: unknown of clean texts."""
-    panels, words = rows.groupby(PANEL, sort=False), rows.groupby(PHRASE, sort=False)["length"]
-    attacked = rows["length"] > 0
+    orders |= {"systems": (UNSEEN, SEEN, ALL).index, "base": series.index, "defense": defenses.index}
+    rows = rows.sort_values([*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int)))
+    # The sizes of panels and words, the rates of change; a change of clean texts is unknown.
+    panels, attacked = rows.groupby(PANEL, sort=False), rows["length"] > 0
     names = ("change", "change_low", "change_high", "raised_share", "places_gained")
-    changes = {name: rows[name].astype(float).where(attacked) for name in names}
-    ends = zip(changes["change_low"], changes["change_high"], strict=True)
+    rates = pd.Series([rate(row) for row in records(rows)], index=rows.index)
     rows = rows.assign(
-        **changes,
+        **{name: rows[name].astype(float).where(attacked) for name in names},
         texts=panels["n"].transform("max"),
         sources=panels["groups"].transform("max"),
-        words=words.transform("max"),
-        rate=rates(rows).where(attacked, "-"),
-        significant=[excludes_zero(low, high) for low, high in ends],
+        words=rows.groupby(PHRASE, sort=False)["length"].transform("max"),
+        rate=rates.where(attacked, "-"),
     )
     longest = rows.loc[rows["length"] == rows["words"], [*PHRASE, "phrase"]].drop_duplicates(PHRASE)
     return rows.merge(longest.rename(columns={"phrase": "whole"}), on=PHRASE, how="left")
@@ -103,25 +79,17 @@ def _words(results: Results) -> pd.DataFrame:
     if not len(rows):
         return rows
     first = rows.drop_duplicates(PHRASE)[PANEL]
-    spelled = rows["phrase"].where(rows["length"] > 0, "(none)")
-    return rows.assign(shown_phrase=spelled, word=results.groups).merge(first, on=PANEL)
+    return rows.assign(spelled=rows["phrase"].where(rows["length"] > 0, "(none)")).merge(first, on=PANEL)
 
 
 def _sides(results: Results) -> pd.DataFrame:
     """The longest phrase on each kind of texts, with the mean score of the clean ones."""
-    rows = phrase_frame(results)
-    if not len(rows) or not len(rows := rows[~rows["silent"]]):
+    rows, curve = phrase_frame(results), [*PANEL, "series"]
+    if not len(rows) or rows["silent"].all():
         return rows.head(0)
-    clean = rows.loc[rows["length"] == 0, [*_CURVE, "mean_score"]].rename(columns={"mean_score": "clean"})
-    last = rows.drop_duplicates(_CURVE, keep="last").merge(clean, on=_CURVE, how="left")
-    return last.assign(panel=last["panel"] + " (" + last["split"] + ")")
-
-
-def _note(results: Results, rows: pd.DataFrame) -> str:
-    return (
-        f"Seen: the phrase was learned on these {results.groups}, or on texts of these systems; unseen: it never saw "
-        "them, and only they tell what it does elsewhere. 0 words: the clean texts."
-    )
+    rows = rows[~rows["silent"]]
+    clean = rows.loc[rows["length"] == 0, [*curve, "mean_score"]].rename(columns={"mean_score": "clean"})
+    return rows.drop_duplicates(curve, keep="last").merge(clean, on=curve, how="left")
 
 
 WORDS = View(
@@ -129,18 +97,19 @@ WORDS = View(
     "Learned phrases",
     _words,
     [
-        Col("phrase", "shown_phrase", left=True, width=30),
-        Col("words", "length", whole),
+        Col("phrase", "spelled", left=True, width=30),
+        Col("words", "length", whole, says="how many of it stand behind a text; 0 are the clean texts"),
         Col("mean", "mean_score", two, ends=two),
         CHANGE,
         *(RATE, RISES, replace(AT_MAX, page=True), FIRST, replace(PLACES, page=True)),
     ],
     by=PHRASE,
     title="{title}",
-    size="{panel}, {split} split, {texts} texts of {sources} {word}",
+    size="{panel}, {split} split, {texts} texts of {sources} {groups_word}",
     sections=["series"],
     section="{series}",
-    note=_note,
+    note="Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them, and "
+    "only they show its effect elsewhere.",
     brackets="{groups} resampled, clean and attacked together",
     marks=EXCLUDES_ZERO,
 )
@@ -151,7 +120,7 @@ SIDES = View(
     "Seen and unseen texts",
     _sides,
     [
-        Col("texts", "panel", left=True),
+        Col("texts", "{panel} ({split})", left=True),
         Col("n", "texts", whole),
         Col("clean", "clean", two),
         Col("attacked", "mean_score", two),
@@ -167,11 +136,7 @@ SIDES = View(
 
 
 def silent_note(rows: pd.DataFrame) -> str:
-    """The judges that are left out, and why; empty where none is.
-
-    Args:
-        rows: of one phrase, see `phrase_frame`.
-    """
+    """The judges that are left out of the rows of one phrase, and why; empty where there are none."""
     names = dict.fromkeys(rows.loc[rows["silent"], "series"])
     sentence = "Left out, for they say the same of every text, whatever is appended: "
     return f"{sentence}{'; '.join(names)}." if names else ""
@@ -180,8 +145,8 @@ def silent_note(rows: pd.DataFrame) -> str:
 def phrase_blocks(results: Results) -> list[Block]:
     """The phrases spelled out, and the tables of their effect."""
     rows = phrase_frame(results)
-    spelled: list[Block] = []
-    for _, part in rows.groupby(PHRASE, sort=False) if len(rows) else ():
-        sentence = f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}"
-        spelled.append(Paragraph(sentence.rstrip()))
+    spelled: list[Block] = [
+        Paragraph(f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}".rstrip())
+        for _, part in (rows.groupby(PHRASE, sort=False) if len(rows) else ())
+    ]
     return [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)] if spelled else []

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judgebench.report.table import Block, Facts, Folded
-from judgebench.report.views.correlations import sized_correlations
+from judgebench.report.views.correlations import correlation_frame
 from judgebench.results.results import Results
 from judgebench.results.series import distinct, range_of, with_labels
 from judgebench.types import RANGE, Condition, Prompt
@@ -28,7 +28,7 @@ def headline(results: Results) -> tuple[str, str]:
     titles, scores = results.titles, results.scores
     datasets = dict.fromkeys(str(record["dataset"]) for record in results.metrics)
     ranges = [str(range_of(row)) for row in distinct(scores, with_labels(RANGE, scores))]
-    rows = sized_correlations(results, silent=True)
+    rows = correlation_frame(results, silent=True)
     lead = f"Assistant: {titles['assistant']}. " if titles.get("assistant") else ""
     lead += f"{', '.join(dict.fromkeys(scores['dimension']))}; score range{'s' if len(ranges) > 1 else ''} "
     lead += f"{', '.join(ranges)}; {results.split} split{', ' + rows['size'].iloc[0] if len(rows) else ''}."

@@ -2,91 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
 from scipy import stats
 
 from judgebench.report.formats import is_known, no_text, p_value, percent, points, signed_three, signed_two, two
 from judgebench.report.say import say
-from judgebench.report.table import Col, View, records
-from judgebench.report.views.correlations import best_of, without_assistants
+from judgebench.report.table import Col, Row, Rows, View, records, rows_by
+from judgebench.report.views.correlations import best_of, undefended, without_assistants
 from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, Series, labelled
+from judgebench.results.series import Series, labelled
 from judgebench.stats.clusters import CONFIDENCE
 
 _BY_CHANCE = 0.05  # where so few of 95 % intervals hold 0 by chance, the judge's means are not the humans'
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def systems_frame(results: Results) -> pd.DataFrame:
-    """The records of systems.json of conditions with two systems or more, a row a range and series, with cells as
-    text: `size`; `off`, the largest error and its system; `clusters_of_both`; `tied`, the judge's threshold of ties."""
+def system_rows(results: Results) -> Rows:
+    """The records of systems.json with labels, of conditions with two systems or more; `tied`: how far apart the
+    judge's scores may be to count as a tie; `largest`: the largest error of a mean, and its system."""
     several = {(row["dimension"], row["defense"]) for row in results.systems if row["systems"] > 1}
-    size = f"{{texts}} {results.examples_word} of {{systems}} systems, {{articles}} {results.groups}"
-    rows = []
-    for row in records(labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several)):
-        largest, threshold = row.get("error_largest"), row["tie_threshold"]
-        row["size"] = size.format(**row)
-        row["off"] = None if largest is None else f"{two(largest)}: {row['error_system']}"
-        row["clusters_of_both"] = (
-            None if row["clusters"] is None else f"{row['clusters']:.0f} / {row['human_clusters']:.0f}"
-        )
+    rows = records(labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several))
+    for row in rows:
+        threshold, largest = row["tie_threshold"], row.get("error_largest")
+        row["largest"] = None if largest is None else f"{two(largest)}: {row['error_system']}"
         row["tied"] = None if threshold is None else f"tied up to {threshold:.2g}" if threshold else "tied where equal"
-        rows.append(row)
-    return pd.DataFrame(rows)
+    return rows
 
 
-def best_judges(results: Results) -> list[dict[str, Any]]:
-    """The row of each condition with the most pairs right, of several the one with the highest soft accuracy; as
-    `several` of how many it is the best, in words."""
+def best_judges(results: Results) -> Rows:
+    """The row of each condition with the most pairs right, of several the one with the highest soft accuracy; with
+    `several`, of how many it is the best."""
     best = []
-    rows_of_all = systems_frame(results)
-    for _, part in rows_of_all.groupby("condition", sort=False) if len(rows_of_all) else ():
-        rows = without_assistants(records(part[part["pairwise_accuracy"].notna()]))
-        if rows:
-            row = max(rows, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
-            best.append({**row, "several": best_of(rows) if len(rows) > 1 else ""})
+    for part in rows_by([row for row in system_rows(results) if is_known(row["pairwise_accuracy"])], ["condition"]):
+        rows = without_assistants(part)
+        row = max(rows, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
+        best.append({**row, "several": best_of(rows) if len(rows) > 1 else ""})
     return best
 
 
-def _systems_of_best(results: Results) -> pd.DataFrame:
-    """A row a system, of the best judge, decoding and range of each condition."""
-    titled = [(f"{row['condition']}, {row['series']}, range {row['range']}", row) for row in best_judges(results)]
-    return pd.DataFrame([{"title": title, **system} for title, row in titled for system in row["ranking"]])
+def misleads(row: Row) -> bool:
+    """True where the judge's means are no substitute for the humans': the largest error is clearly more than one
+    rater's; where raters are not known, fewer of the systems' errors may be 0 than chance would leave out."""
+    if not is_known(row.get("error_largest_low")):
+        return False
+    if is_known(row["rater_error_largest"]):
+        return bool(row["error_largest_low"] > row["rater_error_largest"])
+    ends = [(system["error_low"], system["error_high"]) for system in row["ranking"] if system["error_low"] is not None]
+    right = sum(low <= 0 <= high for low, high in ends)
+    return bool(stats.binom.cdf(right, len(ends), CONFIDENCE[1] - CONFIDENCE[0]) <= _BY_CHANCE)
 
 
-def _pairs_of_judges(results: Results) -> pd.DataFrame:
-    """A row a range and a pair of series that were tested against each other."""
-    rows = []
-    for row in records(systems_frame(results)):
-        for test in row["against"]:
-            if test["statistic"] in (None, "spearman"):
-                pair = f"{row['series']} less {Series(test['judge'], test['decoding'])}"
-                rows.append({"condition": row["condition"], "range": row["range"], **test, "pair": pair})
-    return pd.DataFrame(rows)
+def system_sentences(results: Results) -> list[str]:
+    """A sentence a condition: how many pairs of systems its best judge orders as humans do, compared with one rater,
+    and how far its means of systems are off."""
+    rows = undefended(best_judges(results))
+    return [say("systems", row=row, misleads=misleads(row), groups=results.groups) for row in rows]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-
-def _errors_of_raters(results: Results, rows: pd.DataFrame) -> str:
-    """One rater's error from the others, by condition: raters are the same in all of its rows."""
-    if "rater_error" not in rows or rows["rater_error"].isna().all():
-        return ""
-    firsts = records(rows[rows["rater_error"].notna()].drop_duplicates("condition"))
-    heads = [f"{row['condition']} " if len(firsts) > 1 else "" for row in firsts]
-    errors = [f"{two(row['rater_error'])}, at most {two(row['rater_error_largest'])}" for row in firsts]
-    return f"One rater's error, from the others: {', '.join(map(''.join, zip(heads, errors, strict=True)))}."
-
-
 SYSTEMS = View(
     "systems",
     "Systems as humans rank them",
-    systems_frame,
+    system_rows,
     (
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
@@ -105,8 +81,9 @@ SYSTEMS = View(
         Col("texts with ties", "ties_accuracy", percent, points, detail="tied",
             says="share of pairs of {examples} on one of the {groups} that both order or tie alike, the judge's scores "
             "tied up to the distance that is best for it"),
-        Col("clusters", "clusters_of_both", says="of systems not told apart, by the judge / by the humans"),
-        Col("raw", "error", two, two, detail="off", group="error", optional=True,
+        Col("clusters", "{clusters:.0f} / {human_clusters:.0f}",
+            says="of systems that cannot be told apart, by the judge / by the humans"),
+        Col("raw", "error", two, two, detail="largest", group="error", optional=True,
             says="mean distance of the judge's means of systems from the humans', in points of their scale, and the "
             "largest"),
         Col("calibrated", "calibrated_error", two, two, group="error", optional=True,
@@ -116,18 +93,28 @@ SYSTEMS = View(
     ),
     by=["condition"],
     title="{condition}",
-    size="{size}",
+    size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}",
     once=["range"],
     below="reason",
-    note=_errors_of_raters,
+    note=lambda _, rows: say("system_errors", rows=[part[0] for part in rows_by(rows, ["condition"])]),
     brackets="{groups} resampled, for these very systems",
 )  # fmt: skip
 """Accuracies over pairs of systems and errors of their means, a row a range and series."""
 
+
+def _tests(results: Results) -> Rows:
+    return [
+        {**row, **test, "pair": f"{row['series']} less {Series(test['judge'], test['decoding'])}"}
+        for row in system_rows(results)
+        for test in row["against"]
+        if test["statistic"] in (None, "spearman")
+    ]
+
+
 SYSTEM_TESTS = View(
     "system_tests",
     "Two judges over systems",
-    _pairs_of_judges,
+    _tests,
     (
         Col("range", "range", left=True),
         Col("difference of", "pair", left=True),
@@ -143,59 +130,26 @@ SYSTEM_TESTS = View(
     note="Both speak of systems like these, of which there are few.",
     brackets="systems and texts resampled together (BOOT-BOTH)",
 )  # fmt: skip
-"""Differences of two judges at system level."""
+"""Differences of two judges at system level, a row a range and pair of series."""
 
 RANKED = View(
     "system_clusters",
     "Clusters of systems",
-    _systems_of_best,
+    lambda results: [row | system for row in best_judges(results) for system in row["ranking"]],
     (
         Col("system", "system", left=True),
         Col("judge's mean", "mean", two, two, says="on the humans' scale where it is known"),
         Col("cluster", "cluster", str,
-            says="systems of one cluster are not told apart; a new one begins with the first system that some system "
+            says="systems of one cluster cannot be told apart; a new one begins with the first system that some system "
             "of the present one beats (paired permutation, Holm over all pairs)"),
         Col("humans' mean", "human_mean", two, two),
         Col("cluster", "human_cluster", str),
         Col("error", "error", signed_two, signed_two, optional=True, says="judge less humans, text by text"),
     ),
-    by=["title"],
-    title="{title}",
+    by=["condition"],
+    title="{condition}, {series}, range {range}",
     note="Of the judge, decoding and range with the most pairs right.",
     brackets="{groups} resampled",
-    folded="Clusters of systems: {title}",
+    folded="Clusters of systems: {condition}, {series}, range {range}",
 )  # fmt: skip
-"""The ranking of systems by a dimension's best judge, with the humans'."""
-
-
-# --- sentences --------------------------------------------------------------------------------------------------------
-
-
-def means_are_off(row: Mapping[str, Any]) -> str:
-    """Such as "off by 0.32 points on average, by 1.23 for the worst", of the systems' means; empty where unknown."""
-    if not is_known(row.get("error")):
-        return ""
-    return f"off by {two(row['error'])} points on average, by {two(row['error_largest'])} for the worst"
-
-
-def misleads(row: Mapping[str, Any]) -> bool:
-    """True where the judge's means are no substitute for the humans': the largest error is clearly more than one
-    rater's; where raters are not known, fewer of the systems' errors may be 0 than chance would leave out."""
-    if not is_known(row.get("error_largest_low")):
-        return False
-    if is_known(row["rater_error_largest"]):
-        return bool(row["error_largest_low"] > row["rater_error_largest"])
-    ends = [(system["error_low"], system["error_high"]) for system in row["ranking"] if system["error_low"] is not None]
-    right = sum(low <= 0 <= high for low, high in ends)
-    return bool(stats.binom.cdf(right, len(ends), CONFIDENCE[1] - CONFIDENCE[0]) <= _BY_CHANCE)
-
-
-def system_sentences(results: Results) -> list[str]:
-    """A sentence a condition: how many pairs of systems its best judge orders as humans do, compared with one rater,
-    and how far its means of systems are off. Without defense, where there is such; none without two systems."""
-    best = best_judges(results)
-    bare = [row for row in best if row["defense"] == NO_DEFENSE]
-    return [
-        say("systems", row=row, off=means_are_off(row), misleads=misleads(row), groups=results.groups)
-        for row in bare or best
-    ]
+"""The ranking of systems by each condition's best judge, with the humans'."""

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import is_known, one, short, three, whole
-from judgebench.report.table import Col, View, records
+from judgebench.report.table import Col, Rows, View, records, rows_by
 from judgebench.report.views.bias import favorite_text
-from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row
+from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row, human_figures
 from judgebench.results.results import Results
 from judgebench.results.series import labelled, range_of, ranges_of
 
@@ -32,59 +32,48 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
     `favorite` as text; `seconds` that reading all prompts of this dimension and range took when they were read (None
     where nothing is known of that); `no_ceiling`, why there is none.
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     for letter, run in runs.items():
-        known, seconds = {one["dimension"]: one for one in run.humans if one["split"] == run.split}, _seconds(run)
-        frame = labelled(one for one in run.clean if (one["split"], one["level"]) == (run.split, run.level))
-        for _, part in frame.groupby(["dimension", "attack", "defense"], sort=False) if len(frame) else ():
-            for row in records(part[part["judge"] != "assistant"]):
-                humans = known.get(row["dimension"]) or {"reason": "Single ratings are not known."}
-                own = {"run": letter, "task": run.dataset, "main": run.titles.get("main")}
-                own |= {name: row.get(name) for name in _KEPT} | {name: humans.get(name) for name in _HUMANS}
-                own["no_ceiling"] = None if is_known(own["ceiling"]) else humans["reason"]
-                own |= range_of(row).columns
-                rows.append(
-                    own | {"favorite": favorite_text(row), "seconds": seconds.get((row["dimension"], row["range"]))}
-                )
+        humans, seconds = human_figures(run), dict[tuple[str, str], float]()
+        if len(run.readings) and run.readings["seconds"].gt(0).any():  # not of answers that were given elsewhere
+            for dimension, part in run.readings.groupby("dimension", sort=False):
+                seconds |= {(str(dimension), str(name)): float(rows["seconds"].sum()) for name, rows in ranges_of(part)}
+        of_run = labelled(
+            record for record in run.clean if (record["split"], record["level"]) == (run.split, run.level)
+        )
+        for row in records(of_run[of_run["judge"] != "assistant"] if len(of_run) else of_run):
+            human = humans.get(row["dimension"]) or {"reason": "Single ratings are not known."}
+            task: dict[str, Any] = {"run": letter, "task": run.dataset, "main": run.titles.get("main")}
+            task |= {name: row.get(name) for name in _KEPT} | {name: human.get(name) for name in _HUMANS}
+            task |= {"no_ceiling": None if is_known(task["ceiling"]) else human["reason"], **range_of(row).columns}
+            task |= {"favorite": favorite_text(row), "seconds": seconds.get((row["dimension"], row["range"]))}
+            rows.append(task)
     return pd.DataFrame(rows)
 
 
-def _seconds(run: Results) -> dict[tuple[str, str], float]:
-    """Dimension and range -> seconds of reading; without those of answers that were given elsewhere."""
-    if not len(run.readings) or not run.readings["seconds"].gt(0).any():
-        return {}
-    return {
-        (str(dimension), str(score_range)): float(rows["seconds"].sum())
-        for dimension, part in run.readings.groupby("dimension", sort=False)
-        for score_range, rows in ranges_of(part)
-    }
-
-
-def _shown(runs: Runs) -> pd.DataFrame:
+def _rows(runs: Runs) -> Rows:
     """The rows of `tasks_frame`, and below those of a task and dimension a row of its humans."""
-    frame = tasks_frame(runs)
-    if not len(frame):
-        return frame
-    several = frame.groupby("task")["run"].nunique().max() > 1
-    frame["who"] = (frame["run"] + ": " if several else "") + frame["series"]
-    frame["head"] = frame["task"] + ", " + frame["condition"]
-    parts = []
-    for _, part in frame.groupby(["run", "condition"], sort=False):
-        first = records(part.head(1))[0]
-        same = {name: first[name] for name in ("task", "run", "condition", "head", "n")}
-        row = ceiling_row(first, **same, who="")
+    rows, table = records(tasks_frame(runs)), []
+    tasks = {(row["task"], row["run"]) for row in rows}
+    several = len(tasks) > len({task for task, _ in tasks})
+    for part in rows_by(rows, ["run", "condition"]):
+        first = part[0]
+        head = f"{first['task']}, {first['condition']}"
+        table += [row | {"head": head, "who": f"{row['run'] + ': ' if several else ''}{row['series']}"} for row in part]
+        same = {name: first[name] for name in ("task", "run", "condition", "n")}
+        row = ceiling_row(first, **same, head=head, seconds=None)
         if is_known(first["ceiling"]):
             row["who"] = f"one of {first['raters']:g}, with the others"
         else:
             row |= {"who": "no ceiling", "setting": first["no_ceiling"].removeprefix("No human ceiling: ")}
-        parts += [part, pd.DataFrame([row])]
-    return pd.concat(parts, ignore_index=True)
+        table.append(row)
+    return table
 
 
 TASKS_TABLE = View(
     "tasks",
     "Tasks",
-    _shown,
+    _rows,
     (
         Col("range", "range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
@@ -101,7 +90,7 @@ TASKS_TABLE = View(
     once=["range", "seconds"],
     note=lambda _, rows: HUMANS_NOTE + (
         " Tasks differ in texts, scales and raters: no difference between tasks is tested."
-        if rows["task"].nunique() > 1 else ""
+        if len({row["task"] for row in rows}) > 1 else ""
     ),
     brackets="{groups} resampled",
 )  # fmt: skip
