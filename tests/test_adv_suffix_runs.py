@@ -11,7 +11,6 @@ import pytest
 from judgebench.attacks.scoring import PhraseScorer
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair, told
-from tests.tracking.wandb_file import read_finished, the_file
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
@@ -79,7 +78,7 @@ def learned(tmp_path_factory, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
+        patch.setattr(sys, "argv", ["judgebench", *command, "logger=none", "run_dir=run"])
         GlobalHydra.instance().clear()
         main()
     return folder, command
@@ -97,6 +96,15 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
             clean, attacked = prompts[example, "none"], prompts[example, f"adv_suffix_{length}"]
             assert attacked in {f"{clean[:i]} {text}{clean[i:]}" for i in range(len(clean))}
     assert {"attack", "load", "read"} <= set(folder.read("environment")["seconds"])
+    # what was learned on is of the development split, and counted apart
+    texts = scores.drop_duplicates("example_id")
+    assert set(phrase["contexts"]) < set(texts[texts.split == "dev"].group_id)
+    assert (len(phrase["contexts"]), len(phrase["systems"])) == (1, 2)
+    records = [r for r in folder.read("suffix") if (r["decoding"], r["length"]) == ("expectation", 2)]
+    counts = {(r["split"], r["contexts"], r["systems"]): r["n"] for r in records}
+    assert sum(n for (_, _, systems), n in counts.items() if systems != "all") == len(texts)
+    assert not any(contexts == "seen" for split, contexts, _ in counts if split == "test")
+    assert phrase["learned"]["texts"] == counts["dev", "seen", "seen"]
     # the trace holds every word at every step, of which the gradient left half to be scored
     assert trace.step.drop_duplicates().tolist() == ["word_0", "word_1", "word_2", "refine_2_1_1", "refine_2_1_2"]
     first = trace[trace.step == "word_1"]
@@ -108,30 +116,6 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
     html = (run / "report.html").read_text()
     assert phrase["phrase"] in html
     assert "<h3>Learned phrases</h3>" in html
-
-
-def test_what_was_learned_on_is_told_apart_from_what_was_not(learned):
-    run = learned[0] / "run"
-    folder, phrase = RunFolder.open(run), phrase_of(run)
-    texts = folder.read("scores").drop_duplicates("example_id")
-    dev = set(texts[texts.split == "dev"].group_id)
-    assert len(phrase["contexts"]) == 1
-    assert set(phrase["contexts"]) < dev
-    assert len(phrase["systems"]) == 2
-    seen = {"contexts": texts.group_id.isin(phrase["contexts"]), "systems": texts.system_id.isin(phrase["systems"])}
-    records = [r for r in folder.read("suffix") if (r["decoding"], r["length"]) == ("expectation", 2)]
-    found = {(r["split"], r["contexts"], r["systems"]): r["n"] for r in records}
-    wanted = {}
-    for split in ("dev", "test"):
-        for contexts in ("seen", "unseen"):
-            for systems in ("seen", "unseen", "all"):
-                part = (texts.split == split) & (seen["contexts"] == (contexts == "seen"))
-                part &= systems == "all" or (seen["systems"] == (systems == "seen"))
-                wanted[split, contexts, systems] = int(part.sum())
-    assert found == {part: count for part, count in wanted.items() if count}
-    assert sum(n for (_, _, systems), n in found.items() if systems != "all") == len(texts)
-    assert not any(contexts == "seen" for split, contexts, _ in found if split == "test")
-    assert phrase["learned"]["texts"] == found["dev", "seen", "seen"]
 
 
 def test_the_same_command_resumes_what_is_there(learned, judgebench, monkeypatch):
@@ -147,33 +131,6 @@ def test_the_same_command_resumes_what_is_there(learned, judgebench, monkeypatch
     assert trace_of("kept").equals(trace)
     assert (kept["by_length"], kept["learned"]["scores"]) == (was["by_length"], was["learned"]["scores"])
     assert RunFolder.open("kept").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
-
-
-def test_wandb_holds_the_trace_and_the_phrase(learned):
-    run = learned[0] / "run"
-    (folder,) = (run / "wandb").glob("offline-run-*")
-    logged = read_finished(the_file(folder))
-    assert logged.exit_code == 0
-    table = logged.history["attack/trace"]
-    rows = json.loads((folder / "files" / table["path"]).read_text())
-    trace = trace_of(run)
-    tried = trace[trace.score.notna()]
-    assert rows["columns"] == list(trace.columns)
-    column = {name: [row[i] for row in rows["data"]] for i, name in enumerate(rows["columns"])}
-    assert column["phrase"] == tried.phrase.tolist()
-    assert column["score"] == pytest.approx(tried.score.tolist())
-    kinds = {a.type: a for a in artifacts(the_file(folder))}
-    assert {entry.path for entry in kinds["phrase"].manifest.contents} == {"phrase.json"}
-    files = {"readings.parquet", "scores.parquet", "metrics.json", "trace.parquet"}
-    assert {entry.path for entry in kinds["results"].manifest.contents} == files
-
-
-def artifacts(path):
-    from tests.tracking.wandb_file import records
-
-    for record in records(path):
-        if record.WhichOneof("record_type") == "artifact":
-            yield record.artifact
 
 
 def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(

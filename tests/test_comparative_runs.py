@@ -76,27 +76,6 @@ def test_own_rubrics_and_free_answers(judgebench, tiny_pair, tmp_path):
     assert set(scores[scores.status == "failed"].score_first) == {0.5}
 
 
-@pytest.mark.exhaustive
-def test_the_jobs_of_a_sweep_use_what_was_read(judgebench, tiny_pair, monkeypatch):
-    from judgebench.judges.reader import Reader
-
-    read = []
-    whole = Reader.read
-    monkeypatch.setattr(Reader, "read", lambda self, *given: read.append(len(self.prompts)) or whole(self, *given))
-    given = (*pair(tiny_pair), "logger=none", "data.limit_groups=4", "data.dev_share=0.5", "prompt=comparative")
-    swept = ("+sweeps=cd_lambda_t", "decoding.lambda=0.5,2", "decoding.temperature=1", "run_dir=sweep")
-    judgebench("-m", *given, "prompt.rivals=1", "decoding=[greedy,contrastive]", *swept)
-    assert read == [4 * 6 * 2]
-    study, summary = (json.loads(Path(f"sweep/{name}.json").read_text()) for name in ("study", "sweep"))
-    for trial, lambda_ in zip(study["trials"], (0.5, 2.0), strict=True):
-        folder = RunFolder.open(f"sweep/{trial['number']}")
-        assert set(folder.read("scores").query("judge == 'pair'")["lambda"]) == {lambda_}
-        dev = [r["spearman"] for r in folder.read("metrics") if (r["split"], r["judge"]) == ("dev", "pair")]
-        assert trial["values"] == dev
-    # a mean over two orders has no exact path
-    assert [cell.get("exact") for cell in summary["cells"]] == [None]
-
-
 MISTAKES = {
     "ranges": (["ranges=[[1,5]]"], "ranges: 1-5 cannot be asked for where two texts are compared"),
     "rubrics of one text": (["prompt.rubrics=summary"], "prompt.rivals: these rubrics judge one text alone"),

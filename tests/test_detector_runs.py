@@ -26,7 +26,7 @@ def detectors(folder="run"):
 
 
 def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgebench, asked):
-    judgebench(*asked, f"defenses=[none,{','.join(DETECTORS)}]")
+    judgebench(*asked, f"defenses=[none,{','.join(DETECTORS)},paraphrase]", "defense.paraphrase_tokens=6")
     folder = RunFolder.open("run")
     readings, records = folder.read("readings"), detectors()
     split = dict(zip(readings.group_id, readings.split, strict=True))
@@ -49,6 +49,10 @@ def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgeb
         assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
     costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
     assert all(costs[name]["text_seconds"] > 0 and costs[name]["once_seconds"] > 0 for name in DETECTORS)
+    # paraphrased texts are read in the place of the attacked
+    assert (wide["none"] != wide["paraphrase"]).all()
+    assert not wide["paraphrase"].str.contains("moss 7ulip").any()
+    assert costs["paraphrase"]["text_seconds"] > 0
     # saved detectors are used again: without an attack there is nothing to fit on, and nothing needs to be
     file = "defense.detectors=run/defense/detectors.json"
     judgebench(*asked, "defenses=[classifier,perplexity]", file, "attacks=[none]", "run_dir=again")
@@ -69,16 +73,6 @@ def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgeb
 
 def _f1(curve):
     return [2 * p * r / (p + r) if p + r else 0.0 for p, r in zip(curve["precision"], curve["recall"], strict=True)]
-
-
-def test_paraphrased_texts_are_read_in_the_place_of_the_attacked(judgebench, asked):
-    judgebench(*asked, "defenses=[none,paraphrase]", "defense.paraphrase_tokens=6", "data.limit_groups=2")
-    readings = RunFolder.open("run").read("readings")
-    wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
-    assert (wide["none"] != wide["paraphrase"]).all()
-    assert not wide["paraphrase"].str.contains("moss 7ulip").any()
-    costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
-    assert costs["paraphrase"]["text_seconds"] > 0
 
 
 def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_pair):

@@ -1,6 +1,5 @@
 """Runs with references and with reasoning, end to end: what is written, read and left, and users' mistakes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -93,32 +92,6 @@ def test_strengths_are_tried_and_chosen(judgebench, tiny_pair):
 
 def chosen_layer(records):
     return records.standards[0]["layer"]
-
-
-def test_contrasting_under_references_and_reasoning(judgebench, tiny_pair):
-    pair = (*judge(tiny_pair), "assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
-    decodings = "decoding=[expectation,contrastive]"
-    judgebench(*pair, *ASKED, *TUTOR, decodings, "defenses=[none,w_cap,cot]", "data.limit_groups=2")
-    scores = RunFolder.open("run").read("scores")
-    series = scores.groupby("defense")[["judge", "decoding"]].apply(lambda part: set(map(tuple, part.to_numpy())))
-    read = {("main", "expectation"), ("assistant", "expectation"), ("pair", "contrastive")}
-    assert series["none"] == series["w_cap"] == read
-    assert series["cot"] == {("pair", "contrastive")}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("search", ["exhaustive", "gradient_halving"])
-def test_a_phrase_is_learned_against_references(judgebench, tiny_pair, search):
-    learned = (
-        *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
-        *(f"search={search}", "attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
-    )
-    judgebench(*judge(tiny_pair), *ASKED, *TUTOR, *learned, "defenses=[cap,none]")
-    folder = RunFolder.open("run")
-    phrase = json.loads((folder.path / "attack" / "phrase.json").read_text())
-    assert phrase["learned"]["defense"] == "cap"
-    readings = folder.read("readings")
-    assert set(readings[readings.attack == "adv_suffix_1"].defense) == {"cap", "none"}
 
 
 def test_mistakes_are_told(judgebench, tiny_pair):

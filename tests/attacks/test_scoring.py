@@ -8,7 +8,7 @@ from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, wort
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.runtime.errors import UserError
-from judgebench.types import PLACES, Condition
+from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Condition
 from tests.attacks.conftest import CONDITION, RANGE
 
 PHRASES = [(), (1234,), (1234, 777), (4321, 777), (99, 100, 101)]
@@ -72,14 +72,6 @@ def test_estimates_follow_the_slope(engines, scorer, gaps):
         assert estimate[1] - estimate[0] == pytest.approx(exact[1] - exact[0], rel=0.1, abs=2e-6)
 
 
-def test_words_of_several_tokens_are_estimated_among_their_like(scorer):
-    words = [(1500, 1600), (1501, 1601), (900,), (901,)]
-    estimates = scorer.estimates((), (), words, 8, [0, 1], [0])
-    assert np.isfinite(estimates).all()
-    alone = scorer.estimates((), (), words[:2], 8, [0, 1], [0])
-    assert np.allclose(estimates[:2], alone)
-
-
 def test_heads_are_computed_once(scorer, gaps):
     before = scorer.tokens
     scorer.values([(5,)], [0])
@@ -104,8 +96,8 @@ def test_the_objective_is_the_decoding_s_score():
 
 def test_worth_where_texts_are_compared():
     assert worth(CONDITION) == (1.0, 2.0, 3.0, 4.0, 5.0)
-    assert worth(Condition("joint", PLACES, order="first")) == (1.0, 0.0)
-    assert worth(Condition("joint", PLACES, order="second")) == (0.0, 1.0)
+    conditions = [Condition("joint", scale, order=order) for scale in (PLACES, PLACES_OR_TIE) for order in ORDERS]
+    assert [worth(condition) for condition in conditions] == [(1, 0), (0, 1), (0.5, 1, 0), (0.5, 0, 1)]
 
 
 def test_nan_is_refused(engines, tries, gaps):

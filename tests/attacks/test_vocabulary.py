@@ -9,7 +9,6 @@ from judgebench.attacks import PhraseAttack
 from judgebench.attacks.vocabulary import (
     common_ends,
     fitting,
-    frequent_words,
     gaps_of,
     in_place,
     select_words,
@@ -79,13 +78,6 @@ def test_whole_words_are_single_tokens_that_survive(gaps, smollm2_tokenizer):
     assert [word for word, _ in fit] == list(some)
     assert all(len(tokens) == 1 for _, tokens in fit)
     assert select_words(smollm2_tokenizer, "tokenizer", 5) == words[:5]
-
-
-def test_frequent_words_are_words():
-    words = frequent_words(300)
-    assert len(words) == 300
-    assert words[0] == "the"
-    assert all(word.isalpha() for word in words)
 
 
 def test_a_vocabulary_of_one_s_own(tmp_path, smollm2_tokenizer):

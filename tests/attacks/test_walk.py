@@ -2,10 +2,9 @@
 
 import itertools
 
-import numpy as np
 import pytest
 
-from judgebench.attacks.adv_suffix import TRACE, Journal, Walk, spread
+from judgebench.attacks.adv_suffix import TRACE, Journal, Walk
 from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.attacks.vocabulary import in_place
 from judgebench.decoding import Expectation, Greedy
@@ -153,12 +152,6 @@ def test_a_vocabulary_of_which_nothing_survives(walk):
         walk(words=["end\n"])
 
 
-def test_rounds():
-    search = Search(contexts=[0.125, 0.5, 1.0], survivors=[0.1, 0.2])
-    assert search.rounds(gaps=8, words=1000, beam=1) == [(1, 100), (4, 20), (8, 1)]
-    assert search.rounds(gaps=3, words=10, beam=2) == [(1, 8), (2, 8), (3, 2)]
-
-
 @pytest.mark.parametrize(
     ("make", "settings", "message"),
     [
@@ -210,13 +203,3 @@ def test_objectives_need_probabilities_and_decodings():
         AdvSuffix().objectives(decodings, "generate")
     with pytest.raises(UserError, match="no decoding 'contrastive'; it has expectation, greedy"):
         AdvSuffix(against=["contrastive"]).objectives(decodings, "score_tokens")
-
-
-def test_gaps_take_turns_by_group(gaps):
-    groups = [gap.example.group_id for gap in gaps]
-    for seed in range(5):
-        order = spread(groups, [seed])
-        assert sorted(order) == list(range(len(gaps)))
-        assert {gaps[i].example.group_id for i in order[:2]} == {"bridge", "school"}
-    assert len({tuple(spread(groups, [seed])) for seed in range(20)}) > 1
-    assert np.array_equal(spread(groups, [3]), spread(groups, [3]))

@@ -1,15 +1,19 @@
+"""Defenses by words: what stands around the texts, markers, and templates of one's own."""
+
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.defenses import NONE, TemplateDefense, shipped_defenses
+from judgebench.defenses import NONE, TemplateDefense, select_defenses, shipped_defenses
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.runtime.errors import UserError
-from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
+from judgebench.types import PLACES, Example, Rubric, ScoreRange
 from tests.defenses.conftest import BY_PROMPT, SETTINGS
 
+SEEDED = replace(SETTINGS, seed=7)
 EXAMPLE = Example("a/1", "a", "1", "The source.", "The judged text.", {}, rival="The rival.")
 ALONE = [
     *(("summary", name) for name in ("coherence", "relevance", "relevance_as_printed")),
@@ -36,12 +40,6 @@ def test_each_text_stands_in_the_prompt_once_and_no_field_is_left(name, collecti
     assert text.count("The judged text.") == 1
     assert text.count("The rival.") == (1 if order else 0)
     assert not re.search(r"\{\w+\}", text)
-
-
-@pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
-def test_no_defense_leaves_the_rubric_as_it_is(collection, dimension):
-    rubric = asked(collection, dimension)
-    assert NONE.rubric(rubric, ["a text"]) == rubric
 
 
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
@@ -138,11 +136,16 @@ def test_a_task_that_is_not_there_cannot_be_repeated(template):
         shipped_defenses(SETTINGS)["sandwich"]().rubric(Rubric("fluency", template), [])
 
 
-def test_defenses_give_the_text_as_it_is_and_all_differ():
-    rubric, condition = asked("cap_summary", "joint"), Condition("joint", ScoreRange(1, 5))
-    worded = [
-        one for one in (shipped_defenses(SETTINGS)[name]() for name in BY_PROMPT) if isinstance(one, TemplateDefense)
+def test_templates_of_ones_own_come_in_the_given_order_with_the_seed_of_all(tmp_path):
+    (tmp_path / "mine.txt").write_text("Beware {marker}.\n\n{prompt}\n")
+    path = str(tmp_path / "mine.txt")
+    chosen = select_defenses([path, "retokenization", {"template": path, "name": "again"}, "none"], SEEDED)
+    words = "Beware {marker}.\n\n{prompt}"
+    assert [chosen[0], *chosen[2:]] == [
+        TemplateDefense("mine", words, seed=7),
+        TemplateDefense("again", words, seed=7),
+        NONE,
     ]
-    assert len({one.rubric(rubric, []).template for one in worded}) == len(worded) == 4
-    assert {one.text("A text.", EXAMPLE, condition) for one in worded} == {"A text."}
-    assert {tuple(one.cuts("A text.", EXAMPLE)) for one in worded} == {()}
+    assert chosen[1].seed == 7
+    with pytest.raises(UserError, match=r"^defenses: there is no defense 'sandwhich'; there are none, delimiters"):
+        select_defenses(["sandwhich"], SETTINGS)

@@ -1,6 +1,12 @@
+"""Prompts: chat template, tokens, length, configuration."""
+
 import copy
+import re
+from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -107,11 +113,6 @@ def test_a_template_that_changes_the_text_is_refused(smollm2_tokenizer):
         builder(shouting).build(examples(), [CONDITION])
 
 
-def test_an_unknown_truncation_is_told(smollm2_tokenizer):
-    with pytest.raises(UserError, match=r"prompt\.truncate: 'tail' is not one of error, source"):
-        builder(smollm2_tokenizer, truncate="tail")
-
-
 RANGES = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(1, 2, 0.001))]
 
 
@@ -127,14 +128,6 @@ def test_all_conditions_read_the_same_shortened_article(smollm2_tokenizer):
     lengths = {condition: max(len(p.token_ids) for p in cut if p.condition == condition) for condition in RANGES}
     assert 590 < lengths[RANGES[1]] <= 600  # the longest decides
     assert lengths[RANGES[0]] < lengths[RANGES[1]]
-
-
-def test_one_long_prompt_shortens_the_others_that_would_have_fitted(smollm2_tokenizer):
-    whole = builder(smollm2_tokenizer).build(examples(100), RANGES)
-    limit = max(len(prompt.token_ids) for prompt in whole) - 1
-    assert len(whole[0].token_ids) < limit
-    cut = builder(smollm2_tokenizer, limit, truncate="source").build(examples(100), RANGES)
-    assert all(prompt.source_tokens_cut > 0 for prompt in cut)
 
 
 def test_the_last_word_of_an_article_goes_before_it_is_said_not_to_fit(smollm2_tokenizer):
@@ -199,24 +192,39 @@ def test_the_configuration_makes_the_builder(smollm2_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("given", "message"),
     [
-        ({"max_tokens": 0}, r"prompt\.max_tokens must be null or a whole number of at least 1, got 0"),
-        ({"max_tokens": "many"}, r"prompt\.max_tokens must .* got 'many'"),
-        ({"max_tokens": 500.5}, r"prompt\.max_tokens must .* got 500\.5"),
-        ({"variant": {}}, r"prompt\.variant is unknown; there are rubrics, variants"),
+        (CONFIG | {"max_tokens": 0}, r"prompt\.max_tokens"),
+        (CONFIG | {"max_tokens": "many"}, r"prompt\.max_tokens.*'many'"),
+        (CONFIG | {"truncate": "tail"}, r"prompt\.truncate: 'tail' is not one of error, source"),
+        (CONFIG | {"variant": {}}, r"prompt\.variant is unknown"),
+        ({}, r"prompt\.rubrics is not given"),
+        (None, r"prompt: None is no group of settings"),
     ],
 )
-def test_a_configuration_that_cannot_be_is_told(smollm2_tokenizer, change, message):
+def test_a_configuration_that_cannot_be_is_told(smollm2_tokenizer, given, message):
     with pytest.raises(UserError, match=message):
-        PromptBuilder.from_config(smollm2_tokenizer, CONFIG | change, ["coherence"], 2000)
+        PromptBuilder.from_config(smollm2_tokenizer, given, ["coherence"], 2000)
 
 
-def test_a_configuration_that_lacks_something_is_told(smollm2_tokenizer):
-    with pytest.raises(UserError, match=r"prompt\.rubrics is not given"):
-        PromptBuilder.from_config(smollm2_tokenizer, {}, ["coherence"], 2000)
-    with pytest.raises(UserError, match=r"prompt: None is no group of settings"):
-        PromptBuilder.from_config(smollm2_tokenizer, None, ["coherence"], 2000)
+CONF = Path(__file__).resolve().parents[2] / "conf"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cites"),
+    [
+        *(((), True), (("prompt.variants=null",), True), (("prompt.variants={}",), True), (("DOCUMENTED",), False)),
+        *((("prompt.template_options=null",), True), (("+prompt.template_options.mood=kind",), True)),
+    ],
+)
+def test_conf_prompt_and_the_variants_that_it_documents_make_a_builder(smollm2_tokenizer, overrides, cites):
+    documented = re.search(r"'(prompt\.variants=[^']+)'", (CONF / "prompt" / "paper.yaml").read_text("utf-8"))
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        given = [documented[1] if override == "DOCUMENTED" else override for override in overrides]
+        config = OmegaConf.to_container(compose("config", given).prompt, resolve=True)
+    maker = PromptBuilder.from_config(smollm2_tokenizer, config, ["relevance"], 4000)
+    (prompt,) = maker.build(examples()[:1], [Condition("relevance", ScoreRange(1, 5))])
+    assert ("word0 word1" in prompt.text) == cites
 
 
 def test_attacks_are_conditions_of_their_own_with_the_examples_as_they_are(smollm2_tokenizer):

@@ -4,8 +4,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from judgebench.judges.loop import Models
-from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes, TutorSpec
 
@@ -24,36 +22,12 @@ def test_every_file_makes_a_tutor_of_the_papers_lengths(name, data, longest):
     assert (spec.low_percentile, spec.high_percentile) == (20, 80)
 
 
-def test_every_key_has_its_comment():
-    lines = (CONF / "tutor" / "base.yaml").read_text("utf-8").splitlines()
-    keys = [line for line in lines if not line.startswith(("#", "_target_"))]
-    assert all(" # " in line for line in keys)
-    assert {line.split(":")[0] for line in keys} == set(TutorSpec.__dataclass_fields__)
-
-
-def test_judge_and_tutor_of_one_model_hold_it_once(tiny_pair):
-    judge, tutor = JudgeSpec(str(tiny_pair[0])), TutorSpec(str(tiny_pair[0]))
-    models = Models()
-    assert models.get(judge.source) is models.get(tutor.source)
-    models.make_room({judge.source})
-    assert models.get(tutor.source) is models.get(judge.source)
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"engine": "fast"}, "tutor.engine: 'fast' should "),
-        ({"candidates": 0}, "tutor.candidates: 0 should "),
-        ({"max_new_tokens": 0}, "tutor.max_new_tokens: 0"),
-        ({"seed": -1}, "tutor.seed: -1"),
-        ({"alpha_low": -2}, "tutor.alpha_low: -2 should "),
-        ({"alpha_high": float("nan")}, "tutor.alpha_high: nan"),
-        ({"high_percentile": 101}, "tutor.high_percentile: 101 should "),
+        ({"candidates": 0, "alpha_low": -2}, r"tutor.candidates: 0 should .*\ntutor.alpha_low: -2 should "),
+        ({"alpha_high": None}, "tutor.alpha_high"),
         ({"low_percentile": 80}, "tutor.low_percentile: 80 must lie below tutor.high_percentile=80"),
-        ({"temperature": 0}, "tutor.temperature: 0"),
-        ({"top_p": 1.5}, "tutor.top_p: 1.5 should "),
-        ({"sample_references": "yes"}, "tutor.sample_references: 'yes' should "),
-        ({"vectors": 3}, "tutor.vectors: 3 should "),
         ({"dtype": "int8"}, "tutor.dtype: 'int8'"),
     ],
 )

@@ -17,7 +17,6 @@ from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.texts import candidate_states, write_candidates
 from judgebench.tutor.vectors import (
-    best_layer,
     chance_separability,
     find_vectors,
     load_vectors,
@@ -80,10 +79,6 @@ def test_fewer_components_are_measured_alone():
     assert separability(high, low, 2)[1] == pytest.approx(separability(ours[:, None], theirs[:, None])[0])
 
 
-def test_the_best_layer_is_the_first_of_the_best_counted_from_1():
-    assert best_layer(np.array([0.1, 0.7, 0.7, 0.2])) == 2
-
-
 @given(st.integers(0, 10_000))
 def test_projection_is_principal_components(seed):
     high, low = (x[:, 0] for x in sets(seed))
@@ -107,17 +102,6 @@ def test_projection_of_states_on_a_line():
     np.testing.assert_allclose(ours[:, 0] - theirs[:, 0], [10, 10])
     np.testing.assert_allclose(shares, [1, 0, 0], atol=1e-12)
     assert ours.shape == theirs.shape == (2, 3)
-
-
-def test_the_outer_fifths_are_retained():
-    scores = np.arange(21.0)[::-1] / 4
-    kept = retain(scores)
-    assert (kept.low_threshold, kept.high_threshold) == (1.0, 4.0)
-    assert scores[kept.high].min() == 4.0
-    assert scores[kept.low].max() == 1.0
-    assert len(kept.high) == len(kept.low) == 5
-    wider = retain(scores, 40, 60)
-    assert (wider.low_threshold, wider.high_threshold) == (2.0, 3.0)
 
 
 @given(st.lists(st.floats(1, 5), min_size=30, max_size=60, unique=True), st.integers(0, 5))
@@ -200,24 +184,10 @@ def test_a_standard_is_one_layer_of_them(vectors):
         vectors.standard(5)
 
 
-def test_candidates_without_a_score_count_for_nothing(tutor, contexts):
-    def without_the_longest(examples):
-        scores = by_length(examples)
-        scores[scores.argmax()] = np.nan
-        return scores
-
-    assert len(found_by(tutor, contexts, without_the_longest).scores) == 23
-
-
 def test_a_layer_may_be_given(make_tutor, contexts):
     assert found_by(make_tutor(candidates=8, layer=1), contexts).layer == 1
     with pytest.raises(UserError, match=r"tutor\.layer: 9 is no layer"):
         found_by(make_tutor(candidates=8, layer=9), contexts)
-
-
-def test_too_few_candidates_are_told(make_tutor, contexts):
-    with pytest.raises(UserError, match=r"too few to average.*raise tutor\.candidates"):
-        found_by(make_tutor(candidates=2), contexts)
 
 
 def test_a_file_gives_them_back(vectors, tutor, tmp_path):

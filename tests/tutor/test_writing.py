@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -277,15 +275,3 @@ def test_a_text_to_be_steered_needs_a_standard(make_tutor, contexts):
     tutor = make_tutor()
     with pytest.raises(ValueError, match="need a standard"):
         tutor.write(asked(tutor, contexts, alphas=(1.0,)))
-
-
-def test_models_are_shared_and_left_unsteered(make_tutor, contexts):
-    tutor = make_tutor()
-    plain = tokens(tutor.write(asked(tutor, contexts)))
-    model = tutor.runner.models.get(tutor.spec.source)
-    tutor.write(asked(tutor, contexts, alphas=(40.0,)), None, STANDARD)
-    assert tutor.runner.models.get(tutor.spec.source) is model
-    assert not any(module._forward_hooks for module in model.modules())
-    afresh = make_tutor("afresh.sqlite")
-    afresh.runner = replace(afresh.runner, models=tutor.runner.models)
-    assert tokens(afresh.write(asked(afresh, contexts))) == plain
