@@ -19,26 +19,18 @@ from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "jsonl": JsonLines, "jsonl_pairs": JsonPairs, "mini": Mini}
-CLASSES |= dict.fromkeys(
-    ("conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens"), JsonLines
-)
-CLASSES |= dict.fromkeys(("pandalm", "llmbar", "judgebench_pairs"), JsonPairs) | {"judge_bench": JudgeBench}
-RUBRICS = {"topicalchat": "dialogue", "conala": "code", "mohler": "grading", "ghosts": "maths", "mlqe": "translation"}
-RUBRICS["conala_sample"] = "code"
-RUBRICS |= {"grade": "reply", "openmeva": "story", "lens": "simplification", "judge_bench": "translation"}
-RUBRICS |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), "answer")
-GROUPS = {"topicalchat": "dialogues", "jsonl": "groups", "jsonl_pairs": "groups", "conala": "intents"}
-GROUPS["conala_sample"] = "intents"
-GROUPS |= {
-    "mohler": "questions",
-    "ghosts": "prompts",
-    "mlqe": "sentences",
-    "grade": "dialogues",
-    "openmeva": "openings",
-}
-GROUPS |= {"lens": "sentences", "pandalm": "instructions", "llmbar": "instructions", "judgebench_pairs": "questions"}
-GROUPS |= {"judge_bench": "instances"}
+BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
+CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini, "judge_bench": JudgeBench}
+CLASSES |= dict.fromkeys(BY_FIELDS, JsonLines)
+CLASSES |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), JsonPairs)
+KINDS = {  # rubrics and groups, where they are not those of summaries of articles
+    "topicalchat": ("dialogue", "dialogues"), "conala": ("code", "intents"), "conala_sample": ("code", "intents"),
+    "mohler": ("grading", "questions"), "ghosts": ("maths", "prompts"), "mlqe": ("translation", "sentences"),
+    "grade": ("reply", "dialogues"), "openmeva": ("story", "openings"), "lens": ("simplification", "sentences"),
+    "judge_bench": ("translation", "instances"), "jsonl": ("summary", "groups"), "jsonl_pairs": ("answer", "groups"),
+    "pandalm": ("answer", "instructions"), "llmbar": ("answer", "instructions"),
+    "judgebench_pairs": ("answer", "questions"),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +54,11 @@ def test_the_defaults_make_the_class(name):
     assert type(data) is CLASSES[name]
     assert isinstance(data, JudgeDataModule)
     assert data.name == name
-    assert data.rubrics == config.rubrics == RUBRICS.get(name, "summary")
-    assert data.groups_are == GROUPS.get(name, "articles")
+    assert (data.rubrics, data.groups_are) == KINDS.get(name, ("summary", "articles"))
+    lines = (CONF / "data" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    assert lines[1].startswith("_target_: ")
+    assert [line for line in lines[2:] if " # " not in line or len(line) > 120] == [], "each key says what it is for"
     share = 0 if name in ("jsonl", "judge_bench") else 0.1
     assert (data.limit_groups, data.dev_share, data.seed) == (None, share, 0)
 
@@ -99,51 +94,27 @@ def test_a_job_of_a_sweep_chooses_by_its_dev_split():
         assert instantiate(config.data).dev_share == 0.1
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_each_key_and_the_file_say_what_they_are_for(name):
-    lines = (CONF / "data" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("# ")
-    assert lines[1].startswith("_target_: ")
-    assert [line for line in lines[2:] if " # " not in line] == []
-    assert [line for line in lines if len(line) > 120] == []
-
-
 def test_fields_and_scale_come_from_the_command_line(tmp_path):
     row = {"article": "An article.", "output": "A summary.", "coh": 3}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    config = composed(
-        "jsonl",
-        f"data.path={tmp_path / 'mine.jsonl'}",
-        "data.fields.source=article",
-        "data.fields.human={coherence: coh}",
-        "data.scale=[1,5]",
-    )
-    data = instantiate(config)
-    data.setup()
-    assert data.examples[0].human == {"coherence": 3.0}
-    assert data.scale == {"coherence": (1.0, 5.0)}
+    given = [f"data.path={tmp_path / 'mine.jsonl'}", "data.fields.source=article"]
+    given += ["data.fields.human={coherence: coh}"]
+    for scale in ("[1,5]", "{coherence: [1, 5]}"):
+        data = instantiate(composed("jsonl", *given, f"data.scale={scale}"))
+        data.setup()
+        assert data.examples[0].human == {"coherence": 3.0}
+        assert data.scale == {"coherence": (1.0, 5.0)}
 
 
-def test_a_scale_by_dimension_comes_from_the_command_line(tmp_path):
-    row = {"source": "An article.", "output": "A summary.", "human": {"coherence": 3}}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    config = composed("jsonl", f"data.path={tmp_path / 'mine.jsonl'}", "data.scale={coherence: [0, 4]}")
-    data = instantiate(config)
-    data.setup()
-    assert data.scale == {"coherence": (0.0, 4.0)}
-
-
-@pytest.mark.parametrize("given", ["data.scale=5", "data.scale=abc", "data.scale=[1]", "data.scale='[1,5]'"])
-def test_a_scale_of_another_form_is_told(given):
-    with pytest.raises(InstantiationException) as told:
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        *((f"data.scale={scale}", "data.scale must be the lowest and the highest") for scale in ("5", "abc", "'[1]'")),
+        *((f"data.fields={fields}", "data.fields must be a mapping") for fields in ("abc", "5")),
+    ],
+)
+def test_settings_of_another_form_are_refused(given, sentence):
+    with pytest.raises(InstantiationException) as error:
         instantiate(composed("jsonl", given))
-    assert isinstance(told.value.__cause__, UserError)
-    assert str(told.value.__cause__).startswith("data.scale must be the lowest and the highest human score")
-
-
-@pytest.mark.parametrize("given", ["data.fields=abc", "data.fields=5"])
-def test_fields_of_another_form_are_told(given):
-    with pytest.raises(InstantiationException) as told:
-        instantiate(composed("jsonl", given))
-    assert isinstance(told.value.__cause__, UserError)
-    assert str(told.value.__cause__).startswith("data.fields must be a mapping")
+    assert isinstance(error.value.__cause__, UserError)
+    assert str(error.value.__cause__).startswith(sentence)

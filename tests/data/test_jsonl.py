@@ -134,33 +134,29 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
         ({"fields": "abc"}, r"data.fields must be a mapping, as in {source: article, .*got 'abc'"),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
-        ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; data.fields.human is the nearest"),
+        ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; "),
         ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
-        (
-            {"fields": {**FIELDS, "human": {"clarity": 1}}},
-            "data.fields.human.clarity must be the name of a field, or a list of names, got 1",
+        ({"fields": {**FIELDS, "human": {"tone": 1}}}, "data.fields.human.tone must be the name of a field, or a list"),
+        ({"fields": {**FIELDS, "source": ["a", 1]}}, "data.fields.source must be the name of a field, or a list"),
+        *(
+            ({"fields": FIELDS, "scale": scale}, "data.scale must be the lowest and the highest human score, .*null")
+            for scale in ([1], "[1,5]", [1, float("inf")], [1, 10**400], [False, True])
         ),
-        (
-            {"fields": {**FIELDS, "source": ["a", 1]}},
-            r"data.fields.source must be the name of a field, or a list of names, got",
-        ),
-        ({"fields": FIELDS, "scale": [1]}, r"data.scale must be the lowest and the highest human score, .* got \[1\]"),
-        (
-            {"fields": FIELDS, "scale": "[1,5]"},
-            r"data.scale must be .*, or a mapping dimension -> such a pair, or null",
-        ),
-        ({"fields": FIELDS, "scale": [1, float("inf")]}, "data.scale must be"),
-        ({"fields": FIELDS, "scale": [1, 10**400]}, "data.scale must be"),
-        ({"fields": FIELDS, "scale": [False, True]}, "data.scale must be"),
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
+        ({"layouts": 5}, r"data.layouts must be a list of \{files: PATTERN, fields: ...\}, got 5"),
+        ({"layouts": [5]}, r"data.layouts\[0\] must be \{files: PATTERN, fields: ...\}, got 5"),
+        ({"layouts": [{"file": "a"}]}, r"data.layouts\[0\].file is unknown; "),
+        ({"layouts": [{"files": 3}]}, r"data.layouts\[0\].files must be text, got 3"),
+        ({"layouts": [{"fields": {"source": "a"}}]}, r"data.layouts\[0\].fields.output is not given"),
+        ({"layouts": [{}], "fields": {}}, r"data.fields and data.layouts are both given"),
     ],
 )
-def test_wrong_settings_are_told(arguments, sentence):
+def test_wrong_settings_are_refused(arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         JsonLines("mine.jsonl", **arguments)
 
 
-def test_no_path_is_told():
+def test_without_a_path_there_is_no_data():
     with pytest.raises(UserError, match=r"data.path is not given; it must be a file of rows \(.jsonl, .json"):
         ready(None)
 
@@ -208,15 +204,3 @@ def test_raters_have_names_where_the_file_names_them_and_need_not_rate_everythin
     assert few.raters == ("2", "3", "1")
     assert human(few, "tone") == [None, 3.5, None, 2]
     np.testing.assert_array_equal(few.ratings["tone"], [[nan] * 3, [3, 4, nan], [nan] * 3, [nan, nan, 2]])
-
-
-def test_raters_of_different_dimensions_share_one_list(tmp_path):
-    path = tmp_path / "two.jsonl"
-    rows = [{"a": {"x": 1, "y": 2}, "b": {"z": 3}}, {"a": {"y": 1}, "b": {"x": 4, "z": 5}}]
-    texts = {"source": "An article.", "output": "A summary."}
-    path.write_text("".join(json.dumps({**texts, "human": human}) + "\n" for human in rows))
-    data = JsonLines(str(path), fields={"source": "source", "output": "output", "human": "human"})
-    data.setup()
-    assert data.raters == ("x", "y", "z")
-    np.testing.assert_array_equal(data.ratings["a"], [[1, 2, np.nan], [np.nan, 1, np.nan]])
-    np.testing.assert_array_equal(data.ratings["b"], [[np.nan, np.nan, 3], [4, np.nan, 5]])

@@ -222,23 +222,6 @@ def test_missing_data_is_told_with_its_public_source(tmp_path):
             opened("conala", path)
 
 
-@pytest.mark.parametrize(
-    ("layouts", "sentence"),
-    [
-        (5, r"data.layouts must be a list of \{files: PATTERN, fields: ...\}, got 5"),
-        ([5], r"data.layouts\[0\] must be \{files: PATTERN, fields: ...\}, got 5"),
-        ([{"file": "a"}], r"data.layouts\[0\].file is unknown; data.layouts\[0\].files is the nearest"),
-        ([{"files": 3}], r"data.layouts\[0\].files must be text, got 3"),
-        ([{"fields": {"source": "a"}}], r"data.layouts\[0\].fields.output is not given"),
-    ],
-)
-def test_wrong_layouts_are_told(layouts, sentence):
-    with pytest.raises(UserError, match=sentence):
-        JsonLines("mine.jsonl", layouts=layouts)
-    with pytest.raises(UserError, match=r"data.fields and data.layouts are both given"):
-        JsonLines("mine.jsonl", fields={}, layouts=[{}])
-
-
 def test_rows_of_ones_own_file_must_all_be_right_and_may_be_one_raters_each(tmp_path):
     fields = {"source": "source", "output": "output", "human": {"tone": "tone"}, "rater": "who"}
     table = "source,output,tone,who\nA.,B.,3,ann\nA.,B.,4,ben\nA.,C.,1,ann\n"

@@ -89,7 +89,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (b'[\n"\xe9"]', json_array, "f: .*not UTF-8: byte 0xe9"),
         (b'{"k": 1}', json_array, "f: holds a dict; it must be one JSON list of objects"),
         (b'[{"k": 1}, 2]', json_array, "f entry 2: holds a int; each entry must be one JSON object"),
-        (b"[]", json_object, "f: it must be an object"),
+        (b"[]", json_object, "f: .* should be a valid mapping"),
         (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
         (b"a,b\n1\n", table_rows, "f line 2: has 1 cells and the header 2; all lines need as many"),
         (b"a,a\n1,2\n", table_rows, "f line 1: two columns are called 'a'"),
