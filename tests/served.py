@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import math
@@ -163,6 +164,27 @@ def drip(handler: Handler, seen: dict[str, Any]) -> None:
     while not server.over.wait(0.05):
         handler.wfile.write(b" ")
         handler.wfile.flush()
+
+
+def send(spec: Any, count: int = 1) -> tuple[list[Any], Any]:
+    """Sends requests, one after the other where only one may be under way: what came of each, and the account."""
+    from judgebench.judges.api.billing import Bill
+    from judgebench.judges.api.client import Client
+    from judgebench.judges.api.protocol import RequestPrompt, request
+
+    bill = Bill(spec.max_cost)
+    account = bill.account(spec.priced)
+
+    async def run() -> list[Any]:
+        client = Client(spec, bill, account)
+        try:
+            prompts = [RequestPrompt(f"How good is {i}?", None, 10) for i in range(count)]
+            sending = [client.send(request(spec, prompt, 1, seed=0, listed=5)) for prompt in prompts]
+            return await asyncio.gather(*sending, return_exceptions=True)
+        finally:
+            await client.close()
+
+    return asyncio.run(run()), account
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import math
@@ -17,15 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge
-from judgebench.judges.api.billing import Bill
-from judgebench.judges.api.client import Client
-from judgebench.judges.api.protocol import Answer, BrokenAnswer, RequestPrompt, answer_of, request
+from judgebench.judges.api.protocol import Answer, BrokenAnswer, answer_of
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import parse_json
 from tests.hostile.cards import served_card, written
 from tests.hostile.test_cards import mutated
-from tests.served import Handler, SmallServer, answer, garbage
+from tests.served import Handler, SmallServer, answer, garbage, send
 
 PRICE = {"input": 1.0, "output": 2.0}
 KEY = "sk-planted-0123456789"
@@ -51,29 +48,18 @@ GOOD = {
 
 
 def spec_of(url: str, **more: Any) -> ApiSpec:
-    return ApiSpec(**{"url": url, "model": "m", "backoff": 0.01, "retries": 1, "timeout": 20, "price": PRICE, **more})
-
-
-def send(spec: ApiSpec, count: int = 1) -> tuple[list[Any], Any]:
-    """What came of `count` requests, one after the other, and the account."""
-    bill = Bill(spec.max_cost)
-    account = bill.account(spec.priced)
-
-    async def run() -> list[Any]:
-        client = Client(spec, bill, account)
-        found: list[Any] = []
-        try:
-            for i in range(count):
-                try:
-                    said = RequestPrompt(f"How good is {i}?", None, 10)
-                    found.append(await client.send(request(spec, said, 1, seed=0, listed=5)))
-                except UserError as error:
-                    found.append(error)
-        finally:
-            await client.close()
-        return found
-
-    return asyncio.run(run()), account
+    return ApiSpec(
+        **{
+            "url": url,
+            "model": "m",
+            "backoff": 0.01,
+            "retries": 1,
+            "timeout": 20,
+            "price": PRICE,
+            "concurrency": 1,
+            **more,
+        }
+    )
 
 
 def raw(data: bytes, status: int = 200, **headers: str) -> Callable[[Handler, dict[str, Any]], None]:

@@ -114,13 +114,8 @@ def test_a_text_that_is_listed_as_one_token_is_not_written_in_several():
     read = candidate_bounds(tree.given(root.logprobs), {(): root})
     assert read.lower == pytest.approx([0.7, 0.2])
     assert read.upper == pytest.approx([0.7, 0.2])
-
-
-def test_without_a_single_list_everything_is_open():
-    read = candidate_bounds(PathTree.of_texts(("1", "2")), {})
-    assert read.lower.tolist() == [0, 0]
-    assert read.upper.tolist() == [1, 1]
-    assert read.unlisted == 1
+    nothing = candidate_bounds(tree, {})
+    assert (nothing.lower.tolist(), nothing.upper.tolist(), nothing.unlisted) == ([0, 0], [1, 1], 1)
 
 
 def test_what_is_worth_following_is_what_is_likely_enough():

