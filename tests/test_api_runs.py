@@ -31,16 +31,18 @@ def run(judgebench, small_server):
     return call
 
 
-def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_server):
+def test_listed_log_probabilities_are_read_stored_and_measured(run, small_server):
     small_server.otherwise = answer(likely={"4": 0.5, "3": 0.25, "x": 0.15, "5": 0.05}, usage=(100, 2))
     out = run("judge.price={input: 1.0, output: 2.0}")[1]
     folder = RunFolder.open("run")
     readings = folder.read("readings")
-    told = folder.read("environment")["served"]
-    count = len(readings)
+    served = folder.read("environment")["served"]
+    main, count = served["main"], len(readings)
     assert len(small_server.seen) == count
-    sent = [one["body"]["messages"] for one in small_server.seen]  # at once, in whatever order
-    assert sorted(sent, key=str) == sorted(([{"role": "user", "content": one}] for one in readings["prompt"]), key=str)
+    sent = [seen["body"]["messages"] for seen in small_server.seen]  # at once, in whatever order
+    assert sorted(sent, key=str) == sorted(
+        ([{"role": "user", "content": text}] for text in readings["prompt"]), key=str
+    )
     body = small_server.seen[0]["body"]
     assert (body["logprobs"], body["top_logprobs"], body["temperature"], body["seed"]) == (True, 20, 0.0, 0)
     # 1 and 2 are not listed: neither has more than the 0.05 that are missing, and both share them with " 1" and so on
@@ -50,13 +52,13 @@ def test_listed_log_probabilities_are_read_stored_measured_and_told(run, small_s
     assert (probabilities[:, :2] > 0).all()
     assert probabilities.sum(axis=1) == pytest.approx(np.full(count, 0.85), abs=1e-6)
     assert set(folder.read("scores").query("decoding == 'greedy'")["score"]) == {4.0}
-    (condition,) = told["main"]["conditions"]
+    (condition,) = main["conditions"]
     assert condition["unlisted"] == pytest.approx(0.05)
     assert (condition["readings"], condition["bounded"], condition["undecided"]) == (count, count, 0)
-    assert told["main"]["scores_from"] == "logprobs"
-    assert told["main"]["served_as"] == [{"model": "small-1", "fingerprint": "fp_1", "answers": count}]
-    assert (told["main"]["requests"], told["main"]["prompt_tokens"]) == (count, 100 * count)
-    assert told["cost"] == pytest.approx(count * 104e-6)
+    assert main["scores_from"] == "logprobs"
+    assert main["served_as"] == [{"model": "small-1", "fingerprint": "fp_1", "answers": count}]
+    assert (main["requests"], main["prompt_tokens"]) == (count, 100 * count)
+    assert served["cost"] == pytest.approx(count * 104e-6)
     assert folder.read("environment")["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
     assert pq.read_schema("run/readings.parquet").metadata[b"judgebench.main.scores_from"] == b"logprobs"
     assert "scores from listed log-probabilities" in " ".join(out.split())
@@ -185,14 +187,6 @@ def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, m
     assert told["cost"] == pytest.approx(together, rel=0.01)
 
 
-def test_an_estimate_without_a_price_is_none_and_names_the_key(run):
-    out = " ".join(
-        run("assistant=api", "assistant.model=smaller", "judge.price={input: 2, output: 4}", "dry_run=true")[1].split()
-    )
-    assert "Cost: assistant.price is not given." in out
-    assert "Together" not in out
-
-
 def test_the_judge_itself_asked_about_nothing_is_an_assistant_too(run, small_server):
     run("assistant=null_context", "decoding=[contrastive]", "ranges=[[1,5],[2,6]]")
     readings = RunFolder.open("run").read("readings")
@@ -200,7 +194,7 @@ def test_the_judge_itself_asked_about_nothing_is_an_assistant_too(run, small_ser
     assert readings["assistant_logprobs"].notna().all()
 
 
-def test_reasoning_and_defenses_by_words_are_asked_for_like_any_prompt(run, small_server):
+def test_reasoning_defenses_by_words_and_comparisons_are_asked_for_like_any_prompt(run, small_server):
     def reply(handler, seen):
         answer(text="Clarity: 2. Final rating: 5" if seen["body"]["max_tokens"] == 64 else "4")(handler, seen)
 
@@ -209,12 +203,9 @@ def test_reasoning_and_defenses_by_words_are_asked_for_like_any_prompt(run, smal
     scores = RunFolder.open("run").read("scores")
     assert set(scores.query("defense == 'cot'")["score"]) == {5.0}
     assert set(scores.query("defense == 'instruction' and decoding == 'greedy'")["score"]) == {4.0}
-
-
-def test_texts_are_compared(run, small_server):
     small_server.otherwise = answer(likely={"1": 0.7, "2": 0.2})
-    run("prompt=comparative", "dimensions=[coherence]", "ranges=[[1,2]]", "decoding=[expectation]")
-    scores = RunFolder.open("run").read("scores")
+    run("prompt=comparative", "dimensions=[coherence]", "ranges=[[1,2]]", "decoding=[expectation]", "run_dir=compared")
+    scores = RunFolder.open("compared").read("scores")
     assert scores["score"].to_numpy() == pytest.approx(np.full(len(scores), 0.5)), "it favors the first place"
 
 
@@ -244,12 +235,15 @@ def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, sm
     assert told["max_cost"] == 1
 
 
-def test_a_dry_run_asks_nothing_and_says_what_it_would_take(run, small_server):
-    out = run("dry_run=true", "judge.price={input: 1.0, output: 1.0}", "judge.key_variable=NOT_SET_ANYWHERE")[1]
+def test_a_dry_run_asks_nothing_and_names_a_price_that_is_missing(run, small_server):
+    out = run("dry_run=true", "judge.price={input: 1.0, output: 1.0}", "judge.key_variable=NOT_SET_ANYWHERE",
+              "assistant=api", "assistant.model=smaller")[1]  # fmt: skip
     assert small_server.seen == []
     out = " ".join(out.split())
     assert "estimated: four characters each" in out
     assert "Cost: about $" in out
+    assert "Cost: assistant.price is not given." in out
+    assert "Together" not in out
 
 
 @pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.exhaustive), True])

@@ -3,12 +3,24 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
 
-from judgebench.readings.reading import ModelReading, check_shares, checksum, reading_key
-from judgebench.readings.store import ReadingStore
+from judgebench.readings.reading import (
+    ModelReading,
+    check_shares,
+    checksum,
+    pack_readings,
+    reading_key,
+    unpack_readings,
+)
+from judgebench.readings.store import ReadingStore, SharedStore, open_store
+from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import on_network
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 OLD = """
@@ -38,16 +50,6 @@ def test_what_is_put_is_got_bit_for_bit(tmp_path):
     assert held["b"] == ModelReading("b", None, "Score: 4", 0.5)
 
 
-def test_tokens_are_kept_where_they_are_given(tmp_path):
-    store, tokens = ReadingStore(tmp_path / "s"), np.array([5, 49151, 0], np.int32)
-    store.put([ModelReading("a", None, "A text", 0.5, tokens), ModelReading("b", None, "A text", 0.5)])
-    store.put([ModelReading("a", None, "Another", 0.5, tokens[:1])])
-    held = store.get(["a", "b"])
-    assert held["a"].text == "A text"
-    assert (held["a"].tokens.dtype, held["a"].tokens.tolist()) == (np.int32, [5, 49151, 0])
-    assert held["b"].tokens is None
-
-
 def test_a_store_from_before_there_were_tokens_is_read_and_gets_them(tmp_path):
     store = ReadingStore(tmp_path / "s")
     store.put([reading("a")])
@@ -67,6 +69,10 @@ def test_what_is_there_stays(tmp_path):
     store.put([reading("a", 2.0), reading("b", 3.0)])
     assert store.get(["a"])["a"].logprobs[0] == -1.0
     assert store.missing(["a", "b", "c"]) == {"c"}
+    keys = [f"{i:05d}" for i in range(3000)]
+    store.put([reading(key) for key in keys[:2000]])
+    assert store.missing(keys) == set(keys[2000:])
+    assert len(store.get(keys)) == 2000
 
 
 def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
@@ -77,14 +83,6 @@ def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
     assert store.missing(["a"]) == {"a"}
     store.put([reading("c")])
     assert store.missing(["c"]) == set()
-
-
-def test_many_keys_at_once(tmp_path):
-    store = ReadingStore(tmp_path / "s")
-    keys = [f"{i:05d}" for i in range(3000)]
-    store.put([reading(key) for key in keys[:2000]])
-    assert store.missing(keys) == set(keys[2000:])
-    assert len(store.get(keys)) == 2000
 
 
 def test_two_writers_at_once_lose_nothing(tmp_path):
@@ -112,22 +110,14 @@ def test_keys_tell_apart_whatever_matters():
     assert reading_key(dict(reversed(base.items())), ids.astype(np.int64)) == reading_key(base, ids)
 
 
-def test_a_file_that_is_no_store_is_told(tmp_path):
+def test_what_is_no_store_of_this_format_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("not a database, but long enough to look at: " * 50)
     with pytest.raises(UserError, match=r"store=.*notes\.txt: no store of readings can be opened there"):
         ReadingStore(tmp_path / "notes.txt")
-
-
-def test_a_store_of_a_later_format_is_refused(tmp_path):
-    with sqlite3.connect(tmp_path / "s") as db:
-        db.execute("PRAGMA user_version=99")
+    rows(tmp_path / "later", "PRAGMA user_version=99")
     with pytest.raises(UserError, match="format 99"):
-        ReadingStore(tmp_path / "s")
-
-
-def test_another_programs_database_is_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / "mail.sqlite") as db:
-        db.execute("CREATE TABLE mails (subject TEXT)")
+        ReadingStore(tmp_path / "later")
+    rows(tmp_path / "mail.sqlite", "CREATE TABLE mails (subject TEXT)")
     with pytest.raises(UserError, match="the database of another program"):
         ReadingStore(tmp_path / "mail.sqlite")
     with sqlite3.connect(tmp_path / "mail.sqlite") as db:
@@ -150,6 +140,8 @@ def test_file_digests_follow_the_content(tmp_path):
     file.write_bytes(b"one")
     first = store.file_digest(file)
     assert first == "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+    store._db.execute("UPDATE digests SET sha256 = replace(sha256, '7', '6')")  # a damaged one is computed again
+    assert store.file_digest(file) == first
     assert store.file_digest(file) == first
     file.write_bytes(b"other")
     assert store.file_digest(file) != first
@@ -192,11 +184,7 @@ def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, ca
     held = store.get(["a", "b"])
     assert (held["a"].logprobs[0], held["b"].logprobs[0]) == (-0.5, -1.5)
     assert not capsys.readouterr().err
-
-
-def test_a_reading_that_was_moved_to_another_key_is_missing(tmp_path):
-    store = ReadingStore(tmp_path / "s")
-    store.put([reading("a"), reading("b", 1.5)])
+    # nor is one right that was moved to another key
     store._db.execute("DELETE FROM readings WHERE key = 'b'")
     store._db.execute("UPDATE readings SET key = 'b' WHERE key = 'a'")
     assert store.missing(["a", "b"]) == {"a", "b"}
@@ -232,8 +220,9 @@ def test_tokens_count_too(tmp_path):
     store._db.execute("UPDATE tokens SET ids = x'07000000' WHERE key = 'a'")
     store._db.execute("DELETE FROM tokens WHERE key = 'b'")
     assert store.missing("abc") == {"a", "b"}
+    store.put([ModelReading("c", None, "Another", 0.5, np.array([9]))])  # what is there stays
     store.put(written)
-    assert [one.tokens.tolist() for one in store.get("abc").values()] == [[7, 8]] * 3
+    assert [(found.text, found.tokens.tolist()) for found in store.get("abc").values()] == [("A text", [7, 8])] * 3
 
 
 def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
@@ -242,14 +231,6 @@ def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
         assert "a" not in found
         with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read again\.$"):
             found["a"]
-
-
-def test_a_damaged_file_digest_is_computed_anew(tmp_path):
-    store, file = ReadingStore(tmp_path / "s"), tmp_path / "weights"
-    file.write_bytes(b"one")
-    digest = store.file_digest(file)
-    store._db.execute("UPDATE digests SET sha256 = replace(sha256, '7', '6')")
-    assert store.file_digest(file) == digest
 
 
 def test_a_store_without_checksums_gets_them_once_and_keeps_its_readings(tmp_path, capsys):
@@ -316,12 +297,6 @@ def test_a_store_that_was_deleted_under_way_is_told(tmp_path, fault):
             use()
 
 
-def test_a_store_in_memory_is_no_file(tmp_path):
-    store = ReadingStore(Path(":memory:"))
-    store.put([reading("a")])
-    assert store.missing("ab") == {"b"}
-
-
 def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = ReadingStore(Path("s"))
@@ -334,3 +309,95 @@ def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path,
         store.put([reading("a")])
     (tmp_path / "n").write_bytes((tmp_path / "m").read_bytes())  # another inode
     assert store.missing(["a"]) == {"a"}
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+READINGS = st.lists(
+    st.builds(
+        ModelReading,
+        st.text("0123456789abcdef", min_size=1, max_size=64),
+        st.none() | arrays(np.float32, st.integers(0, 9), elements=st.floats(width=32, allow_nan=False)),
+        st.none() | st.text(),
+        st.floats(0, 1e6),
+        st.none() | arrays(np.int32, st.integers(0, 9)),
+    ),
+    max_size=5,
+)
+
+
+@given(READINGS)
+def test_readings_arrive_as_they_were_sent_to_the_last_bit(readings):
+    for sent, got in zip(readings, unpack_readings(pack_readings(readings)), strict=True):
+        assert (got.key, got.text, got.seconds) == (sent.key, sent.text, sent.seconds)
+        for name in ("logprobs", "tokens"):
+            before, after = getattr(sent, name), getattr(got, name)
+            assert (before is None) == (after is None)
+            assert before is None or (before.tobytes() == after.tobytes() and before.dtype == after.dtype)
+
+
+def test_one_process_has_the_store_to_itself_and_waits_for_no_other(tmp_path):
+    assert here().count == 1
+    store = open_store(tmp_path / "readings.sqlite")
+    assert type(store) is ReadingStore
+    store.settle()
+    for store in (SharedStore(tmp_path / "shared.sqlite", Processes()), ReadingStore(Path(":memory:"))):
+        store.put([reading("a")])
+        store.settle()
+        assert store.missing(["a", "b"]) == {"b"}
+        np.testing.assert_array_equal(store.get(["a"])["a"].logprobs, [-0.5, -1])
+
+
+def test_what_one_finds_may_ask_for_agreement_in_its_turn():
+    alone = Processes()
+    assert alone.agree(lambda: alone.agree(lambda: 3)) == 3
+    with pytest.raises(UserError, match=r"^no$"):
+        alone.agree(lambda: _refused("no"))
+    with pytest.raises(UserError, match=r"^nor together$"):
+        alone.together(lambda: _refused("nor together"))
+    assert list(alone.all_mail()) == []
+
+
+def _refused(sentence):
+    raise UserError(sentence)
+
+
+MOUNTS = r"""
+22 1 0:2 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+30 22 0:31 / /home rw,relatime shared:5 - nfs4 server:/export/home rw,vers=4.2
+31 30 0:40 / /home/me/local rw - xfs /dev/nvme0n1 rw
+32 22 0:41 / /mnt/with\040blank rw - fuse.sshfs me@host:/ rw
+33 22 0:42 / /scratch rw - lustre mds@tcp:/scratch rw,flock
+34 22 0:43 / /over rw - nfs server:/over rw
+35 34 0:44 / /over rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/var/readings.sqlite", False),
+        ("/home/me/outputs/readings.sqlite", True),
+        ("/home/me/local/readings.sqlite", False),
+        ("/homes/readings.sqlite", False),
+        ("/mnt/with blank/readings.sqlite", True),
+        ("/scratch", True),
+        ("/over/readings.sqlite", False),
+    ],
+)
+def test_the_innermost_and_latest_mount_says_where_a_file_lies(path, expected):
+    assert on_network(Path(path), MOUNTS) is expected
+
+
+def test_a_store_of_this_machine_has_a_write_ahead_log_and_opens_under_a_rollback_journal_too(tmp_path, monkeypatch):
+    path = tmp_path / "readings.sqlite"
+    store = ReadingStore(path)
+    store.put([ModelReading("a", None, "text", 0.0)])
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+    monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
+    moved = ReadingStore(path)
+    moved.put([ModelReading("b", None, "more", 0.0)])
+    assert moved._db.execute("PRAGMA journal_mode").fetchone() == ("truncate",)
+    assert not list(tmp_path.glob("*-wal"))
+    assert set(moved.get(["a", "b"])) == {"a", "b"}
