@@ -225,7 +225,7 @@ class Results:
     @cached_property
     def similarity(self) -> list[dict[str, Any]]:
         """Similarity of what main and assistant read, see `family_records`."""
-        return family_records({str(name): self.readings[name].tolist() for name in self.readings})
+        return family_records(self.readings)
 
 
 def unattacked(records: Records) -> Records:

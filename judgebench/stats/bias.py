@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from judgebench.stats.correlation import SPEARMAN, mean_pairwise_spearman, pearson
 from judgebench.types import LABELS, RANGE, ScoreRange
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SMOOTHING = 0.5
 """Added to every count before `kl_divergence` takes shares: a score that was never given is rare, not impossible."""
@@ -89,11 +92,8 @@ def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
 
 
 def stability(correlations: Sequence[np.ndarray]) -> float | None:
-    """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges; None for a single range.
-
-    Args:
-        correlations: of each range, [3, 1 + B] as in `Correlated.values`.
-    """
+    """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges, each [3, 1 + B] as in
+    `Correlated.values`; None for a single range."""
     values = [in_range[SPEARMAN, 0] for in_range in correlations]
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
@@ -123,12 +123,11 @@ def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
     return mean_pairwise_spearman(table)
 
 
-def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
     """Likeness of main model and assistant under each condition: what contrasting them can take away.
 
     Args:
-        readings: columns of readings.parquet, one row per example and condition: split, dimension, range_min,
-            range_max, range_step, attack, defense, candidates, main_logprobs, assistant_logprobs.
+        readings: readings.parquet, one row per example and condition.
 
     Returns:
         A record per split, dimension, range, attack and defense, in order of appearance, with these keys and: n
@@ -138,31 +137,24 @@ def family_records(readings: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]
         most likely one, the lowest of equals; main_mode_share, assistant_mode_share. JSON's own types, never NaN.
         Readings without log-probabilities of both models give none.
     """
+    columns = ["main_logprobs", "assistant_logprobs"]
     keys = ["split", "dimension", *RANGE, "attack", "defense", *([LABELS] if LABELS in readings else [])]
-    rows_of: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(zip(*(readings[name] for name in keys), strict=True)):
-        if readings["main_logprobs"][row] is not None and readings["assistant_logprobs"][row] is not None:
-            rows_of.setdefault(key, []).append(row)
     records = []
-    for key, rows in rows_of.items():
-        plain = (value.item() if isinstance(value, np.generic) else value for value in key)
-        record = dict(zip(keys, plain, strict=True)) | {"n": len(rows)}
-        if not record.get(LABELS, True):
+    for key, part in readings.dropna(subset=columns).groupby(keys, sort=False, dropna=False):
+        record: dict[str, Any] = dict(zip(keys, key, strict=True))
+        if not isinstance(record.get(LABELS, "-"), str) or not record.get(LABELS, "-"):
             del record[LABELS]
-        logprobs = {
-            name: np.array([list(readings[f"{name}_logprobs"][row]) for row in rows], dtype=np.float64)
-            for name in ("main", "assistant")
-        }
+        main, assistant = (np.array(part[name].tolist(), dtype=np.float64) for name in columns)
         # which candidates each finds likely, on the whole and text by text
-        main, assistant = (side.mean(axis=0) for side in logprobs.values())
-        possible = np.isfinite(main) & np.isfinite(assistant)
-        modes = {name: side.argmax(axis=1) for name, side in logprobs.items()}
-        record["logprob_correlation"] = pearson(main[possible], assistant[possible]) if possible.sum() > 1 else None
-        record["mode_agreement"] = float((modes["main"] == modes["assistant"]).mean())
-        candidates = [str(text) for text in readings["candidates"][rows[0]]]
-        for name, mode in modes.items():
-            counts = np.bincount(mode, minlength=len(candidates))
-            record |= {f"{name}_mode": candidates[int(counts.argmax())]}
-            record |= {f"{name}_mode_share": float(counts.max() / len(rows))}
+        means, modes = (main.mean(axis=0), assistant.mean(axis=0)), (main.argmax(axis=1), assistant.argmax(axis=1))
+        possible = np.isfinite(means[0]) & np.isfinite(means[1])
+        record |= {"n": len(part), "logprob_correlation": None}
+        if possible.sum() > 1:
+            record["logprob_correlation"] = pearson(means[0][possible], means[1][possible])
+        record["mode_agreement"] = float((modes[0] == modes[1]).mean())
+        for name, mode in zip(("main", "assistant"), modes, strict=True):
+            counts = np.bincount(mode)
+            record[f"{name}_mode"] = str(part["candidates"].iloc[0][int(counts.argmax())])
+            record[f"{name}_mode_share"] = float(counts.max() / len(part))
         records.append(record)
     return records

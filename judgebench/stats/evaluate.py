@@ -33,7 +33,7 @@ import numpy as np
 
 from judgebench.config.fields import MetricSettings
 from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
-from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, unknown, with_interval
+from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, percentile_interval, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.levels import LEVELS, Correlated, correlate
 from judgebench.stats.preferences import comparative
@@ -56,17 +56,13 @@ def evaluate(
     scale: Mapping[str, tuple[float, float] | None] | None = None,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Agreement of each judge under each condition with the humans.
+    """Agreement of each judge under each condition with the humans: a record per cell, in the order in which these
+    appear, and level; see above.
 
     Args:
-        scores: or its columns.
-        dataset: its name, put into each record.
-        levels, resamples, seed: see `check_metric_settings`; records over the same groups are resampled alike.
+        levels, resamples, seed: see `MetricSettings`; records over the same groups are resampled alike.
         scale: dimension -> lowest and highest score that a human can give; without it bias is None.
         rules: name of a decoding -> its `rule`, put into its records.
-
-    Returns:
-        A record per cell, in the order in which these appear, and level; see above.
     """
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores)
@@ -75,29 +71,31 @@ def evaluate(
     correlated: dict[tuple[Cell, str], Correlated] = {}
     described: dict[Cell, dict[str, Any]] = {}
     for cell, part in parts.items():
-        rated = np.isfinite(part["human"])
+        rated, score, status = np.isfinite(part["human"]), part["score"], part["status"]
         judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
         clusters = Clusters.of(groups, resamples, seed)
         for level in levels:
             correlated[cell, level] = correlate(level, judge, human, clusters, systems)
-        described[cell] = _described(cell, part, rated, (scale or {}).get(cell.dimension))
-        if "score_first" in part:
-            first, second = part["score_first"], part["score_second"]
-            described[cell] |= comparative(first, second, part["human"], Clusters.of(part["group_id"], resamples, seed))
+        shares = {"failed_share": float((status == FAILED).mean()), "clamped_share": float((status == CLAMPED).mean())}
+        described[cell] = shares | {"mean_score": float(score.mean())} | favorite(score, cell.range)
+        described[cell] |= bias(judge, human, cell.range, (scale or {}).get(cell.dimension))
+        if table.compares:
+            pairs = Clusters.of(part["group_id"], resamples, seed)
+            described[cell] |= comparative(part["score_first"], part["score_second"], part["human"], pairs)
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
-        series = list(ranges.values())
-        agreement = self_agreement([dict(zip(parts[c]["example_id"], parts[c]["score"], strict=True)) for c in series])
+        cells = list(ranges.values())
+        agreement = self_agreement([dict(zip(parts[c]["example_id"], parts[c]["score"], strict=True)) for c in cells])
         for level in levels:
-            known = [correlated[cell, level].values for cell in series if correlated[cell, level].known]
-            spread, unstable = stability(known), is_unstable(known)
-            for cell in series:
-                measured = correlated[cell, level]
-                record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
-                record |= {"rule": (rules or {}).get(cell.decoding)} | _measured(measured) | described[cell]
+            values = [correlated[cell, level].values for cell in cells if correlated[cell, level].known]
+            spread, unstable = stability(values), is_unstable(values)
+            for cell in cells:
+                head = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
+                head |= {"rule": (rules or {}).get(cell.decoding)}
+                record = head | _of_level(correlated[cell, level]) | described[cell]
                 record |= {"stability": spread, "self_agreement": agreement}
-                record["flags"] = _flags(measured, record["spearman_high"], unstable)
+                record["flags"] = _flags(correlated[cell, level], record["spearman_high"], unstable)
                 records[cell, level] = record
     # 3. attacked texts against the clean ones
     for cell in (cell for cell in table.cells if cell.attack != CLEAN):
@@ -114,6 +112,23 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, *numbers)
 
 
+def _of_level(measured: Correlated) -> dict[str, Any]:
+    """The part of a record that differs from level to level."""
+    record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
+    record |= (
+        with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
+        if measured.known
+        else unknown(CORRELATIONS)
+    )
+    names = ("constant", "constant_groups", "human_constant_groups", "missing")
+    record |= {name: getattr(measured, name) for name in names}
+    for name, values, k in zip(CORRELATIONS, measured.over_systems, range(3), strict=True):
+        record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
+        low, high = percentile_interval(values[~np.isnan(values)]) or (None, None)
+        record |= {f"{name}_systems_low": low, f"{name}_systems_high": high}
+    return record
+
+
 def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) -> list[str]:
     """The failure signatures that are raised."""
     enough = measured.groups >= FEWEST
@@ -124,27 +139,3 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
         UNSTABLE: enough and unstable and measured.known,
     }
     return [flag for flag, holds in flags.items() if holds]
-
-
-def _described(
-    cell: Cell, part: Mapping[str, np.ndarray], rated: np.ndarray, scale: tuple[float, float] | None
-) -> dict[str, Any]:
-    """The part of a record that is alike at all levels."""
-    score, status = part["score"], part["status"]
-    record = {"failed_share": float((status == FAILED).mean()), "clamped_share": float((status == CLAMPED).mean())}
-    record |= {"mean_score": float(score.mean()), **favorite(score, cell.range)}
-    return {**record, **bias(score[rated], part["human"][rated], cell.range, scale)}
-
-
-def _measured(measured: Correlated) -> dict[str, Any]:
-    """The part of a record that is of one level."""
-    record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
-    for name, values in zip(CORRELATIONS, measured.values, strict=True):
-        record |= with_interval(name, values) if measured.known else unknown([name])
-    names = ("constant", "constant_groups", "human_constant_groups", "missing")
-    record |= {name: getattr(measured, name) for name in names}
-    for k, name in enumerate(CORRELATIONS):
-        record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
-        over_systems = with_interval("", np.append(0.0, measured.over_systems[k]))
-        record |= {f"{name}_systems{end}": over_systems[end] for end in ("_low", "_high")}
-    return record

@@ -29,6 +29,7 @@ from judgebench.runtime.secrets import hide_in_file
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
+    from judgebench.stats.objective import SweepObjective
 
 
 class JobFailed(Exception):
@@ -109,7 +110,7 @@ def group_name(hydra_config: Any) -> str:
     return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)
 
 
-def checked_objective(config: DictConfig) -> list[dict[str, Any]] | None:
+def checked_objective(config: DictConfig) -> list[SweepObjective] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default."""
     from judgebench.stats.objective import parse_objective
 
@@ -130,7 +131,7 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
     return f"{kept}, and the sweep's trials in {shown_storage(str(sweeper.storage))}."
 
 
-def outcome(finished: Results, objective: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> dict[str, Any]:
     """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
     no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
     `objective_values`."""

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +105,7 @@ def test_self_agreement_by_hand():
 def readings(assistant=True):
     rng = np.random.default_rng(0)
     rows = [(low, row) for low in (0, 1) for row in range(6)]
-    return {
+    columns = {
         "split": ["test"] * 12,
         "dimension": ["coherence"] * 12,
         "range_min": [float(low) for low, _ in rows],
@@ -116,6 +117,7 @@ def readings(assistant=True):
         "main_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) for _ in rows],
         "assistant_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) if assistant else None for _ in rows],
     }
+    return pd.DataFrame(columns)
 
 
 def test_family_records_stand_for_each_condition_and_json_takes_them():
@@ -123,7 +125,7 @@ def test_family_records_stand_for_each_condition_and_json_takes_them():
     records = family_records(columns)
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     assert [(r["range_min"], r["n"]) for r in records] == [(0.0, 6), (1.0, 6)]
-    first = [np.array(columns[name][:6]) for name in ("main_logprobs", "assistant_logprobs")]
+    first = [np.array(columns[name][:6].tolist()) for name in ("main_logprobs", "assistant_logprobs")]
     means = [side.mean(axis=0) for side in first]
     assert records[0]["logprob_correlation"] == pytest.approx(stats.pearsonr(*means).statistic)
     assert records[0]["mode_agreement"] == (first[0].argmax(axis=1) == first[1].argmax(axis=1)).mean()
@@ -139,8 +141,8 @@ def test_without_an_assistant_there_is_no_family():
 
 def test_an_impossible_candidate_is_left_out():
     columns = readings()
-    for side in (columns["main_logprobs"], columns["assistant_logprobs"]):
-        side[:] = [(*logprobs[:2], -np.inf, -np.inf, -np.inf) for logprobs in side]
+    for name in ("main_logprobs", "assistant_logprobs"):
+        columns[name] = [(*logprobs[:2], -np.inf, -np.inf, -np.inf) for logprobs in columns[name]]
     assert abs(family_records(columns)[0]["logprob_correlation"]) == pytest.approx(1)
-    columns["main_logprobs"][0] = (0.0, *[-np.inf] * 4)
+    columns.at[0, "main_logprobs"] = (0.0, *[-np.inf] * 4)
     assert family_records(columns)[0]["logprob_correlation"] is None
