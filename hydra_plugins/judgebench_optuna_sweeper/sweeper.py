@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 
 class OptunaSweeper(Sweeper):
@@ -44,22 +44,26 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Works on the study until it is complete; a user's mistake is one sentence and exit code 2."""
+        from hydra.errors import HydraException
+        from omegaconf.errors import OmegaConfBaseException
+
+        from judgebench.config.fields import plain
         from judgebench.runtime.errors import UserError
         from judgebench.study.space import Settings, Space
         from judgebench.study.sweep import run_sweep
 
         assert self.hydra_context is not None
+        assert self.launcher is not None
+        launcher = self.launcher
         try:
-            given: dict[str, Any] = {
-                key: OmegaConf.to_container(v) if OmegaConf.is_config(v) else v for key, v in self._settings.items()
-            }
+            values = {key: plain(value) for key, value in self._settings.items()}
             try:
-                settings = Settings(**given)
+                settings = Settings(**values)
             except TypeError as error:
                 raise UserError(f"hydra.sweeper: {str(error).rpartition('__init__() ')[2]}") from error
-            if isinstance(self.launcher, BasicLauncher):
+            if isinstance(launcher, BasicLauncher):
                 # it runs a batch one by one, and samplers choose better when they know more
-                settings = Settings(**{**vars(settings), "n_jobs": 1})
+                settings = replace(settings, n_jobs=1)
             params = {} if self._params is None else self._params
             if not isinstance(params, Mapping):
                 raise UserError(
@@ -67,27 +71,16 @@ class OptunaSweeper(Sweeper):
                     "{decoding.lambda: '0.1,0.5'}."
                 )
             space = Space.parse(dict(params), arguments, self.hydra_context.config_loader)
-            self._check_keys(space)
-            run_sweep(settings, space, self._launch, self._folder)
+            # one job is composed: a key that is none would otherwise fail every trial
+            first: dict[str, Any] = {
+                key: param.values[0] if param.values else vars(param.distribution)["low"]
+                for key, param in space.params.items()
+            }
+            try:
+                self.validate_batch_is_legal([space.overrides(first)])
+            except (HydraException, OmegaConfBaseException) as error:
+                raise UserError(f"hydra.sweeper.params: {' '.join(str(error).split())}") from error
+            run_sweep(settings, space, lambda jobs, number: launcher.launch(jobs, initial_job_idx=number), self._folder)
         except UserError as error:
             print(f"judgebench: {str(error).rstrip('.')}.", file=sys.stderr)
             sys.exit(2)
-
-    def _launch(self, jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
-        assert self.launcher is not None
-        return self.launcher.launch(jobs, initial_job_idx=first)
-
-    def _check_keys(self, space: Any) -> None:
-        """Composes one job: a key that is none would otherwise fail every trial."""
-        from hydra.errors import HydraException
-        from omegaconf.errors import OmegaConfBaseException
-
-        from judgebench.runtime.errors import UserError
-
-        first = {
-            key: param.values[0] if param.values else param.distribution.low for key, param in space.params.items()
-        }
-        try:
-            self.validate_batch_is_legal([space.overrides(first)])
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(f"hydra.sweeper.params: {' '.join(str(error).split())}") from error

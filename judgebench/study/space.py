@@ -28,7 +28,7 @@ from optuna.distributions import (
 )
 from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
 
-from judgebench.config.fields import Annotated, Ge, Le, check_fields
+from judgebench.config.fields import Annotated, Ge, Le, NotBlank, check_fields
 from judgebench.runtime.errors import UserError
 
 
@@ -39,7 +39,7 @@ class Settings:
 
     sampler: Mapping[str, Any]
     directions: str | Sequence[str] = ("maximize",)
-    storage: str | None = None
+    storage: Annotated[str, NotBlank()] | None = None
     study_name: str | None = None
     n_trials: Annotated[int, Ge(1)] | None = None
     n_jobs: Annotated[int, Ge(1)] = 1
@@ -58,16 +58,13 @@ class Settings:
             object.__setattr__(self, name, list(texts))
         if self.study_name is not None:
             object.__setattr__(self, "study_name", str(self.study_name))  # a name of digits is a number to YAML
-        numbers = ("n_trials", "n_jobs", "max_failure_rate", "seed", "retry_failed", "heartbeat")
-        check_fields(self, "hydra.sweeper", of=numbers)
+        checked = ("storage", "n_trials", "n_jobs", "max_failure_rate", "seed", "retry_failed", "heartbeat")
+        check_fields(self, "hydra.sweeper", of=checked)
         if self.storage is not None and not self.study_name:
             raise UserError(
                 "hydra.sweeper.study_name: a study that is kept needs a name, under which other workers and a later "
                 "start find it."
             )
-
-
-_EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
 
 def sampler_name(sampler: Mapping[str, Any]) -> str:
@@ -76,6 +73,9 @@ def sampler_name(sampler: Mapping[str, Any]) -> str:
     if not isinstance(target, str) or not target:
         raise UserError(f"hydra.sweeper.sampler: {sampler!r} names no class; {_EXAMPLE}.")
     return target.rpartition(".")[2]
+
+
+_EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
 
 def is_grid(sampler: Mapping[str, Any]) -> bool:
@@ -92,17 +92,6 @@ def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int],
     """
     if is_grid(sampler):
         return lambda number: RandomSampler()
-    made = _made(sampler)
-    seed = sampler.get("seed") if sampler.get("seed") is not None else seed
-    if seed is None or "seed" not in inspect.signature(type(made)).parameters:
-        return lambda number: made
-    if isinstance(made, QMCSampler):
-        shared = _made(sampler, seed=seed)
-        return lambda number: shared
-    return lambda number: _made(sampler, seed=int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-
-
-def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
     target = str(sampler["_target_"])
     module, _, name = target.rpartition(".")
     try:
@@ -111,12 +100,21 @@ def _made(sampler: Mapping[str, Any], **more: int) -> BaseSampler:
         raise UserError(f"hydra.sweeper.sampler: there is no {target}; {_EXAMPLE}.") from error
     if not isinstance(kind, type) or not issubclass(kind, BaseSampler):
         raise UserError(f"hydra.sweeper.sampler: {target} is no sampler of Optuna's; {_EXAMPLE}.")
-    try:
-        made: BaseSampler = instantiate({**sampler, **more})
-    except Exception as error:
-        cause = " ".join(str(error.__cause__ or error).split())
-        raise UserError(f"hydra.sweeper.sampler: {target} does not take that: {cause}") from error
-    return made
+
+    def made(**more: Any) -> BaseSampler:
+        try:
+            return instantiate({**sampler, **more})
+        except Exception as error:
+            cause = " ".join(str(error.__cause__ or error).split())
+            raise UserError(f"hydra.sweeper.sampler: {target} does not take that: {cause}") from error
+
+    root: Any = sampler.get("seed") if sampler.get("seed") is not None else seed
+    seeded = root is not None and "seed" in inspect.signature(kind).parameters
+    if seeded and not issubclass(kind, QMCSampler):
+        made()  # its arguments are looked at before the root trial
+        return lambda number: made(seed=int(np.random.SeedSequence([root, number]).generate_state(1)[0]))
+    shared = made(**({"seed": root} if seeded else {}))
+    return lambda number: shared
 
 
 Value = str | int | float | bool
@@ -126,7 +124,7 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True)
 class Param:
-    """One swept key: samplers draw from its distribution; `values` are all, as given, or None of infinitely many."""
+    """One swept key: samplers draw from its distribution; `values` are all, in order, or None of infinitely many."""
 
     distribution: BaseDistribution
     values: tuple[Value, ...] | None
@@ -139,7 +137,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Space:
-    """The search space of a sweep: the swept keys, and the overrides that every job gets, as they were given."""
+    """The search space of a sweep: the swept keys, and the overrides that every job gets, as they were typed."""
 
     params: Mapping[str, Param]
     fixed: tuple[str, ...]
@@ -148,7 +146,8 @@ class Space:
     def parse(
         cls, params: Mapping[str, Any], arguments: Sequence[str] = (), config_loader: ConfigLoader | None = None
     ) -> Space:
-        """From `hydra.sweeper.params` and the command line, which wins where both name a key.
+        """From `hydra.sweeper.params` and the command line, which wins where both name a key; `UserError` of what is no
+        override, holds nothing to choose from, or names a choice twice.
 
         The syntax is that of hydra-optuna-sweeper: `a,b` and `choice(a, b)` are categories; `range(start, stop, step)`
         are numbers from start on and below stop; `interval(low, high)` is everything between, and
@@ -161,9 +160,6 @@ class Space:
             (['+k', 't'], ('x=a',))
             >>> space.params["t"].values
             (0.5, 1.0, 1.5)
-
-        Raises:
-            UserError: what is no override, holds nothing to choose from, or names a choice twice.
         """
         parser = OverridesParser.create(config_loader=config_loader)
         overrides: dict[str, Override] = {}
@@ -174,8 +170,7 @@ class Space:
                 reason = str(error).splitlines()[0]
                 raise UserError(f"hydra.sweeper.params.{key}: {value!r} is no override ({reason}).") from error
             overrides[override.get_key_element()] = override
-        for override in map(parser.parse_override, arguments):
-            overrides[override.get_key_element()] = override
+        overrides |= {override.get_key_element(): override for override in map(parser.parse_override, arguments)}
         swept = {key: _swept(override) for key, override in overrides.items() if override.is_sweep_override()}
         if not swept:
             raise UserError(
@@ -185,7 +180,7 @@ class Space:
         return cls(swept, tuple(str(override.input_line) for key, override in overrides.items() if key not in swept))
 
     def grid(self) -> dict[str, dict[str, Value]]:
-        """Every combination of values by its `point_key`, the last key changing fastest; `UserError` where they are
+        """Every combination of values by an identity of it, the last key changing fastest; `UserError` where they are
         infinitely or too many."""
         for key, param in self.params.items():
             if param.values is None:
@@ -197,7 +192,7 @@ class Space:
         if (count := math.prod(map(len, columns))) > MOST_POINTS:
             raise UserError(f"hydra.sweeper.params: the grid has {count} points; at most {MOST_POINTS} are supported.")
         points = [dict(zip(self.params, values, strict=True)) for values in itertools.product(*columns)]
-        return {point_key(point): point for point in points}
+        return {json.dumps(point, sort_keys=True): point for point in points}
 
     def overrides(self, point: Mapping[str, Value]) -> list[str]:
         """A job's overrides: the fixed ones, then the point's."""
@@ -216,63 +211,43 @@ class Space:
         return {key: json.loads(distribution_to_json(param.distribution)) for key, param in self.params.items()}
 
 
-def point_key(point: Mapping[str, Value]) -> str:
-    """An identity of a grid's point, whatever the order of its keys."""
-    return json.dumps(dict(point), sort_keys=True)
-
-
 def _swept(override: Override) -> Param:
     """The parameter of a study that an override sweeps."""
     value: Any = override.value()
     tags: set[str] = getattr(value, "tags", set())
-    logarithmic = "log" in tags
-    if tags - {"log"} or (logarithmic and not isinstance(value, IntervalSweep)):
-        raise UserError(f"{override.input_line}: the only tag is log, and only interval(...) takes it.")
-    if isinstance(value, IntervalSweep):
-        return _interval(override, value, logarithmic)
-    if isinstance(value, RangeSweep) and not value.shuffle:
-        return _range(override, value)
-    # shuffled values keep their order: every worker of a study must see the same distribution
-    if isinstance(value, ChoiceSweep):
-        listed = list(value.list)
-    else:
-        listed = list(value.range() if isinstance(value, RangeSweep) else override.sweep_iterator())
-    # numbers stay numbers; all else is kept as it stands in an override, quoted and escaped
-    choices = tuple(item if isinstance(item, int | float | bool) else Transformer.str(item) for item in listed)
-    if not choices:
-        raise UserError(f"{override.input_line}: there is nothing to choose from.")
-    texts = [str(choice) for choice in choices]
-    if len(set(texts)) < len(texts):
-        raise UserError(f"{override.get_key_element()}: {', '.join(texts)} names one twice.")
-    return Param(CategoricalDistribution(choices), choices)
 
+    def check(holds: bool, fault: str) -> None:
+        if not holds:
+            raise UserError(f"{override.input_line}: {fault}.")
 
-def _range(override: Override, value: RangeSweep) -> Param:
-    try:
+    interval = isinstance(value, IntervalSweep)
+    check(not tags or (tags == {"log"} and interval), "the only tag is log, and only interval(...) takes it")
+    if interval:
+        low, high, log = value.start, value.end, "log" in tags
+        check(low < high, "the first end must lie below the second")
+        check(low > 0 or not log, "a logarithmic interval lies above 0")
+        if not (isinstance(low, int) and isinstance(high, int)):
+            return Param(FloatDistribution(float(low), float(high), log=log), None)
+        listed = high - low < MOST_POINTS and not log
+        return Param(IntDistribution(low, high, log=log), tuple(range(low, high + 1)) if listed else None)
+    if isinstance(value, RangeSweep):
+        check(value.step != 0, "the step must not be 0")
         numbers = tuple(value.range())
-    except (HydraException, ValueError) as error:  # a step of 0
-        raise UserError(f"{override.input_line}: the step must not be 0.") from error
-    if not numbers:
-        raise UserError(f"{override.input_line}: the range is empty; start must lie before stop, which is left out.")
-    if all(isinstance(number, int) for number in numbers):
-        step = abs(int(value.step))
-        return Param(IntDistribution(int(min(numbers)), int(max(numbers)), step=step), numbers)
-    # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and lie on the grid
-    first, by = (Decimal(str(part)) for part in (value.start, value.step))
-    steps = ((Decimal(str(value.stop)) - first) / by).to_integral_value(rounding="ROUND_CEILING")
-    exact = tuple(float(first + by * i) for i in range(int(steps)))
-    return Param(FloatDistribution(min(exact), max(exact), step=abs(float(by))), exact)
-
-
-def _interval(override: Override, value: IntervalSweep, logarithmic: bool) -> Param:
-    low, high = value.start, value.end
-    assert low is not None
-    assert high is not None
-    if not low < high:
-        raise UserError(f"{override.input_line}: the first end must lie below the second.")
-    if logarithmic and low <= 0:
-        raise UserError(f"{override.input_line}: a logarithmic interval lies above 0.")
-    if isinstance(low, int) and isinstance(high, int):
-        values = tuple(range(low, high + 1)) if not logarithmic and high - low < MOST_POINTS else None
-        return Param(IntDistribution(low, high, log=logarithmic), values)
-    return Param(FloatDistribution(float(low), float(high), log=logarithmic), None)
+        check(bool(numbers), "the range is empty; start must lie before stop, which is left out")
+        if all(isinstance(number, int) for number in numbers) and not value.shuffle:
+            return Param(IntDistribution(min(numbers), max(numbers), step=abs(int(value.step))), numbers)
+        if not value.shuffle:
+            # hydra adds binary fractions up; the last of range(0, 0.3, 0.1) must be 0.2 and lie on the grid
+            first, by, stop = (Decimal(str(part)) for part in (value.start, value.step, value.stop))
+            steps = int(((stop - first) / by).to_integral_value(rounding="ROUND_CEILING"))
+            exact = tuple(float(first + by * i) for i in range(steps))
+            return Param(FloatDistribution(min(exact), max(exact), step=abs(float(by))), exact)
+    else:
+        numbers = tuple(value.list if isinstance(value, ChoiceSweep) else override.sweep_iterator())
+    # shuffled values keep their order: every worker of a study must see the same distribution; numbers stay numbers;
+    # all else is kept as it stands in an override, quoted and escaped
+    choices = tuple(item if isinstance(item, int | float | bool) else Transformer.str(item) for item in numbers)
+    texts = [str(choice) for choice in choices]
+    check(bool(choices), "there is nothing to choose from")
+    check(len(set(texts)) == len(texts), f"{', '.join(texts)} names one twice")
+    return Param(CategoricalDistribution(choices), choices)
