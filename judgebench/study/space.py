@@ -111,7 +111,7 @@ def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int],
     root: Any = sampler.get("seed") if sampler.get("seed") is not None else seed
     seeded = root is not None and "seed" in inspect.signature(kind).parameters
     if seeded and not issubclass(kind, QMCSampler):
-        made()  # its arguments are looked at before the root trial
+        made()  # its arguments are looked at before the first trial
         return lambda number: made(seed=int(np.random.SeedSequence([root, number]).generate_state(1)[0]))
     shared = made(**({"seed": root} if seeded else {}))
     return lambda number: shared

@@ -3,11 +3,10 @@
 from collections import Counter
 
 import optuna
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.storages import InMemoryStorage
-from optuna.trial import TrialState, create_trial
+from optuna.trial import TrialState
 
 from judgebench.study.claims import (
     DUPLICATE,
@@ -57,39 +56,39 @@ def finish(claims, trial):
 @given(st.data(), st.booleans())
 def test_every_point_is_completed_once_whoever_dies(data, grid):
     graves = Graves()
-    workers = crew(3, graves, grid)
-    held, ran = {}, Counter()
+    workers, at_work, ran = crew(3, graves, grid), {}, Counter()
+
+    def done(claims, trial):
+        ran[tuple(trial.params.items()) if grid else trial.number] += 1
+        finish(claims, trial)
+
     for step in range(200):
-        living = [w for w in workers if w.worker["host"] not in graves.names]
-        claims = data.draw(st.sampled_from(living))
-        if claims.worker["host"] in held:
-            trial = held.pop(claims.worker["host"])
+        claims = data.draw(st.sampled_from(workers))
+        host = claims.worker["host"]
+        if host in at_work:
+            trial = at_work.pop(host)
             how = data.draw(st.sampled_from(["done", "done", "done", "died", "lost while closing"]))
-            if how == "done" or len(living) == 1:
-                ran[tuple(trial.params.items()) if grid else trial.number] += 1
-                finish(claims, trial)
-            else:
-                graves.names.add(claims.worker["host"])
-                # the dead one is replaced, as by starting the command again
-                workers.append(Claims(claims.study, claims.storage, SPACE, worker(f"n{step}"), claims.grid, 6, graves))
-                if how == "lost while closing":  # whoever closed it died before its point was taken again
-                    workers[-1].close(trial.number, LOST, "its worker died")
+            if how == "done" or len(workers) == 1:
+                done(claims, trial)
+                continue
+            # the dead one is replaced, as by starting the command again
+            graves.names.add(host)
+            workers.remove(claims)
+            again = worker(f"n{step}")
+            workers.append(Claims(claims.study, claims.storage, SPACE, again, claims.grid, 6, graves))
+            if how == "lost while closing":  # whoever closed it died before its point was taken again
+                workers[-1].close(trial.number, LOST, "its worker died")
         else:
             holders = claims.holders()
             if count(holders, TrialState.COMPLETE) >= 6:
                 break
-            trial = claims.take(holders)
-            if trial is not None:
-                held[claims.worker["host"]] = trial
-    for claims in [w for w in workers if w.worker["host"] not in graves.names]:
-        if claims.worker["host"] in held:
-            trial = held.pop(claims.worker["host"])
-            ran[tuple(trial.params.items()) if grid else trial.number] += 1
-            finish(claims, trial)
-    claims = next(w for w in workers if w.worker["host"] not in graves.names)
-    while (trial := claims.take(claims.holders())) is not None:
-        ran[tuple(trial.params.items()) if grid else trial.number] += 1
-        finish(claims, trial)
+            if (trial := claims.take(holders)) is not None:
+                at_work[host] = trial
+    for claims in workers:
+        if claims.worker["host"] in at_work:
+            done(claims, at_work.pop(claims.worker["host"]))
+    while (trial := workers[0].take(workers[0].holders())) is not None:
+        done(workers[0], trial)
     assert len(ran) == sum(ran.values()) == 6
     if grid:
         assert {tuple(point.items()) for point in SPACE.grid().values()} == set(ran)
@@ -156,18 +155,3 @@ def test_a_process_that_is_gone_is_dead_at_once_and_one_elsewhere_when_its_beat_
     assert not watch(claims.trials()[0])
     clock[0] = 111
     assert watch(claims.trials()[0])
-
-
-@pytest.mark.parametrize("states", [[], ["complete"], ["failed", "complete"], ["lost", "running"]])
-def test_the_lowest_living_number_holds_a_point(states):
-    claims = crew(1, Graves())[0]
-    for state in states:
-        template = create_trial(state=TrialState.RUNNING, user_attrs={"point": "p"})
-        number = claims.storage.get_trial(claims.storage.create_new_trial(claims._study_id, template)).number
-        if state == "complete":
-            claims.study.tell(number, 0.0)
-        elif state != "running":
-            claims.close(number, {"failed": FAILED, "lost": LOST}[state], "why")
-    holders = holders_of(claims.trials())
-    expected = {(): None, ("complete",): 0, ("failed", "complete"): 0, ("lost", "running"): 1}[tuple(states)]
-    assert (holders["p"].number if holders else None) == expected

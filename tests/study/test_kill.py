@@ -67,16 +67,6 @@ def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storag
     assert saved["best"] == {"number": saved["best"]["number"], "params": {"x": 4, "y": 3}, "values": [34.0]}
 
 
-@pytest.mark.exhaustive
-def test_a_living_worker_takes_over_what_a_dead_one_held(worker, tmp_path):
-    note = tmp_path / "ran.txt"
-    command = (*SWEEP, f"hydra.sweeper.storage=journal:{tmp_path}/study.journal")
-    one, two = worker(*command), worker(*command)
-    kill_at_work(one, note)
-    assert two.wait(60) == 0, two.log.read_text()
-    assert noted("end", note) == dict.fromkeys(POINTS, 1)
-
-
 def test_a_search_goes_on_where_it_was_killed(worker, tmp_path):
     note = tmp_path / "ran.txt"
     command = (

@@ -1,6 +1,8 @@
-"""Tuning: each way of choosing, checked against decoding everything anew; what is refused."""
+"""Tuning: each way of choosing, checked against decoding everything again; grids; what is refused."""
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from judgebench.stats.correlation import spearman
 from judgebench.stats.evaluate import evaluate
 from judgebench.tuning import Dev, Exact, Published, Shared
 from judgebench.tuning.tune import check_tuning, tune
+from judgebench.tuning.tuners import Grid, Setting, best_point, published_settings, same
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 RANGES = (ScoreRange(1, 5), ScoreRange(0, 4))
@@ -100,11 +103,6 @@ def test_exact_is_at_least_as_good_as_every_grid_and_is_what_decoding_gives():
             assert exact["width"] == pytest.approx(exact["high"] - exact["low"])
             assert exact["low"] <= exact["kappa"] < exact["high"]
         assert record["edge"] == (exact["low"] == 0 or exact["high"] is None)
-
-
-def test_the_exact_optimum_is_told_whatever_is_chosen_but_for_expectations():
-    for record in tune(readings_of(), DECODINGS, Dev()).records:
-        assert (record["exact"] is None) == (record["rule"] == "expectation")
 
 
 def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
@@ -221,3 +219,78 @@ def test_what_cannot_be_tuned_is_refused():
         check(Shared(), ARGMAX | {"contrastive_per_range": Contrastive(1.0)})
     with pytest.raises(UserError, match=r"tune\.main: 5 is no model's id"):
         Published(main=5)
+
+
+def test_the_smallest_and_the_largest_kappa_are_edges():
+    grid = Grid([0.1, 1], [1, 2])
+    assert [grid.at_edge(setting) for setting in grid.settings] == [False, True, True, False]
+    assert grid.at_edge(Setting(5.0, 1.0))
+    assert not grid.at_edge(Setting(0.3, 1.0))
+    assert Grid([1], [1]).at_edge(Setting(1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("values", "constant", "place"),
+    [
+        # of equal values the smallest kappa, then the first; equal but for rounding
+        ([0.3, 0.3, 0.3, 0.3], [0, 0, 0, 0], 1),
+        ([0.3, 0.2, 0.3, 0.3], [0, 0, 0, 0], 0),
+        ([0.3, 0.2, 0.3 + 1e-15, 0.1], [0, 0, 0, 0], 0),
+        ([-0.3, -0.2, -0.1, -0.1 - 1e-9], [0, 0, 0, 0], 2),
+        # what is constant in fewer ranges, whatever its value
+        ([0.0, -0.2, -0.3, 0.0], [1, 0, 0, 1], 1),
+        ([0.0, 0.1, 0.0, 0.0], [2, 2, 1, 1], 3),
+        ([0.0, 0.0, 0.0, 0.0], [1, 1, 1, 1], 1),
+    ],
+)
+def test_the_best_point_of_a_grid(values, constant, place):
+    assert best_point(Grid([0.5, 1], [1, 2]), values, constant) == place  # kappas 0.5, 0.25, 1, 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"lambdas": []}, r"tune\.lambdas: \[\] should "),
+        ({"lambdas": "0.1"}, r"tune\.lambdas: '0\.1' should "),
+        ({"lambdas": [-1]}, r"tune\.lambdas\[0\]: -1 should "),
+        ({"lambdas": [math.nan]}, r"tune\.lambdas\[0\]: nan should"),
+        ({"lambdas": [True]}, r"tune\.lambdas\[0\]: True should"),
+        ({"temperatures": [0]}, r"tune\.temperatures\[0\]: 0 should "),
+        ({"temperatures": ["hot"]}, r"tune\.temperatures\[0\]: 'hot' should"),
+        ({"temperatures": None}, r"tune\.temperatures: None should "),
+    ],
+)
+def test_nonsense_is_refused(given, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Grid(**given)
+
+
+QWEN = ("Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"
+CELLS = [(d, ScoreRange(k, k + 4)) for d in ("coherence", "relevance", "consistency") for k in range(4)]
+
+
+def test_each_of_the_four_pairs_has_twelve_cells_all_on_the_papers_grid():
+    assert len(published_settings()) == 4
+    kappas = {same(setting) for setting in Grid().settings}
+    for held in published_settings().values():
+        assert set(held) == set(CELLS)
+        assert all(same(setting) in kappas for setting in held.values())
+
+
+def test_it_is_what_the_shared_file_says():
+    if not SHARED.is_file():
+        pytest.skip("../shared/published is not there")
+    with SHARED.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
+            found = published_settings()[row["main"], row["assistant"]][cell]
+            assert found == Setting(float(row["lambda"]), float(row["temperature"]))
+
+
+def test_what_the_paper_does_not_have_is_named():
+    asked = [*CELLS, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
+    with pytest.raises(UserError, match=r"coherence 1-10, fluency 1-5; .*tune=dev"):
+        Published().check(asked, QWEN)
+    with pytest.raises(UserError, match=r"no settings for /models/qwen with no second model.*tune\.main="):
+        Published().check(CELLS, ("/models/qwen", None))
