@@ -25,7 +25,7 @@ RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\
 
 
 def card(**changes) -> JudgeCard:
-    given = {
+    base = {
         "dimension": "coherence",
         "range": ScoreRange(1, 3, 0.5),
         "series": {"judge": "main", "decoding": "greedy"},
@@ -41,7 +41,7 @@ def card(**changes) -> JudgeCard:
         "limits": ["It holds for nothing else."],
         "made_with": {"git_commit": None},
     }
-    return JudgeCard(**{**given, **changes})
+    return JudgeCard(**{**base, **changes})
 
 
 def test_a_card_is_read_as_it_was_written(tmp_path):
@@ -103,15 +103,15 @@ def test_a_card_of_one_task_is_refused_for_another():
         card().check_task(None, [1])
 
 
-def test_nothing_in_a_card_is_a_reference_to_the_environment():
+def test_what_a_card_says_is_literal_and_code_of_a_model_runs_only_where_the_user_says_so():
     config = scoring_config(card(), {"rows": []}, store="s")
     assert config.prompt.rubrics.coherence == RUBRIC
-
-
-def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so():
-    assert scoring_config(card(), {}, store="s").judge.trust_remote_code is False
-    asked = {"judge": {"trust_remote_code": True}}
-    assert scoring_config(card(), {}, store="s", overridden=asked).judge.trust_remote_code is True
+    assert config.judge.trust_remote_code is False
+    settings = {"judge": {"trust_remote_code": True, "path": "models/b"}}
+    config = scoring_config(card(), {}, store="s", overridden=settings)
+    assert config.judge.trust_remote_code is True
+    # a model that lies elsewhere is the helper there too
+    assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
@@ -126,11 +126,6 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         scoring_config(asking, {}, store="s", send_to="evil")
     agreed = scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
     assert agreed.judge.key_variable == "MINE"
-
-
-def test_a_model_that_lies_elsewhere_is_the_helper_there_too():
-    config = scoring_config(card(), {}, store="s", overridden={"judge": {"path": "models/b"}})
-    assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
 
 
 @pytest.mark.parametrize(
@@ -162,24 +157,21 @@ def test_a_card_has_files_beside_it_alone(tmp_path, name):
 
 def test_files_that_are_no_card_are_told_apart(tmp_path):
     path = tmp_path / "card.yaml"
-    with pytest.raises(UserError, match="there is no such file"):
-        JudgeCard.read(path)
-    path.write_text("a: [1, 2")
-    with pytest.raises(UserError, match="not valid YAML"):
-        JudgeCard.read(path)
-    path.write_text("!!python/object/apply:os.system ['true']")
-    with pytest.raises(UserError, match="not valid YAML"):
-        JudgeCard.read(path)
-    path.write_text("format: something")
-    with pytest.raises(UserError, match="this is no judge card"):
-        JudgeCard.read(path)
     card().write(path)
     content = yaml.safe_load(path.read_text())
-    for name in content:
-        if name not in ("format", "sha256"):
-            path.write_text(yaml.safe_dump({key: value for key, value in content.items() if key != name}))
-            with pytest.raises(UserError, match="damaged"):
-                JudgeCard.read(path)
-    path.write_text(yaml.safe_dump({**content, "range": [3, 3]}))
-    with pytest.raises(UserError, match=r"card.yaml: range"):
+    path.unlink()
+    wrong = {
+        "a: [1, 2": "not valid YAML",
+        "!!python/object/apply:os.system ['true']": "not valid YAML",
+        "format: something": "this is no judge card",
+        yaml.safe_dump({**content, "range": [3, 3]}): r"card.yaml: range",
+        yaml.safe_dump({**content, "scale": [5, 1]}): r"card.yaml: scale must be \[low, high\]",
+    }
+    for name in content.keys() - {"format", "sha256"}:
+        wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
+    with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
+    for text, sentence in wrong.items():
+        path.write_text(text)
+        with pytest.raises(UserError, match=sentence):
+            JudgeCard.read(path)
