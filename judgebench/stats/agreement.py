@@ -9,11 +9,12 @@ highest; AC2's 93 to 95 %): `scripts/simulate.py`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+import math
+from typing import Any, Literal
 
 import numpy as np
 
-from judgebench.stats.clusters import RESAMPLES, Clusters, divided, jackknife, with_agreement_interval
+from judgebench.stats.clusters import Clusters, divided, jackknife, with_agreement_interval
 from judgebench.stats.correlation import krippendorff_alpha, rating_table, resampled_correlations
 
 MOST_CATEGORIES = 101
@@ -42,8 +43,8 @@ def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray
     low, high = scale
     if low != int(low) or high != int(high) or not 1 <= high - low < MOST_CATEGORIES:
         return None
-    given = ratings[~np.isnan(ratings)]
-    fits = (given == np.round(given)).all() and ((given >= low) & (given <= high)).all()
+    values = ratings[~np.isnan(ratings)]
+    fits = (values == np.round(values)).all() and ((values >= low) & (values <= high)).all()
     return np.arange(low, high + 1.0) if fits else None
 
 
@@ -86,46 +87,23 @@ def ac2(ratings: np.ndarray, categories: np.ndarray, alike: np.ndarray) -> float
     return float((agreed - chance) / (1 - chance))
 
 
-class Components(NamedTuple):
-    """Parts of the variance of a rating, each [1 + B]; a part may come out below 0.
-
-    Attributes:
-        text, rater, rest: of the texts, of the raters' severity, and of everything else.
-        raters: ratings of a text, the harmonic mean.
-        unshared: share of the raters' part by which the texts' means differ: 0 where all raters rated all texts, so
-            that severity moves all means alike.
-    """
-
-    text: np.ndarray
-    rater: np.ndarray
-    rest: np.ndarray
-    raters: np.ndarray
-    unshared: np.ndarray
-
-    @property
-    def single(self) -> np.ndarray:
-        """ICC(2,1): the texts' share of the variance of one rating, agreement in points wanted."""
-        return divided(self.text, self.text + self.rater + self.rest)
-
-    @property
-    def mean(self) -> np.ndarray:
-        """ICC(2,k): the texts' share of the variance of a mean of `raters` ratings, by raters drawn again."""
-        return divided(self.text, self.text + (self.rater + self.rest) / self.raters)
-
-    @property
-    def reliability(self) -> np.ndarray:
-        """The texts' share of the variance of the texts' mean ratings as they stand, which limits any correlation with
-        them: ICC(3,k), that is Cronbach's alpha, where all raters rated all texts."""
-        return divided(self.text, self.text + self.rater * self.unshared + self.rest / self.raters)
-
-
-def variance_components(ratings: np.ndarray, clusters: Clusters) -> Components:
-    """Parts of the variance of ratings [N, R], texts and raters both random; NaN where they cannot be separated, as
-    where each text has raters of its own, or where all ratings are equal.
+def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np.ndarray]:
+    """Parts of the variance of ratings [N, R], texts and raters both random, each [1 + B]; NaN where they cannot be
+    separated, as where each text has raters of its own, or where all ratings are equal. A part may come out below 0.
 
     Henderson's method I ("Estimation of Variance and Covariance Components", 1953): sums of squares of totals, set
     equal to their expectations. Where all raters rated all texts, it is the analysis of variance behind Shrout and
     Fleiss (1979).
+
+    Returns:
+        text, rater, rest: parts of the texts, of the raters' severity, and of everything else; raters: ratings of a
+        text, the harmonic mean; unshared: share of the raters' part by which the texts' means differ, 0 where all
+        raters rated all texts, so that severity moves all means alike.
+
+        icc_single: ICC(2,1), the texts' share of the variance of one rating, agreement in points wanted. icc_mean:
+        ICC(2,k), that of a mean of `raters` ratings, by raters drawn again. reliability: that of the texts' mean ratings
+        as they stand, which limits any correlation with them: ICC(3,k), that is Cronbach's alpha, where all raters
+        rated all texts.
     """
     # sums over texts, ratings centered
     given = ~np.isnan(ratings)
@@ -140,7 +118,7 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> Components:
     with np.errstate(divide="ignore", invalid="ignore"):
         of_raters = np.where(counts > 0, sums**2 / counts, 0.0).sum(axis=1)
         mean, k_text, k_rater = total**2 / n, squares / n, (counts**2).sum(axis=1) / n
-        unshared = (inverse - (loads**2).sum(axis=1) / texts) / (texts - 1)
+        unshared = np.maximum((inverse - (loads**2).sum(axis=1) / texts) / (texts - 1), 0.0)
     left = [
         [n - k_text, texts - k_rater, texts - 1],
         [raters - k_text, n - k_rater, raters - 1],
@@ -154,32 +132,27 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> Components:
     solvable[solvable] &= np.linalg.cond(equations[solvable]) < _SINGULAR
     parts = np.full((3, len(n)), np.nan)
     parts[:, solvable] = np.linalg.solve(equations[solvable], right[solvable][..., None])[..., 0].T
-    text, rater, rest = parts
-    return Components(text, rater, rest, divided(texts, inverse), np.maximum(unshared, 0.0))
+    (text, rater, rest), mean_size = parts, divided(texts, inverse)
+    return {
+        **{"text": text, "rater": rater, "rest": rest, "raters": mean_size, "unshared": unshared},
+        "icc_single": divided(text, text + rater + rest),
+        "icc_mean": divided(text, text + (rater + rest) / mean_size),
+        "reliability": divided(text, text + rater * unshared + rest / mean_size),
+    }
 
 
-def agreement_record(ratings: np.ndarray, groups: np.ndarray, categories: np.ndarray | None = None) -> dict[str, Any]:
-    """The agreement of raters among themselves.
-
-    Args:
-        ratings: [N, R], NaN where a rater gave none.
-        groups: [N] labels of the texts' groups, which are left out in turn.
-        categories: all numbers that a rater may give, ascending (see `categories_of`); None where there is no list.
-
-    Returns:
-        raters_per_text: harmonic mean, the k of ICC(2,k); `FIGURES` with `_low` and `_high` of their 95 % intervals
-        (see `with_agreement_interval`); agreement_reason: sentences that say why figures are None, else None.
-    """
+def agreement_record(ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None) -> dict[str, Any]:
+    """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see `with_agreement_interval`),
+    groups left out in turn; raters_per_text: harmonic mean, the k of ICC(2,k); agreement_reason: sentences that say why
+    figures are None, else None. Categories as of `categories_of`."""
     ratings = rating_table(ratings)
     rated = ~np.isnan(ratings).all(axis=1)
-    ratings, groups = ratings[rated], np.asarray(groups)[rated]
+    ratings, clusters = ratings[rated], clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
     categories = np.empty(0) if categories is None else categories
     listed = len(categories) > 1
     fitting = listed and bool(np.isin(values, categories).all())
     weights = {name: agreement_weights(categories, kind) for name, kind in _KINDS.items()} if fitting else {}
-    parts = variance_components(ratings, Clusters.of(groups, 0).jackknifed)
-    figures = {"icc_single": parts.single, "icc_mean": parts.mean, "reliability": parts.reliability}
 
     def of_texts(rows: np.ndarray) -> dict[str, float | None]:
         part = ratings[rows]
@@ -188,50 +161,43 @@ def agreement_record(ratings: np.ndarray, groups: np.ndarray, categories: np.nda
         return alphas | {name: ac2(part, categories, alike) for name, alike in weights.items()}
 
     # neighboring groups are left out together where there are many, for each alpha takes all texts
-    number = np.unique(groups, return_inverse=True)[1]
-    blocks = number // -(-(number.max(initial=0) + 1) // MOST_BLOCKS)
-    figures |= dict.fromkeys(_KINDS, np.array([np.nan])) | jackknife(of_texts, blocks)
-    record: dict[str, Any] = {"raters_per_text": float(parts.raters[0]) if len(ratings) else None}
+    blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
+    figures = dict.fromkeys(_KINDS, np.array([np.nan])) | jackknife(of_texts, blocks)
+    figures |= variance_components(ratings, clusters.jackknifed)
+    record: dict[str, Any] = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
-    reasons = []
     if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():
         return record | {"agreement_reason": "No agreement among humans: no text has the ratings of two people."}
-    if (values == values[0]).all():
-        reasons.append("No alpha and no ICC: all ratings are equal.")
-    elif record["icc_single"] is None:
-        reasons.append("No ICC: texts and raters cannot be told apart, because too few raters share texts.")
-    if not listed:
-        reasons.append("No AC2: the scale is no list of categories.")
-    elif not fitting:
-        reasons.append("No AC2: some ratings lie between the categories of the scale.")
-    if len(np.unique(groups)) < 2:
-        reasons.append("No intervals: there is one group, and they take at least two.")
-    return record | {"agreement_reason": " ".join(reasons) or None}
+    equal = bool((values == values[0]).all())
+    reasons = {
+        "No alpha and no ICC: all ratings are equal.": equal,
+        "No ICC: texts and raters cannot be told apart, because too few raters share texts.": not equal
+        and record["icc_single"] is None,
+        "No AC2: the scale is no list of categories.": not listed,
+        "No AC2: some ratings lie between the categories of the scale.": listed and not fitting,
+        "No intervals: there is one group, and they take at least two.": clusters.count < 2,
+    }
+    return record | {"agreement_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None}
 
 
-def disattenuated_record(
-    scores: np.ndarray, ratings: np.ndarray, groups: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Any]:
+def disattenuated_record(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     """The correlations of a judge's scores [N] (NaN where it gave none) with the humans' means, and what they would be
-    with raters who do not err: divided by the root of the means' reliability. Spearman, "The Proof and Measurement of
-    Association between Two Things" (1904). It may exceed 1; for ranks it is an approximation.
-
-    Returns:
-        reliability of the humans' means (see `Components.reliability`), on the texts that the judge scored; pearson,
-        spearman, disattenuated_pearson, disattenuated_spearman (None where the reliability is not above 0); all with
-        intervals; disattenuated_reason.
+    with raters who do not err: divided by the root of the means' reliability, on the texts that the judge scored.
+    Spearman, "The Proof and Measurement of Association between Two Things" (1904). It may exceed 1; for ranks it is an
+    approximation. None where the reliability is not above 0.
 
     Example:
         A judge with Spearman .60 and humans' means of reliability .81 has .60 / .9 = .67.
     """
     used = ~np.isnan(ratings).all(axis=1) & np.isfinite(scores)
-    ratings, scores, clusters = ratings[used], scores[used], Clusters.of(groups[used], resamples, seed)
+    ratings, scores, clusters = ratings[used], scores[used], clusters.at(used)
     human = np.nanmean(ratings, axis=1) if len(ratings) else np.empty(0)
-    record: dict[str, Any] = with_agreement_interval(
-        "reliability", variance_components(ratings, clusters.jackknifed).reliability
+    left_out, resampled = (
+        variance_components(ratings, side)["reliability"] for side in (clusters.jackknifed, clusters)
     )
-    root = np.sqrt(np.maximum(variance_components(ratings, clusters).reliability, 0.0))
+    record: dict[str, Any] = with_agreement_interval("reliability", left_out)
+    root = np.sqrt(np.maximum(resampled, 0.0))
     correlations = resampled_correlations(scores, human, clusters.number, clusters.weights)
     for values, name in zip(correlations, ("pearson", "spearman"), strict=False):
         record |= clusters.record({name: values, f"disattenuated_{name}": divided(values, root)})

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, divided
+from judgebench.stats.clusters import FEWEST, Clusters, divided
 
 FEWEST_RATED = 30
 """Texts shared with others with which a rater is tested, as in the paper: t is no better with fewer."""
@@ -73,17 +73,9 @@ def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
 
 
 def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> float:
-    """The one-sided p of a mean difference below epsilon, groups being independent, texts within them not.
-
-    Args:
-        differences: [n] the rater's wins less the judge's.
-        group: [n] numbers of the texts' groups.
-        epsilon: see `alternative_record`.
-
-    Returns:
-        p of Student's t with groups - 1 degrees of freedom; 1.0 with fewer than two groups. Where nothing varies, 0.0
-        for a mean below epsilon, else 1.0.
-    """
+    """The one-sided p of a mean difference (the rater's wins less the judge's) below epsilon, groups being independent,
+    texts [n] within them not: Student's t with groups - 1 degrees of freedom; 1.0 with fewer than two groups. Where
+    nothing varies, 0.0 for a mean below epsilon, else 1.0."""
     apart = float(differences.mean()) - epsilon
     number = np.unique(group, return_inverse=True)[1]
     count = int(number.max()) + 1
@@ -94,6 +86,59 @@ def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> f
     if error < _TIE:
         return 0.0 if apart < -_TIE else 1.0
     return float(special.stdtr(count - 1, apart / error))
+
+
+def alternative_record(
+    scores: np.ndarray, ratings: np.ndarray, clusters: Clusters, epsilon: float = EXPERTS
+) -> dict[str, Any]:
+    """The alternative annotator test of a judge.
+
+    Args:
+        scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none. Raters give whole
+            categories, and a mean such as 4.7 never ties with them: round such scores first (`points.rounded`), or
+            they lose every text on which people agree.
+        ratings: [N, R], NaN where a rater gave none.
+        clusters: of the texts; one a text gives the paper's test.
+        epsilon: the share of texts that the judge may lose more often than a rater, being cheaper, from 0 to 1.
+
+    Returns:
+        tested: raters with at least `FEWEST_RATED` shared texts in `FEWEST` groups; winning_rate: the share of them
+        over whom the judge wins; paper_winning_rate: the same, texts counted as independent; advantage: the share of
+        texts on which the judge lies at least as close to the others as the rater, mean over raters.
+        favorite: the one rating that wins most if it is given to all texts, and favorite_*: a judge that always says
+        that; shuffled_*: the judge's scores, dealt to texts at random; _difference: the judge's advantage less theirs,
+        paired. by_favorite: the judge passes, as does one of the two from which it cannot be told: no sign of judgment.
+    """
+    used = ((~np.isnan(ratings)).sum(axis=1) > 1) & np.isfinite(scores)
+    ratings, scores, clusters = ratings[used], scores[used], clusters.at(used)
+    sides, group = closer(scores, ratings), clusters.number
+    tested, rate = _tested(sides, group, epsilon)
+    columns, passes = list(tested), None if rate is None else rate >= PASSED
+    advantage = _advantage(sides[0], columns, clusters)
+    record: dict[str, Any] = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
+    record |= {"winning_rate": rate, "passes": passes}
+    record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
+    record |= clusters.record({"advantage": advantage}) | {"raters": []}
+    for column, (p, p_by) in tested.items():
+        rows = ~np.isnan(sides[0][:, column])
+        head = {"column": column, "texts": int(rows.sum()), "groups": len(np.unique(group[rows]))}
+        judge, rater = (float(side[rows, column].mean()) for side in sides)
+        head |= {"advantage_judge": judge, "advantage_rater": rater}
+        record["raters"].append(head | {"p": p, "p_by": p_by, "wins": p_by <= FALSE_DISCOVERY})
+    # judges without judgment
+    favorite, blind = _blind(scores, ratings, columns) if columns else (None, {})
+    record["favorite"], by_favorite = favorite, False
+    for name in ("favorite", "shuffled"):
+        other_rate, other = None, np.full(len(advantage), np.nan)
+        if name in blind:
+            other_rate, other = _tested(blind[name], group, epsilon)[1], _advantage(blind[name][0], columns, clusters)
+        record |= {f"{name}_winning_rate": other_rate, f"{name}_advantage": float(other[0]) if columns else None}
+        record |= clusters.record({f"{name}_difference": advantage - other})
+        low = record[f"{name}_difference_low"]
+        alike = (float(advantage[0] - other[0]) if low is None else low) <= 0
+        by_favorite |= bool(passes) and other_rate is not None and other_rate >= PASSED and alike
+    few = f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares with others."
+    return record | {"by_favorite": by_favorite, "alternative_reason": None if columns else few}
 
 
 def _tested(sides: Sides, group: np.ndarray, epsilon: float) -> tuple[dict[int, tuple[float, float]], float | None]:
@@ -117,70 +162,6 @@ def _advantage(judge: np.ndarray, columns: Sequence[int], clusters: Clusters) ->
         return np.full(len(clusters.weights), np.nan)
     won = judge[:, columns]
     return np.nanmean(divided(clusters.sums(np.nan_to_num(won)), clusters.sums(1.0 * ~np.isnan(won))), axis=1)
-
-
-def alternative_record(
-    scores: np.ndarray,
-    ratings: np.ndarray,
-    groups: np.ndarray,
-    epsilon: float = EXPERTS,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """The alternative annotator test of a judge.
-
-    Args:
-        scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none. Raters give whole
-            categories, and a mean such as 4.7 never ties with them: round such scores first (`points.rounded`), or
-            they lose every text on which people agree.
-        ratings: [N, R], NaN where a rater gave none.
-        groups: [N] labels of the texts' groups; `numpy.arange(N)` gives the paper's own test.
-        epsilon: the share of texts that the judge may lose more often than a rater, being cheaper, from 0 to 1.
-
-    Returns:
-        tested: raters with at least `FEWEST_RATED` shared texts in `FEWEST` groups; epsilon, scoring;
-        winning_rate: the share of tested raters over whom the judge wins; passes; paper_winning_rate: the same, texts
-        counted as independent; advantage: the share of texts on which the judge lies at least as close to the others as
-        the rater, mean over raters, with interval; raters: a record a tested rater (column, texts, groups,
-        advantage_judge, advantage_rater, p, p_by, wins).
-        favorite: the one rating that wins most if it is given to all texts; favorite_winning_rate, favorite_advantage:
-        of a judge that always says that; shuffled_winning_rate, shuffled_advantage: of the judge's own scores, dealt to
-        texts at random; favorite_difference, shuffled_difference: the judge's advantage less theirs, with interval,
-        paired; by_favorite: the judge passes, as does one of the two from which it cannot be told: no sign of judgment.
-        alternative_reason: why nobody is tested, else None.
-    """
-    used = ((~np.isnan(ratings)).sum(axis=1) > 1) & np.isfinite(scores)
-    ratings, scores, clusters = ratings[used], scores[used], Clusters.of(np.asarray(groups)[used], resamples, seed)
-    sides, group = closer(scores, ratings), clusters.number
-    tested, rate = _tested(sides, group, epsilon)
-    columns, passes = list(tested), None if rate is None else rate >= PASSED
-    advantage = _advantage(sides[0], columns, clusters)
-    record: dict[str, Any] = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
-    record |= {"winning_rate": rate, "passes": passes}
-    record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
-    record |= clusters.record({"advantage": advantage}) | {"raters": []}
-    for column, (p, p_by) in tested.items():
-        rows = ~np.isnan(sides[0][:, column])
-        head = {"column": column, "texts": int(rows.sum()), "groups": len(np.unique(group[rows]))}
-        shares = {f"advantage_{who}": float(side[rows, column].mean()) for who, side in zip(_SIDES, sides, strict=True)}
-        record["raters"].append(head | shares | {"p": p, "p_by": p_by, "wins": p_by <= FALSE_DISCOVERY})
-    # judges without judgment
-    favorite, blind = _blind(scores, ratings, columns) if columns else (None, {})
-    record["favorite"], by_favorite = favorite, False
-    for name in ("favorite", "shuffled"):
-        other_rate, other = None, np.full(len(advantage), np.nan)
-        if name in blind:
-            other_rate, other = _tested(blind[name], group, epsilon)[1], _advantage(blind[name][0], columns, clusters)
-        record |= {f"{name}_winning_rate": other_rate, f"{name}_advantage": float(other[0]) if columns else None}
-        record |= clusters.record({f"{name}_difference": advantage - other})
-        low = record[f"{name}_difference_low"]
-        alike = (float(advantage[0] - other[0]) if low is None else low) <= 0
-        by_favorite |= bool(passes) and other_rate is not None and other_rate >= PASSED and alike
-    few = f"Nobody is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares with others."
-    return record | {"by_favorite": by_favorite, "alternative_reason": None if columns else few}
-
-
-_SIDES = ("judge", "rater")
 
 
 def _blind(scores: np.ndarray, ratings: np.ndarray, columns: Sequence[int]) -> tuple[float, dict[str, Sides]]:

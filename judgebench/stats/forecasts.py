@@ -1,23 +1,38 @@
 """A judge's distribution over scores as a forecast of what raters say, and of its own errors.
 
 A judge that gives 40 % to a 4 and 60 % to a 5 has said more than the 4.6 or the 5 that a decoding takes from it. Here
-the whole distribution is measured against single raters' scores: by proper scores, by calibration, by the mass that
-lies on scores at all, by intervals of single texts, and by whether the judge knows which of its scores are wrong.
+the whole distribution is measured, by four laws:
 
-Distributions are brought to the humans' categories first (`onto_categories`), so that ranges can be compared. Figures
+1. **Proper scores** and **calibration** against single raters' scores: `forecast_record`.
+2. The **mass** that lies on scores at all: `mass_record`.
+3. **Intervals** of single texts, which hold the humans' score with a promised chance: `coverage_record`.
+4. **Risks**: does the judge know which of its scores are wrong? `risk_record`.
+
+The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
+
+- At the borders 1|2, 2|3, 3|4, 4|5 the judge's probability of lying below is 0, 0, 0, .4. Of the rater who said 4 it is
+  0, 0, 0, 1; of the others 0 everywhere. Mean squared distances are .36 / 4 = .09, and .16 / 4 = .04 twice: the ranked
+  probability score `rps` is their mean, .0567.
+- The log score is the mean of -log .4, -log .6 and -log .6: .646 nats.
+- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the judge is underconfident
+  by .067.
+- Its expectation 4.6 is .067 off the raters' mean, which is what this text costs. Its standard deviation .49 is how
+  unsure the judge is of it: texts with more go to a person first.
+
+Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be compared. Figures
 are means over the raters of a text, then over texts, with intervals from resampled articles (`clusters.Clusters`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from judgebench.decoding.rules import Contrastive, candidate_distribution, expected_value, has_answer
-from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, unknown
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, unknown
 from judgebench.stats.points import cross_fitted, on_scale
 from judgebench.stats.scores import Sample
 
@@ -31,7 +46,7 @@ FLOOR = 1e-6
 """The least probability that the log score takes: beyond, a single text would decide it."""
 
 ANSWERS = 0.5
-"""The mean candidate mass below which a judge is not answering: most of its probability lies on other texts."""
+"""The mean candidate mass below which a judge is not answering."""
 
 LEVEL = 0.9
 """Share of texts whose interval is to hold the humans' score."""
@@ -47,15 +62,150 @@ FIGURES = (
 
 _BINS = 10  # of a reliability diagram over [0, 1]
 _ROUNDING = 1e-9
+_MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
 _RISKS = ("risk", "area", "area_best", "gain")
 
 
-# Forecasts of the raters' scores
+def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The records of worth/forecasts.json, one a distribution, which several `decodings` may share: the head of the
+    first, and the four records of this module; without probabilities texts, groups (0) and reason alone."""
+    shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
+    for sample in samples:
+        cell, (logprobs, reason) = sample.cell, distribution_of(sample)
+        key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
+        if logprobs is None:
+            key += (cell.decoding, *cell.knobs)
+        elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:
+            key += (cell.lambda_ / cell.temperature, sample.alpha)
+        shared.setdefault(key, ([], logprobs, reason))[0].append(sample)
+    records = []
+    for decodings, logprobs, reason in shared.values():
+        record: dict[str, Any] = decodings[0].head | {"decodings": [sample.cell.decoding for sample in decodings]}
+        nothing = {"texts": 0, "groups": 0, "reason": reason}
+        records.append(record | (nothing if logprobs is None else _record(decodings[0], logprobs)))
+    return records
+
+
+def distribution_of(sample: Sample) -> tuple[np.ndarray | None, str]:
+    """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the reason, a sentence.
+
+    Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the cell's lambda and
+    temperature, and are believed only where the scores are theirs: a decoding of the user's own may contrast by
+    another law.
+    """
+    cell, values = sample.cell, np.array(sample.cell.range.values)
+    if cell.judge != PAIR:
+        if cell.judge in sample.logprobs:
+            return sample.logprobs[cell.judge], ""
+        return None, "No probabilities: the judge's answers are known, and not what else it might have said."
+    if len(sample.logprobs) < 2:
+        return None, "No probabilities: those of main model and assistant are not both known."
+    if cell.lambda_ is None or cell.temperature is None:
+        return None, "No probabilities: the lambda or the temperature of the decoding is unknown."
+    law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
+    adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
+    laws = (values[adjusted.argmax(axis=1)], expected_value(adjusted, values))
+    if not any(np.abs(scores - sample.scores).max(initial=0.0) <= _ROUNDING * np.abs(values).max() for scores in laws):
+        return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
+    return adjusted, ""
+
+
+def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
+    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each row."""
+    judge, clusters = sample.cell.judge, sample.clusters
+    values, probabilities = np.array(sample.cell.range.values), candidate_distribution(logprobs)
+    scale = sample.scale if sample.scale is not None and sample.scale[0] < sample.scale[1] else None
+    placed = values if scale is None else on_scale(values, sample.cell.range, scale)
+    # 1. as a forecast of single ratings
+    reason = "No forecast: the humans' ratings are no list of whole numbers, so their categories are unknown."
+    record: dict[str, Any] = {"texts": len(probabilities), "groups": clusters.count, "reason": reason}
+    if sample.categories is not None and len(sample.categories) > 1:
+        record = forecast_record(probabilities, sample.ratings, clusters, placed, sample.categories)
+    # 2. the mass on scores
+    if judge in sample.over_vocabulary and judge != PAIR:
+        record |= mass_record(sample.logprobs[judge], clusters) | {"mass_reason": None}
+    else:
+        reason = "the judge's probabilities are not known over all tokens."
+        if judge == PAIR:
+            reason = "a contrast has none, but main model and assistant have."
+        record |= dict.fromkeys(_MASS) | {"mass_reason": f"No mass: {reason}"}
+    # 3. intervals of single texts, and 4. risks: both on the humans' scale
+    if scale is None:
+        record |= unknown(("coverage", "width", *_RISKS)) | {"level": LEVEL, "curve": []}
+        record["coverage_reason"] = "No intervals: the humans' scale is unknown."
+        return record | {"risk_reason": "No errors: the humans' scale is unknown."}
+    mean = probabilities @ placed
+    expected = np.where(has_answer(logprobs), mean, np.nan)
+    spread = np.sqrt((probabilities * (placed - mean[:, None]) ** 2).sum(axis=1)).round(9)  # ties stay ties
+    fitted = cross_fitted(expected, sample.human, sample.groups, seed=sample.seed)
+    record |= coverage_record(fitted, sample.human, clusters, scale)
+    return record | risk_record(spread, np.abs(expected - sample.human), clusters)
+
+
+# --- 1. forecasts of the raters' scores -------------------------------------------------------------------------------
+
+
+def forecast_record(
+    probabilities: np.ndarray, ratings: np.ndarray, clusters: Clusters, values: np.ndarray, categories: np.ndarray
+) -> dict[str, Any]:
+    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals, and the bins behind ece and
+    ece_categories as diagram and diagram_categories.
+
+    Args:
+        probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge said nothing.
+        ratings: [N, R], NaN where a rater gave none.
+        values: [K] the candidates on the humans' scale.
+        categories: [C >= 2] all numbers that a rater may give, ascending.
+    """
+    total = probabilities.sum(axis=1)
+    used = ~np.isnan(ratings).all(axis=1) & (np.nan_to_num(total) > 0)
+    clusters, ratings = clusters.at(used), ratings[used]
+    forecast = (probabilities[used] / total[used, None]) @ category_shares(values, categories)
+    shares = rater_shares(ratings, categories)
+    # the base knows the ratings of all texts of other groups, and nothing of the text
+    sums, sizes = clusters.totals(shares), np.bincount(clusters.number, minlength=clusters.count)
+    rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
+    base = divided(sums.sum(axis=0) - sums, rest)[clusters.number]
+    rps, rps_base = (clusters.mean(ranked_scores(side, shares, categories)) for side in (forecast, base))
+    # the likeliest category of each text, and the share of raters who gave it
+    likeliest = forecast.argmax(axis=1)[:, None]
+    top, agreed = (np.take_along_axis(side, likeliest, axis=1) for side in (forecast, shares))
+    confidence, confirmed = clusters.mean(top[:, 0]), clusters.mean(agreed[:, 0])
+    ece, diagram = reliability_diagram(top, agreed, clusters)
+    ece_categories, diagram_categories = reliability_diagram(forecast, shares, clusters)
+    figures = {
+        "rps": rps,
+        "rps_others": clusters.mean(*others_scores(ratings, categories)),  # of texts with two raters or more
+        "rps_base": rps_base,
+        "rps_skill": 1 - divided(rps, rps_base),  # above 0 where the judge knows something of the texts
+        "log_score": clusters.mean(log_scores(forecast, shares)),
+        "log_base": clusters.mean(log_scores(base, shares)),
+        "ece": ece,  # of the likeliest category alone
+        "ece_categories": ece_categories,
+        "confidence": confidence,
+        "confirmed": confirmed,
+        "overconfidence": confidence - confirmed,
+    }
+    reason = None
+    if clusters.count < 2:
+        reason = "No baseline and no intervals: there is one group, and both take at least two."
+        if not used.any():
+            reason = "No forecast: no text has both probabilities and a rating."
+    return {
+        "texts": len(forecast),
+        "groups": clusters.count,
+        **clusters.record(figures),
+        # the share of texts in which a rater's category had less than FLOOR
+        "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean()) if used.any() else None,
+        "diagram": diagram,
+        "diagram_categories": diagram_categories,
+        "reason": reason,
+    }
 
 
 def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """[n, C] the shares of ascending categories in each value [n]: of the two beside it, so that the mean stays; what
-    lies outside goes to the end.
+    """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that the mean stays; a
+    value outside goes to the end. Probabilities of candidates @ the shares of their values are those of categories.
 
     Example:
         >>> category_shares(np.array([2.25, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
@@ -64,38 +214,30 @@ def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
     inside = np.clip(values, categories[0], categories[-1])
     upper = np.clip(np.searchsorted(categories, inside), 1, len(categories) - 1)
     share = (inside - categories[upper - 1]) / (categories[upper] - categories[upper - 1])
-    shares = np.zeros((len(values), len(categories)))
-    rows = np.arange(len(values))
+    shares, rows = np.zeros((len(values), len(categories))), np.arange(len(values))
     shares[rows, upper], shares[rows, upper - 1] = share, 1 - share
     return shares
-
-
-def onto_categories(probabilities: np.ndarray, values: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Probabilities [N, K] of candidates, whose values [K] lie on the humans' scale, as those [N, C] of categories."""
-    return probabilities @ category_shares(values, categories)
 
 
 def rater_shares(ratings: np.ndarray, categories: np.ndarray) -> np.ndarray:
     """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings [N, R], NaN where
     there is none; one between two categories counts for both in part."""
-    given = ~np.isnan(ratings)
+    rated = ~np.isnan(ratings)
     shares = np.zeros((len(ratings), len(categories)))
-    np.add.at(shares, np.nonzero(given)[0], category_shares(ratings[given], categories))
-    return divided(shares, np.broadcast_to(given.sum(axis=1, keepdims=True), shares.shape))
+    np.add.at(shares, np.nonzero(rated)[0], category_shares(ratings[rated], categories))
+    return divided(shares, np.broadcast_to(rated.sum(axis=1, keepdims=True), shares.shape))
 
 
 def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarray) -> np.ndarray:
     """[N] the ranked probability score of each text, mean over its raters, as a share of the scale: 0 for certainty of
     what all raters say, 1 for certainty of the far end. Epstein (1969), a mean over the borders of equally spaced
-    categories; for all others the continuous ranked probability score, divided by the scale's length.
-
-    Args:
-        forecast, shares: [N, C] probabilities of the judge, and shares of the raters.
+    categories; for all others the continuous ranked probability score, divided by the scale's length. Forecast and
+    shares of the raters [N, C].
 
     Example:
-        >>> unsure, raters = np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 1.0, 0.0]])
-        >>> ranked_scores(unsure, raters, np.array([1.0, 2.0, 3.0])).tolist()  # at two borders: (.5 ** 2 + 0) / 2
-        [0.125]
+        >>> judge, raters = np.array([[0, 0, 0, 0.4, 0.6]]), np.array([[0, 0, 0, 1, 2]]) / 3
+        >>> ranked_scores(judge, raters, np.arange(1.0, 6.0)).round(4).tolist()
+        [0.0567]
     """
     width = np.diff(categories) / (categories[-1] - categories[0])
     judge, human = (side.cumsum(axis=1)[:, :-1] for side in (forecast, shares))
@@ -108,162 +250,101 @@ def log_scores(forecast: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
 
 
-class Reliability(NamedTuple):
-    """A reliability diagram: what was forecast and what came, in equal bins of the forecast.
-
-    Attributes:
-        share, forecast, observed: [1 + B, bins] the bin's share of the forecasts, their mean, and the mean of what
-            came; the last two NaN where a bin is empty.
-    """
-
-    share: np.ndarray
-    forecast: np.ndarray
-    observed: np.ndarray
-
-    @classmethod
-    def of(cls, forecast: np.ndarray, observed: np.ndarray, clusters: Clusters, bins: int = _BINS) -> Reliability:
-        """Forecasts and outcomes [N, M] in [0, 1], M of each text; a bin holds its upper end."""
-        at = np.clip(np.ceil(np.clip(forecast, 0, 1) * bins - 1e-12) - 1, 0, bins - 1)
-        member = at[..., None] == np.arange(bins)
-        columns = (np.ones_like(forecast), forecast, observed)
-        mass, said, came = (clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns)
-        total = np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape)
-        return cls(divided(mass, total), divided(said, mass), divided(came, mass))
-
-    @property
-    def error(self) -> np.ndarray:
-        """[1 + B] the expected calibration error: the mean distance of forecast and outcome over bins, by their shares;
-        Naeini et al. (2015). Chance alone makes it larger than 0, and its interval with it: more so with few texts."""
-        return (self.share * np.nan_to_num(np.abs(self.forecast - self.observed))).sum(axis=1)
-
-    def records(self, clusters: Clusters) -> list[dict[str, Any]]:
-        """A record a bin that holds something: low and high end, share, forecast, observed with interval."""
-        bins = self.share.shape[1]
-        return [
-            {"bin_low": place / bins, "bin_high": (place + 1) / bins}
-            | {"share": float(self.share[0, place]), "forecast": float(self.forecast[0, place])}
-            | clusters.record({"observed": self.observed[:, place]})
-            for place in np.flatnonzero(self.share[0] > 0)
-        ]
-
-
-def forecast_record(
-    probabilities: np.ndarray,
-    values: np.ndarray,
-    ratings: np.ndarray,
-    groups: np.ndarray,
-    categories: np.ndarray,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals, texts, groups; floored, the
-    share of texts in which a rater's category had less than `FLOOR`; diagram and diagram_categories, the bins behind
-    ece and ece_categories; reason: why figures are None, else None.
-
-    Args:
-        probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge said nothing.
-        values: [K] the candidates on the humans' scale.
-        ratings: [N, R], NaN where a rater gave none.
-        groups: [N] labels of the texts' groups, which are resampled.
-        categories: [C >= 2] all numbers that a rater may give, ascending.
-    """
-    total = probabilities.sum(axis=1)
-    used = ~np.isnan(ratings).all(axis=1) & (np.nan_to_num(total) > 0)
-    forecast = onto_categories(probabilities[used] / total[used, None], values, categories)
-    shares, clusters = rater_shares(ratings[used], categories), Clusters.of(groups[used], resamples, seed)
-    # the base knows the ratings of all texts of other groups, and nothing of the text
-    sums, sizes = clusters.totals(shares), np.bincount(clusters.number, minlength=clusters.count)
-    rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
-    base = divided(sums.sum(axis=0) - sums, rest)[clusters.number]
-    others, paired = others_scores(ratings[used], categories)
-    scores, base_scores = (ranked_scores(side, shares, categories) for side in (forecast, base))
-    rps, rps_base = clusters.mean(scores), clusters.mean(base_scores)
-    # the most likely category of each text, and how many raters gave it
-    first = forecast.argmax(axis=1)[:, None]
-    top, agreed = (np.take_along_axis(side, first, axis=1) for side in (forecast, shares))
-    confidence, confirmed = clusters.mean(top[:, 0]), clusters.mean(agreed[:, 0])
-    favorites, every = Reliability.of(top, agreed, clusters), Reliability.of(forecast, shares, clusters)
-    figures = {
-        "rps": rps,
-        "rps_others": clusters.mean(others, paired),  # of texts with two raters or more
-        "rps_base": rps_base,
-        "rps_skill": 1 - divided(rps, rps_base),  # above 0 where the judge knows something of the texts
-        "log_score": clusters.mean(log_scores(forecast, shares)),
-        "log_base": clusters.mean(log_scores(base, shares)),
-        "ece": favorites.error,
-        "ece_categories": every.error,
-        "confidence": confidence,  # of each text's most likely category
-        "confirmed": confirmed,  # the share of raters who gave it
-        "overconfidence": confidence - confirmed,
-    }
-    reason = "No baseline and no intervals: there is one group, and both take at least two."
-    if not used.any():
-        reason = "No forecast: no text has both probabilities and a rating."
-    return {
-        "texts": len(forecast),
-        "groups": clusters.count,
-        **clusters.record(figures),
-        "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean()) if used.any() else None,
-        "diagram": favorites.records(clusters),
-        "diagram_categories": every.records(clusters),
-        "reason": reason if clusters.count < 2 else None,
-    }
-
-
 def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over raters; and [N] where
     there are two raters or more."""
-    given = ~np.isnan(ratings)
-    paired = given.sum(axis=1) > 1
+    rated = ~np.isnan(ratings)
+    paired = rated.sum(axis=1) > 1
     total = np.zeros(len(ratings))
     for column in range(ratings.shape[1]):
-        rows = given[:, column] & paired
+        rows = rated[:, column] & paired
         others = rater_shares(np.delete(ratings[rows], column, axis=1), categories)
         total[rows] += ranked_scores(others, category_shares(ratings[rows, column], categories), categories)
-    return total / np.maximum(given.sum(axis=1), 1), paired
+    return total / np.maximum(rated.sum(axis=1), 1), paired
 
 
-def mass_record(logprobs: np.ndarray, groups: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the full vocabulary:
-    mass, mean over texts with interval; mass_lowest; below: the share of texts under `ANSWERS`; answers: whether the
-    mean reaches it; None without texts."""
-    mass = np.minimum(np.exp(special.logsumexp(logprobs, axis=1)), 1.0)
-    clusters = Clusters.of(groups, resamples, seed)
-    record: dict[str, Any] = clusters.record({"mass": clusters.mean(mass)})
-    if not len(mass):
-        return record | dict.fromkeys(("mass_lowest", "below", "answers"))
-    shares: dict[str, Any] = {"mass_lowest": float(mass.min()), "below": float((mass < ANSWERS).mean())}
-    return record | shares | {"answers": bool(mass.mean() >= ANSWERS)}
-
-
-# Intervals of single texts
-
-
-def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> float:
-    """The number that the score of a text of a new group exceeds with a chance of at most 1 - level; infinite where
-    there are too few groups, fewer than level / (1 - level).
-
-    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th smallest score. Each
-    group counts alike, and one place is kept for the unseen one: Lee, Barber and Willett, "Distribution-free inference
-    with hierarchical data" (2023).
+def reliability_diagram(
+    forecast: np.ndarray, observed: np.ndarray, clusters: Clusters
+) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten equal bins of the
+    forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger than 0, and its interval with it.
+    And a record a bin that holds something: low and high end, share of the forecasts, their mean, and observed, the
+    mean of what came, with interval.
 
     Args:
-        scores: [n] of the calibration texts.
-        group: [n] numbers of their groups; a group's texts share its weight.
-
-    Example:
-        >>> conformal_quantile(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1]), 0.5)  # weights 1/2 1/2 | 1, of 2 + 1
-        2.0
+        forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
     """
-    _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
-    order = np.argsort(scores, kind="stable")
-    reached = (1 / sizes[number[order]]).cumsum()
-    place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
-    return float(scores[order[place]]) if place < len(order) else float("inf")
+    place = np.clip(np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12) - 1, 0, _BINS - 1)
+    member = place[..., None] == np.arange(_BINS)
+    columns = (np.ones_like(forecast), forecast, observed)
+    mass, predicted, came = (clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns)
+    share = divided(mass, np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape))
+    predicted, came = divided(predicted, mass), divided(came, mass)
+    bins = [
+        {"bin_low": k / _BINS, "bin_high": (k + 1) / _BINS, "share": float(share[0, k])}
+        | {"forecast": float(predicted[0, k])}
+        | clusters.record({"observed": came[:, k]})
+        for k in np.flatnonzero(share[0] > 0)
+    ]
+    return (share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1), bins
+
+
+# --- 2. the mass on scores --------------------------------------------------------------------------------------------
+
+
+def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+    """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the full vocabulary: its
+    mean over texts with interval, the lowest, the share of texts below `ANSWERS`, and if the mean reaches it (the judge
+    answers); None without texts."""
+    mass = np.minimum(np.exp(special.logsumexp(logprobs, axis=1)), 1.0)
+    record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
+    if len(mass):
+        record |= {"mass_lowest": float(mass.min()), "below": float((mass < ANSWERS).mean())}
+        record["answers"] = bool(mass.mean() >= ANSWERS)
+    return record
+
+
+def with_silent(
+    metrics: Sequence[Mapping[str, Any]], forecasts: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked texts as they
+    were."""
+    names = ("split", "dimension", "range_min", "range_max", "range_step", "range_labels", "attack", "defense", "judge")
+
+    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(record.get(name) for name in names)
+
+    silent = {place(record) for record in forecasts if record.get("answers") is False}
+    return [
+        {**record, "flags": [*record["flags"], NOT_ANSWERING]} if place(record) in silent else record
+        for record in metrics
+    ]
+
+
+# --- 3. intervals of single texts -------------------------------------------------------------------------------------
+
+
+def coverage_record(
+    scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
+) -> dict[str, Any]:
+    """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the intervals' width."""
+    low, high, _ = text_intervals(scores, human, clusters, scale)
+    rated = np.isfinite(human) & np.isfinite(low)
+    inside = ((low - _ROUNDING <= human) & (human <= high + _ROUNDING))[rated]
+    clusters, needed = clusters.at(rated), 2 * round(LEVEL / (1 - LEVEL))
+    figures = {"coverage": clusters.mean(1.0 * inside), "width": clusters.mean((high - low)[rated])}
+    reason = None
+    if not rated.any():
+        reason = "No coverage: no rated text has an interval."
+    elif clusters.count < needed:
+        reason = (
+            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are {clusters.count}."
+        )
+    return {"level": LEVEL} | clusters.record(figures) | {"coverage_reason": reason}
 
 
 def text_intervals(
-    scores: np.ndarray, human: np.ndarray, groups: np.ndarray, scale: tuple[float, float], seed: int = 0
+    scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Conformal intervals of the humans' score of each text, split by group: a new text belongs to a new article, so
     articles, not texts, are exchangeable.
@@ -276,53 +357,65 @@ def text_intervals(
             biased judge are wide: `points.cross_fitted` takes the bias off, after which coverage holds nearly, as
             texts of both halves have taught the map.
         human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach nothing.
-        groups: [N] labels.
         scale: the ends of the humans' scale, which no interval leaves.
 
     Returns:
         [N] the lower and upper ends, NaN where the judge gave no score; and [N] 0 or 1, the half of the groups in which
         a text lies: its interval comes of the other half.
     """
-    asked = np.isfinite(scores)
-    known = asked & np.isfinite(human)
-    labels, group = np.unique(groups, return_inverse=True)
-    order = np.random.default_rng([seed, 2]).permutation(len(labels))
-    order = order[np.argsort(~np.isin(order, group[known]), kind="stable")]  # rated groups are dealt first
-    half = np.empty(len(labels), dtype=np.int64)
-    half[order] = np.arange(len(labels)) % 2
+    group, rated = clusters.number, np.isfinite(scores) & np.isfinite(human)
+    order = np.random.default_rng([clusters.seed, 2]).permutation(clusters.count)
+    order = order[np.argsort(~np.isin(order, group[rated]), kind="stable")]  # rated groups are dealt first
+    half = np.empty(clusters.count, dtype=np.int64)
+    half[order] = np.arange(clusters.count) % 2
     split, margin = half[group], np.full(len(scores), np.nan)
     for side in (0, 1):
-        taught = known & (split != side)
+        taught = rated & (split != side)
         margin[split == side] = conformal_quantile(np.abs(human - scores)[taught], group[taught], LEVEL)
     return np.clip(scores - margin, *scale), np.clip(scores + margin, *scale), split
 
 
-def coverage_record(
-    scores: np.ndarray,
-    human: np.ndarray,
-    groups: np.ndarray,
-    scale: tuple[float, float],
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the intervals' width:
-    level; coverage, width with intervals; coverage_reason: why there is nothing, or nothing shorter than the scale."""
-    low, high, _ = text_intervals(scores, human, groups, scale, seed)
-    known = np.isfinite(human) & np.isfinite(low)
-    clusters = Clusters.of(groups[known], resamples, seed)
-    inside = ((low - _ROUNDING <= human) & (human <= high + _ROUNDING))[known]
-    figures = {"coverage": clusters.mean(1.0 * inside), "width": clusters.mean((high - low)[known])}
-    needed, reason = 2 * round(LEVEL / (1 - LEVEL)), None
-    if not known.any():
-        reason = "No coverage: no rated text has an interval."
-    elif clusters.count < needed:
-        reason = (
-            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are {clusters.count}."
-        )
-    return {"level": LEVEL} | clusters.record(figures) | {"coverage_reason": reason}
+def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> float:
+    """The number that the score of a text of a new group exceeds with a chance of at most 1 - level; infinite where
+    there are too few groups, fewer than level / (1 - level).
+
+    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th smallest score. Each
+    group counts alike, its texts [n] sharing its weight, and one place is kept for the unseen one: Lee, Barber and
+    Willett, "Distribution-free inference with hierarchical data" (2023).
+
+    Example:
+        >>> conformal_quantile(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1]), 0.5)  # weights 1/2 1/2 | 1, of 2 + 1
+        2.0
+    """
+    _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    order = np.argsort(scores, kind="stable")
+    reached = (1 / sizes[number[order]]).cumsum()
+    place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
+    return float(scores[order[place]]) if place < len(order) else float("inf")
 
 
-# Errors that a judge knows of
+# --- 4. errors that a judge knows of ----------------------------------------------------------------------------------
+
+
+def risk_record(unsure: np.ndarray, loss: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+    """The mean loss of the texts that a judge keeps when a person gets those it is least sure of: of all (risk), of the
+    shares `KEPT` (curve), and the mean of the curve (area).
+
+    Args:
+        unsure: [N] how unsure the judge is, such as its standard deviation; a person gets the texts with the most.
+        loss: [N] what its score costs, such as the distance from the humans' mean; NaN where it is unknown.
+    """
+    rated = np.isfinite(unsure) & np.isfinite(loss)
+    unsure, loss, clusters = unsure[rated], loss[rated], clusters.at(rated)
+    if not len(loss):
+        return unknown(_RISKS) | {"curve": [], "risk_reason": "No curve: no text has a loss."}
+    area, risks = kept_risks(unsure, loss, clusters, KEPT)
+    risk, best = clusters.mean(loss), kept_risks(loss, loss, clusters)[0]  # best knows its own loss
+    # gain is 0 for sending any texts, 1 for the best, below 0 for the wrong ones
+    gain = divided(risk - area, np.where(risk - best > _ROUNDING, risk - best, 0.0))
+    record: dict[str, Any] = clusters.record({"risk": risk, "area": area, "area_best": best, "gain": gain})
+    record["curve"] = [{"kept": share} | clusters.record({"risk": risks[:, k]}) for k, share in enumerate(KEPT)]
+    return record | {"risk_reason": "No gain: all texts cost the same." if record["gain"] is None else None}
 
 
 def kept_risks(
@@ -361,138 +454,6 @@ def kept_risks(
         risk = lost.cumsum(axis=1) / np.maximum(kept, 1.0)
         area[here] = (mass * risk).sum(axis=1) / kept[:, -1]
         for column, share in enumerate(shares):
-            at = (kept < share * kept[:, -1:] - _ROUNDING).sum(axis=1)
-            risks[here, column] = risk[np.arange(len(risk)), at]
+            first = (kept < share * kept[:, -1:] - _ROUNDING).sum(axis=1)
+            risks[here, column] = risk[np.arange(len(risk)), first]
     return area, risks
-
-
-def risk_record(
-    unsure: np.ndarray, loss: np.ndarray, groups: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Any]:
-    """The mean loss of the texts that a judge keeps when a person gets those it is least sure of.
-
-    Args:
-        unsure: [N] how unsure the judge is, such as its standard deviation. The texts to send to a person are those
-            with the most.
-        loss: [N] what its score costs, such as the distance from the humans' mean; NaN where it is unknown.
-        groups: [N] labels.
-
-    Returns:
-        risk: the mean loss of all; area: the mean of the curve, and area_best, that of a judge that knows its own loss;
-        gain: the share of the way from `risk` to `area_best` that `area` goes, 0 for sending any texts, 1 for the best,
-        below 0 for the wrong ones; all with intervals; curve: a record for each of `KEPT` (kept, risk with interval);
-        risk_reason.
-    """
-    known = np.isfinite(unsure) & np.isfinite(loss)
-    unsure, loss, clusters = unsure[known], loss[known], Clusters.of(groups[known], resamples, seed)
-    if not len(loss):
-        return unknown(_RISKS) | {"curve": [], "risk_reason": "No curve: no text has a loss."}
-    area, risks = kept_risks(unsure, loss, clusters, KEPT)
-    best, total = kept_risks(loss, loss, clusters)[0], clusters.mean(loss)
-    gain = divided(total - area, np.where(total - best > _ROUNDING, total - best, 0.0))
-    record: dict[str, Any] = clusters.record(dict(zip(_RISKS, (total, area, best, gain), strict=True)))
-    curve = [{"kept": share, **clusters.record({"risk": risks[:, k]})} for k, share in enumerate(KEPT)]
-    reason = "No gain: all texts cost the same." if record["gain"] is None else None
-    return record | {"curve": curve, "risk_reason": reason}
-
-
-# The study
-
-
-def distribution_of(side: Sample) -> tuple[np.ndarray | None, str]:
-    """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the reason, a sentence.
-
-    Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the cell's lambda and
-    temperature, and are believed only where the scores are theirs: a decoding of the user's own may contrast by
-    another law.
-    """
-    cell, values = side.cell, np.array(side.cell.range.values)
-    if cell.judge != PAIR:
-        if cell.judge in side.logprobs:
-            return side.logprobs[cell.judge], ""
-        return None, "No probabilities: the judge's answers are known, and not what else it might have said."
-    if len(side.logprobs) < 2:
-        return None, "No probabilities: those of main model and assistant are not both known."
-    if cell.lambda_ is None or cell.temperature is None:
-        return None, "No probabilities: the decoding tells neither lambda nor temperature."
-    rule = Contrastive(cell.lambda_, cell.temperature, side.alpha)
-    adjusted = rule.adjusted(side.logprobs["main"], side.logprobs["assistant"], values)
-    laws = (values[adjusted.argmax(axis=1)], expected_value(adjusted, values))
-    if not any(np.abs(law - side.scores).max(initial=0.0) <= _ROUNDING * np.abs(values).max() for law in laws):
-        return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
-    return adjusted, ""
-
-
-def forecast_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/forecasts.json, one a distribution: its head (of the first decoding that has it);
-    decodings: all that have it; and what the functions above return, with mass_reason. Without probabilities texts,
-    groups (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
-    for side in sides:
-        cell, (logprobs, reason) = side.cell, distribution_of(side)
-        key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
-        if logprobs is None:
-            key += (cell.decoding, *cell.knobs)
-        elif cell.lambda_ is not None and cell.temperature is not None:
-            key += (cell.lambda_ / cell.temperature, side.alpha) if cell.judge == PAIR else ()
-        shared.setdefault(key, ([], logprobs, reason))[0].append(side)
-    records = []
-    for decodings, logprobs, reason in shared.values():
-        record = decodings[0].head | {"decodings": [side.cell.decoding for side in decodings]}
-        nothing = {"texts": 0, "groups": 0, "reason": reason}
-        records.append(record | (nothing if logprobs is None else _record(decodings[0], logprobs)))
-    return records
-
-
-def _record(side: Sample, logprobs: np.ndarray) -> dict[str, Any]:
-    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each row."""
-    judge, drawn = side.cell.judge, (side.resamples, side.seed)
-    values, probabilities = np.array(side.cell.range.values), candidate_distribution(logprobs)
-    scale = side.scale if side.scale is not None and side.scale[0] < side.scale[1] else None
-    placed = values if scale is None else on_scale(values, side.cell.range, scale)
-    # as a forecast of single ratings
-    if side.categories is not None and len(side.categories) > 1:
-        record = forecast_record(probabilities, placed, side.ratings, side.groups, side.categories, *drawn)
-    else:
-        why = "the humans' ratings are no list of whole numbers, so nobody can say which ones were to be forecast"
-        texts, groups = len(probabilities), len(np.unique(side.groups))
-        record = {"texts": texts, "groups": groups, "reason": f"No forecast: {why}."}
-    # the mass on scores
-    reason = None
-    if judge == PAIR:
-        reason = "No mass: a contrast has none, but main model and assistant have."
-    elif judge not in side.over_vocabulary:
-        reason = "No mass: the judge's probabilities are not known over all tokens."
-    if reason is None:
-        record |= mass_record(side.logprobs[judge], side.groups, *drawn)
-    else:
-        record |= unknown(["mass"]) | dict.fromkeys(("mass_lowest", "below", "answers"))
-    record["mass_reason"] = reason
-    # intervals of single texts, and errors
-    if scale is None:
-        why = "nobody knows the humans' scale"
-        record |= unknown(("coverage", "width", *_RISKS)) | {"level": LEVEL, "curve": []}
-        return record | {"coverage_reason": f"No intervals: {why}.", "risk_reason": f"No errors: {why}."}
-    mean = probabilities @ placed
-    expected = np.where(has_answer(logprobs), mean, np.nan)
-    spread = np.sqrt((probabilities * (placed - mean[:, None]) ** 2).sum(axis=1)).round(9)  # ties stay ties
-    fitted = cross_fitted(expected, side.human, side.groups, seed=side.seed)
-    record |= coverage_record(fitted, side.human, side.groups, scale, *drawn)
-    return record | risk_record(spread, np.abs(expected - side.human), side.groups, *drawn)
-
-
-_PLACE = ("split", "dimension", "range_min", "range_max", "range_step", "range_labels", "attack", "defense", "judge")
-
-
-def with_silent(
-    metrics: Sequence[Mapping[str, Any]], forecasts: Sequence[Mapping[str, Any]]
-) -> Sequence[Mapping[str, Any]]:
-    """Metrics with the flag `NOT_ANSWERING` where forecasts tell that a judge is not; those of attacked texts as they
-    were."""
-    silent = {tuple(record.get(name) for name in _PLACE) for record in forecasts if record.get("answers") is False}
-    return [
-        {**record, "flags": [*record["flags"], NOT_ANSWERING]}
-        if tuple(record.get(name) for name in _PLACE) in silent
-        else record
-        for record in metrics
-    ]

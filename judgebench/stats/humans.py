@@ -40,21 +40,24 @@ _DIGITS = 12  # of the ratings' spread, to which means are rounded: those equal 
 _MEANS = "several ratings of a text, and only one, or their mean, is known."
 
 
+# --- one rater and the others -----------------------------------------------------------------------------------------
+
+
 def means_of_others(ratings: np.ndarray) -> np.ndarray:
     """The mean of the other raters' scores, for each rater: [N, R] -> [N, R]; NaN where the rater gave none, and where
-    nobody else did.
+    the text has no other rating.
 
     Example:
         >>> means_of_others(np.array([[1.0, 2.0, 4.0], [3.0, np.nan, 5.0], [2.0, np.nan, np.nan]])).tolist()
         [[3.0, 2.5, 1.5], [5.0, nan, 3.0], [nan, nan, nan]]
     """
-    given = ~np.isnan(ratings)
-    if not given.any():
+    rated = ~np.isnan(ratings)
+    if not rated.any():
         return np.full(ratings.shape, np.nan)
     low, spread = np.nanmin(ratings), np.nanmax(ratings) - np.nanmin(ratings)
-    scaled = np.where(given, (ratings - low) / (spread or 1.0), 0.0)
-    others = given.sum(axis=1, keepdims=True) - 1
-    means = divided(scaled.sum(axis=1, keepdims=True) - scaled, np.where(given, others, 0))
+    scaled = np.where(rated, (ratings - low) / (spread or 1.0), 0.0)
+    others = rated.sum(axis=1, keepdims=True) - 1
+    means = divided(scaled.sum(axis=1, keepdims=True) - scaled, np.where(rated, others, 0))
     return low + np.round(means, _DIGITS) * spread
 
 
@@ -64,15 +67,12 @@ class Panel:
 
     Args:
         ratings: [N, R], NaN where a rater gave none.
-        groups: [N] labels of the texts' groups, which are resampled: articles, questions.
-        resamples, seed: see `clusters.group_weights`.
-        names: [N] the texts' example_ids, by which a judge's scores are found; only `beside_raters` needs them.
+        of_texts: the texts in their groups, articles or questions.
+        names: [N] the texts' example_ids, by which a judge's scores are joined; only `beside_raters` needs them.
     """
 
     ratings: np.ndarray
-    groups: np.ndarray
-    resamples: int = RESAMPLES
-    seed: int = 0
+    of_texts: Clusters
     names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -84,32 +84,26 @@ class Panel:
         return means_of_others(self.ratings)
 
     @cached_property
-    def texts(self) -> np.ndarray:
-        """[R] of each rater the texts that somebody else rated, too."""
-        return (~np.isnan(self.others)).sum(axis=0)
-
-    @cached_property
     def counted(self) -> list[int]:
-        """Columns of the raters with at least `FEWEST_TEXTS` such texts."""
-        return [int(column) for column in np.flatnonzero(self.texts >= FEWEST_TEXTS)]
+        """Columns of the raters with at least `FEWEST_TEXTS` texts that somebody else rated, too."""
+        return np.flatnonzero((~np.isnan(self.others)).sum(axis=0) >= FEWEST_TEXTS).tolist()
 
     @property
     def missing(self) -> str | None:
         """A sentence that says why there is no ceiling; None where there is one."""
-        if not self.texts.any():
+        if np.isnan(self.others).all():
             return "No human ceiling: no text has the ratings of two people."
         if not self.counted:
-            return f"No human ceiling: nobody rated {FEWEST_TEXTS} texts that others rated, too."
+            return f"No human ceiling: no person rated {FEWEST_TEXTS} texts that others rated, too."
         return None
 
     @cached_property
     def clusters(self) -> Clusters:
         """Of the groups that hold a text of a counted rater, so that no resample is without any; other texts have
         number 0, and are never summed."""
-        known = (~np.isnan(self.others[:, self.counted])).any(axis=1)
-        clusters = Clusters.of(np.asarray(self.groups)[known], self.resamples, self.seed)
-        number = np.zeros(len(known), dtype=np.int64)
-        number[known] = clusters.number
+        rated = (~np.isnan(self.others[:, self.counted])).any(axis=1)
+        clusters, number = self.of_texts.at(rated), np.zeros(len(rated), dtype=np.int64)
+        number[rated] = clusters.number
         return Clusters(number, clusters.weights)
 
     @cached_property
@@ -126,7 +120,7 @@ class Panel:
 
     def _mean(self, sides: np.ndarray) -> np.ndarray:
         clusters = self.clusters
-        total, mass = np.zeros(len(clusters.weights)), np.zeros(len(clusters.weights))
+        total, mass = np.zeros((2, len(clusters.weights)))
         for column in self.counted:
             rows = ~np.isnan(self.others[:, column])
             texts, side = clusters.sums(1.0 * rows), sides[rows, column]
@@ -146,7 +140,7 @@ def panels_of(
         if cell.dimension in dimensions and (cell.dimension, cell.split) not in panels:
             names, groups = (scores.columns[name][rows] for name in ("example_id", "group_id"))
             table, _ = ratings_of(ratings, cell.dimension, names.tolist())
-            panels[cell.dimension, cell.split] = Panel(table, groups, resamples, seed, names.tolist())
+            panels[cell.dimension, cell.split] = Panel(table, Clusters.of(groups, resamples, seed), names.tolist())
     return panels
 
 
@@ -164,36 +158,25 @@ def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
 def human_records(
     panels: Mapping[tuple[str, str], Panel], dataset: str, scale: Mapping[str, tuple[float, float] | None] | None = None
 ) -> list[dict[str, Any]]:
-    """The records of humans.json: of each dimension and split what its raters agree on.
-
-    Args:
-        panels: dimension and split -> its panel.
-        scale: dimension -> lowest and highest score that a rater may give; None where it is unknown.
-
-    Returns:
-        dataset, dimension, split; texts with two ratings or more, their groups, raters (people who rated them),
-        ratings_per_text (mean over them); ceiling with `_low` and `_high` of its 95 % interval, groups resampled;
-        raters_counted: those behind it; alpha: Krippendorff's, interval; reason: why there is no ceiling, or no
-        interval, else None; what `agreement.agreement_record` and `points.rater_points_record` return.
-    """
+    """The records of humans.json: of the panel of each dimension and split what its raters agree on, over the texts
+    with two ratings or more. Scale: dimension -> lowest and highest score that a rater may give; None where it is
+    unknown."""
     records = []
     for (dimension, split), panel in panels.items():
-        shared, groups = ~np.isnan(panel.others), np.asarray(panel.groups)
-        rated, ends = shared.any(axis=1), (scale or {}).get(dimension)
-        texts, reason = int(rated.sum()), panel.missing
-        if reason is None and len(panel.ceiling) == 1 and panel.resamples:
+        shared, ends = ~np.isnan(panel.others), (scale or {}).get(dimension)
+        rated, reason = shared.any(axis=1), panel.missing
+        if reason is None and len(panel.ceiling) == 1 and panel.of_texts.resamples:
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
-        agreement = agreement_record(panel.ratings, groups, categories)
-        points = rater_points_record(panel.ratings, groups, categories, panel.resamples, panel.seed)
+        agreement = agreement_record(panel.ratings, panel.of_texts, categories)
         records.append(
-            {"dataset": dataset, "dimension": dimension, "split": split, "texts": texts}
-            | {"groups": len(np.unique(groups[rated])), "raters": int(shared.any(axis=0).sum())}
-            | {"ratings_per_text": float(shared.sum() / texts) if texts else None}
+            {"dataset": dataset, "dimension": dimension, "split": split, "texts": int(rated.sum())}
+            | {"groups": panel.of_texts.at(rated).count, "raters": int(shared.any(axis=0).sum())}
+            | {"ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None}
             | with_interval("ceiling", panel.ceiling)
             | {"raters_counted": len(panel.counted), "alpha": agreement["alpha_interval"], "reason": reason}
             | agreement
-            | points
+            | rater_points_record(panel.ratings, panel.of_texts, categories)
         )
     return records
 
@@ -205,116 +188,103 @@ def beside_raters(
 ) -> list[dict[str, Any]]:
     """The records of metrics.json; in those of clean texts at dataset level, where a panel has a ceiling, also
     `spearman_others`, of the judge against the same means as each rater (see `Panel.agreement`), and
-    `humans_difference`, that less the ceiling, each with `_low` and `_high` of its 95 % interval, paired resample by
-    resample. They are None where the judge has not scored all texts of the panel.
-
-    Args:
-        records: of `evaluate.evaluate` over the same scores.
-        panels: dimension and split -> its panel, with names.
-    """
+    `humans_difference`, that less the ceiling, paired resample by resample. They are None where the judge has not
+    scored all texts of the panel."""
     table, completed = Scores.of(scores), []
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
         if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
             rows = table.part(Cell.of(record))
-            known = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
-            values = np.array([known.get(name, np.nan) for name in panel.names])
+            score_of = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
+            values = np.array([score_of.get(name, np.nan) for name in panel.names])
+            record |= unknown(("spearman_others", "humans_difference"))
             if np.isfinite(values).all():
                 agreement = panel.agreement(values)
                 record |= with_interval("spearman_others", agreement)
                 record |= with_interval("humans_difference", agreement - panel.ceiling)
-            else:
-                record |= unknown(("spearman_others", "humans_difference"))
         completed.append(record)
     return completed
 
 
-def beside_humans_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants, which
-    serve a pair and judge for nobody, are left out.
+# --- each judge and the humans ----------------------------------------------------------------------------------------
 
-    Returns:
-        the head; scores: raw or calibrated; what `points.points_record` says; mae_saved with its interval: the raw
-        scores' mae less the calibrated ones', paired text by text, and mae_constant, of the one score for all texts
-        that has the least, both of calibrated scores alone; what `explained_record` says; what
-        `alternative.alternative_record` says of the scores, rounded to what a rater may give, each of `raters` with
-        its name (rater); tested_spearman_others with its interval: of these rounded scores, see `Panel.agreement`;
-        reliability of the humans' means and disattenuated_spearman with intervals, of raw scores alone, with
-        disattenuated_reason.
-    """
+
+def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants,
+    which serve a pair and judge for nobody, are left out."""
     records = []
-    for side in sides:
-        if side.cell.judge == "assistant":
-            continue
-        raw = np.full(len(side.scores), np.nan) if side.scale is None else side.on_scale
-        calibrated = cross_fitted(side.scores, side.human, side.groups, seed=side.seed)
-        records += [_beside(side, RAW, raw), _beside(side, CALIBRATED, calibrated)]
+    for sample in samples:
+        if sample.cell.judge != "assistant":
+            raw = np.full(len(sample.scores), np.nan) if sample.scale is None else sample.on_scale
+            fitted, unseen = (
+                cross_fitted(sample.scores, sample.human, left_out, seed=sample.seed)
+                for left_out in (sample.groups, sample.systems)
+            )
+            records += [
+                _beside(sample, RAW, raw, np.full(len(raw), np.nan)),
+                _beside(sample, CALIBRATED, fitted, unseen),
+            ]
     return records
 
 
-def _beside(side: Sample, kind: str, scores: np.ndarray) -> dict[str, Any]:
-    drawn = {"resamples": side.resamples, "seed": side.seed}
-    missing = None
+def _beside(sample: Sample, kind: str, scores: np.ndarray, unseen: np.ndarray) -> dict[str, Any]:
+    """The record of scores [N] on the humans' scale; `unseen`: calibrated with whole systems left out, of calibrated
+    scores alone."""
+    clusters, human, missing = sample.clusters, sample.human, None
     if not np.isfinite(scores).any():
         missing = "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
         if kind == RAW:
             missing = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
     # in points
-    points = points_record(scores, side.ratings, side.groups, side.categories, **drawn)
+    points = points_record(scores, sample.ratings, clusters, sample.categories)
     reasons = [missing or points["points_reason"]]
-    if not side.raters:
+    if not sample.raters:
         points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
         reasons.append(f"Figures with one rater take {_MEANS}")
-    points["points_reason"] = " ".join(filter(None, reasons)) or None
-    record = side.head | {"scores": kind} | points
-    # what calibration saves, and what scores explain
-    known = np.isfinite(scores) & np.isfinite(side.human)
+    record = sample.head | {"scores": kind} | points | {"points_reason": " ".join(filter(None, reasons)) or None}
+    # what calibration saves of the error, text by text, and the error of the one best score for all texts
+    rated = np.isfinite(scores) & np.isfinite(human)
     record |= unknown(["mae_saved"]) | {"mae_constant": None}
-    if kind == CALIBRATED and side.scale is not None and known.any():
-        human, clusters = side.human[known], Clusters.of(side.groups[known], side.resamples, side.seed)
-        saved = np.abs(side.on_scale[known] - human) - np.abs(scores[known] - human)
-        record |= clusters.record({"mae_saved": clusters.mean(saved)})
-        record["mae_constant"] = float(np.abs(human - np.median(human)).mean())
-    record |= explained_record(side, scores, side.groups)
-    unseen = np.full(len(scores), np.nan)
-    if kind == CALIBRATED:
-        unseen = cross_fitted(side.scores, side.human, side.systems, seed=side.seed)
-    record |= explained_record(side, unseen, side.systems, "_unseen")
+    if kind == CALIBRATED and sample.scale is not None and rated.any():
+        saved, part = np.abs(sample.on_scale - human) - np.abs(scores - human), clusters.at(rated)
+        record |= part.record({"mae_saved": part.mean(saved[rated])})
+        record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
+    # what scores explain
+    record |= explained_record(sample, scores, sample.groups)
+    record |= explained_record(sample, unseen, sample.systems, "_unseen")
     # as a rater
-    tested = scores if side.categories is None else rounded(scores, side.categories)
-    test = alternative_record(tested, side.ratings, side.groups, **drawn)
-    reason = missing or (test["alternative_reason"] if side.raters else f"The test takes {_MEANS}")
-    test["raters"] = [{"rater": side.raters[rater.pop("column")]} | rater for rater in test["raters"]]
+    tested = scores if sample.categories is None else rounded(scores, sample.categories)
+    test = alternative_record(tested, sample.ratings, clusters)
+    reason = missing or (test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}")
+    test["raters"] = [{"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]]
     record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
-    panel = Panel(side.ratings, side.groups, side.resamples, side.seed)
+    panel = Panel(sample.ratings, clusters)
     if panel.missing is None and np.isfinite(tested).all():
         record |= with_interval("tested_spearman_others", panel.agreement(tested))
     # as of raters who do not err
-    names = unknown(("reliability", "disattenuated_spearman"))
-    if kind != RAW:
-        return record | names | {"disattenuated_reason": "It is of raw scores alone."}
-    if not side.raters:
-        return record | names | {"disattenuated_reason": f"Reliability takes {_MEANS}"}
-    true = disattenuated_record(side.scores, side.ratings, side.groups, **drawn)
-    return record | {name: true[name] for name in (*names, "disattenuated_reason")}
+    true = unknown(("reliability", "disattenuated_spearman")) | {"disattenuated_reason": "It is of raw scores alone."}
+    if kind == RAW:
+        true["disattenuated_reason"] = f"Reliability takes {_MEANS}"
+        if sample.raters:
+            of_raw = disattenuated_record(sample.scores, sample.ratings, clusters)
+            true |= {name: value for name, value in of_raw.items() if name in true}
+    return record | true
 
 
-def explained_record(side: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = "") -> dict[str, float | None]:
+def explained_record(
+    sample: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = ""
+) -> dict[str, float | None]:
     """The part of the humans' means that scores [N] explain, compared with always saying the mean rating, which is
     learned as calibrated scores are: from texts of other groups, or of other systems, `left_out` [N].
 
-    Args:
-        end: of the names below.
-
-    Returns:
-        rmse: root mean square distance from the humans' mean; rmse_constant: that of the mean rating; r2: 1 less the
-        ratio of their squares. Intervals of rmse and r2. None without scores or scale.
+    rmse: root mean square distance from the humans' mean; rmse_constant: that of the mean rating; r2: 1 less the ratio
+    of their squares; with `end` in their names. None without scores or scale.
     """
-    constant = cross_fitted(side.scores, side.human, left_out, "constant", seed=side.seed)
-    known = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(side.human)
-    if side.scale is None or not known.any():
+    constant = cross_fitted(sample.scores, sample.human, left_out, "constant", seed=sample.seed)
+    rated = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(sample.human)
+    if sample.scale is None or not rated.any():
         return unknown([f"rmse{end}", f"r2{end}"]) | {f"rmse_constant{end}": None}
-    clusters = Clusters.of(side.groups[known], side.resamples, side.seed)
-    errors, spread = (clusters.mean((values - side.human)[known] ** 2) for values in (scores, constant))
+    clusters = sample.clusters.at(rated)
+    errors, spread = (clusters.mean((values - sample.human)[rated] ** 2) for values in (scores, constant))
     record = clusters.record({f"rmse{end}": np.sqrt(errors), f"r2{end}": 1 - divided(errors, spread)})
     return record | {f"rmse_constant{end}": float(np.sqrt(spread[0]))}

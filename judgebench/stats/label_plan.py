@@ -8,74 +8,20 @@ costs nothing for single means. Draw the articles spread over the judge's scores
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from judgebench.stats.few_labels import (
-    FEWEST_LABELLED,
-    FewLabels,
-    dispersions,
-    means_not_refuted,
-    pair_correlations,
-    pair_ends,
-    shares_of_judge,
-    student,
-)
+from judgebench.stats import few_labels
+from judgebench.stats.few_labels import FEWEST_LABELLED, FewLabels
 
 MOST_LABELLED = 100_000
-"""Articles beyond which nobody is asked to label."""
+"""Articles beyond which no plan asks for labels."""
 
 MEAN, DIFFERENCE = "mean of a system", "difference of two systems"
 """Values of `of` in the records of a plan."""
-
-
-def labels_needed(
-    within: float, spread: float, correlation: float, articles: int, these: bool = False
-) -> tuple[int | None, int | None]:
-    """The labelled articles with which the 95 % interval of a mean reaches no farther than `within` to each side.
-
-    Args:
-        within: half of the wanted width.
-        spread: the standard deviation of an article's mean rating.
-        correlation: of judge and humans over articles.
-        articles: all there are, which the judge reads.
-        these: the mean of these very articles is asked for, else that of articles like these.
-
-    Returns:
-        Of labels alone, and with the judge on all articles (PPI++, power-tuned); None where all articles are too few.
-
-    Raises:
-        ValueError: numbers out of their range.
-
-    Example:
-        >>> labels_needed(0.2, 0.8, 0.6, 1000)
-        (64, 43)
-        >>> labels_needed(0.2, 0.8, 0.6, 100, these=True), labels_needed(0.2, 0.8, 0.6, 100)
-        ((40, 30), (64, 54))
-    """
-    if not (within > 0 and spread >= 0 and -1 <= correlation <= 1 and articles > 0):
-        raise ValueError("within and articles must be above 0, spread at least 0, and correlation from -1 to 1")
-    kept = 1 - correlation**2
-
-    def half(count: int, part: float) -> float:
-        variance = part * (1 / count - 1 / articles) if these else part / count + (1 - part) / articles
-        return float(student(count - 1) * spread * np.sqrt(variance))
-
-    found = [_fewest(lambda count, part=part: half(count, part), within, articles) for part in (1.0, kept)]  # type: ignore[misc]
-    return found[0], found[1]
-
-
-def _fewest(half: Callable[[int], float], within: float, most: int) -> int | None:
-    """The fewest labelled articles, `FEWEST_LABELLED` to `most`, with which `half` (falling) is at most `within`."""
-    low, high = FEWEST_LABELLED, most
-    if high < low or not half(high) <= within:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if half(middle) <= within else (middle + 1, high)
-    return low
 
 
 def label_plan(
@@ -89,97 +35,71 @@ def label_plan(
 
     Args:
         widths: half of each wanted width: 0.2 of an interval that reaches 0.2 to each side.
-        articles: all that could be labelled and that the judge reads; the pilot's own if None.
+        articles: all that could be labelled and that the judge reads; the pilot's if None.
         these: systems' means on these very articles are asked for, else on articles like these.
 
     Returns:
-        A record a wanted width and `of`, of `MEAN` and `DIFFERENCE`: of; within; labels, predicted: articles needed
-        with labels alone and with the judge; saved: how many fewer with it; labelled: those that the pilot has;
-        reason: why a number is None, else None.
+        A record a wanted width (within) and `of`, of `MEAN` and `DIFFERENCE`: labels, predicted: articles needed with
+        labels alone and with the judge; saved: how many fewer with it; labelled, articles: those that the pilot has,
+        and all; reason: why a number is None, else None.
     """
     total = int(pilot.every.articles.max(initial=0)) if articles is None else articles
-    labelled = int(pilot.ratings.articles.max(initial=0))
-    usable = pilot.ratings.articles >= FEWEST_LABELLED
-    records = []
+    usable, records = pilot.ratings.articles >= FEWEST_LABELLED, []
     for of, enough in ((MEAN, usable.any()), (DIFFERENCE, usable.sum() >= 2)):
-        planned = _Planned(pilot, usable, total, these) if enough else None
+        sides = [_half_width(pilot, usable, total, these, judge, of) for judge in (False, True)] if enough else []
         for within in widths:
             needed: list[int | None] = [None, None]
-            if planned:
-                side = planned.of_means if of == MEAN else planned.of_differences
-                needed = [
-                    _fewest(lambda count, judge=judge, side=side: side(count, judge), within, most)  # type: ignore[misc]
-                    for judge, most in ((False, total if these else MOST_LABELLED), (True, total))
-                ]
+            for place, half_width in enumerate(sides):
+                # labels alone are not bound to the articles that the judge reads
+                counts = range(FEWEST_LABELLED, (total if these or place else MOST_LABELLED) + 1)
+                first = bisect_left(counts, True, key=lambda count: half_width(count) <= within)
+                needed[place] = counts[first] if first < len(counts) else None
             alone, judged = needed
-            saved = alone - judged if alone is not None and judged is not None else None
-            reason = _reason(alone, judged, total, bool(enough))
+            reason = None
+            if not enough:
+                reason = f"No plan: it takes {FEWEST_LABELLED} labelled articles of a system, "
+                reason += "and two systems for differences."
+            elif judged is None:
+                more = "" if alone is None else f", and {alone:,} with labels alone would be needed"
+                reason = f"All {total:,} articles are too few{more}."
+            saved = None if alone is None or judged is None else alone - judged
             records.append(
                 {"of": of, "within": within, "labels": alone, "predicted": judged, "saved": saved}
-                | {"labelled": labelled, "articles": total, "reason": reason}
+                | {"labelled": int(pilot.ratings.articles.max(initial=0)), "articles": total, "reason": reason}
             )
     return records
 
 
-def _reason(alone: int | None, judged: int | None, total: int, enough: bool) -> str | None:
-    if not enough:
-        return f"No plan: it takes {FEWEST_LABELLED} labelled articles of a system, and two systems for differences."
-    if judged is None:
-        more = "" if alone is None else f", and {alone:,} with labels alone would be needed"
-        return f"All {total:,} articles are too few{more}."
-    return None
+def _half_width(
+    pilot: FewLabels, usable: np.ndarray, total: int, these: bool, judge: bool, of: str
+) -> Callable[[int], float]:
+    """The function from a number of labelled articles to half the mean width of the intervals of `of`."""
+    human, scale = pilot.ratings, pilot.scale
+    mean, beta = human.mean[usable], few_labels.shares_of_judge(pilot) if judge else np.zeros(len(usable))
+    rest = human.apart - beta[:, None] * pilot.labelled.apart
+    share = few_labels.dispersions((rest**2).sum(axis=1)[usable], human.articles[usable] - 1, mean, scale)
+    error = np.zeros(len(mean)) if these else (beta**2 * pilot.every.variance)[usable] / total  # of the judge's mean
+    correlations = few_labels.pair_correlations(rest[usable], human.articles[usable])
+    first, second = np.triu_indices(len(mean), 1)
 
-
-class _Planned:
-    """Half the mean width of the intervals with other numbers of labelled articles."""
-
-    def __init__(self, pilot: FewLabels, usable: np.ndarray, total: int, these: bool) -> None:
-        human, labelled, every = pilot.ratings, pilot.labelled, pilot.every
-        self.scale, self.total, self.mean, self.these = pilot.scale, total, human.mean[usable], these
-        beta = shares_of_judge(pilot)
-        self.sides = {}
-        for judge, part in ((False, np.zeros_like(beta)), (True, beta)):
-            rest = human.apart - part[:, None] * labelled.apart
-            share = dispersions((rest**2).sum(axis=1)[usable], human.articles[usable] - 1, self.mean, pilot.scale)
-            fixed = (part**2 * every.variance)[usable]
-            self.sides[judge] = share, fixed, pair_correlations(rest[usable], human.articles[usable])
-
-    def _ends(self, count: int, judge: bool) -> tuple[np.ndarray, np.ndarray]:
-        times = student(count - 1) ** 2
-        share, fixed, _ = self.sides[judge]
-        if self.these:
-            relative, fixed = times * share * (1 / count - 1 / self.total), np.zeros(len(self.mean))
-        else:
-            relative, fixed = times * share / count, times * fixed / self.total
-        return means_not_refuted(self.mean, relative, fixed, self.scale)
-
-    def of_means(self, count: int, judge: bool) -> float:
-        low, high = self._ends(count, judge)
+    def half_width(count: int) -> float:
+        times = few_labels.student(count - 1) ** 2
+        part = 1 / count - 1 / total if these else 1 / count
+        low, high = few_labels.means_not_refuted(mean, times * share * part, times * error, scale)
+        if of == DIFFERENCE:
+            low, high = few_labels.pair_ends(mean, low, high, correlations, first, second)
         return float((high - low).mean() / 2)
 
-    def of_differences(self, count: int, judge: bool) -> float:
-        first, second = np.triu_indices(len(self.mean), 1)
-        low, high = pair_ends(self.mean, *self._ends(count, judge), self.sides[judge][2], first, second)
-        return float((high - low).mean() / 2)
+    return half_width
 
 
 def articles_to_label(judge: np.ndarray, groups: np.ndarray, count: int, seed: int = 0) -> list[str]:
-    """The articles to label: drawn at random, spread over the judge's mean scores.
+    """The labels of `count` articles to label, drawn at random, spread over the judge's scores [N] of their texts;
+    those of the lowest scores first. `ValueError` where there are fewer articles, or none is wanted.
 
     Articles are sorted by their mean score, and every (G / count)-th is taken from a random start (systematic
     sampling): each is as likely as any other, so that all estimates hold, and the labelled ones' scores lie close to
     those of all, so that they are at least as good as with articles drawn without regard to scores.
-
-    Args:
-        judge: [N] scores of the texts.
-        groups: [N] labels of the articles.
-        count: how many to draw.
-
-    Returns:
-        Their labels, those of the lowest scores first.
-
-    Raises:
-        ValueError: there are fewer articles, or none is wanted.
     """
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     if not 1 <= count <= len(labels):

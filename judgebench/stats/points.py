@@ -9,6 +9,7 @@ weighted by texts), where raters among each other are the measure: see `rater_po
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy import sparse
 from scipy.optimize import isotonic_regression
 
 from judgebench.stats.agreement import agreement_weights
-from judgebench.stats.clusters import MOST_ENTRIES, RESAMPLES, Clusters, divided, with_agreement_interval
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, with_agreement_interval
 from judgebench.types import ScoreRange
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
@@ -44,44 +45,35 @@ def cross_fitted(
     scores: np.ndarray, human: np.ndarray, groups: np.ndarray, kind: str = "isotonic", folds: int = 5, seed: int = 0
 ) -> np.ndarray:
     """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts of other groups.
+    NaN where the judge gave no score, and everywhere with fewer than two groups of rated texts.
 
     Args:
         scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is scored, but teaches
             nothing.
         groups: [N] labels; all texts of a group lie in one fold.
-        kind: `isotonic`; `linear` with no slope below 0; or `constant`, the mean rating whatever the score.
+        kind: `isotonic`, or `constant`: the mean rating, whichever the score.
         folds: at least 2, and at most as many as there are groups.
-
-    Returns:
-        NaN where the judge gave no score, and everywhere with fewer than two groups of rated texts.
 
     Example:
         With scores 1, 2, 3 and ratings 2, 4, 3 of other groups, isotonic regression gives 2 to a 1, and 3.5 to a 2 or
         a 3, whose ratings are in the wrong order.
     """
     scores, human = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
-    known = np.isfinite(scores) & np.isfinite(human)
+    taught = np.isfinite(scores) & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
-    fitted, rated = np.full(len(scores), np.nan), len(np.unique(group[known]))
+    fitted, rated = np.full(len(scores), np.nan), len(np.unique(group[taught]))
     # rated groups are dealt first, so that every fold has some to leave out
     order = np.random.default_rng(seed).permutation(len(labels))
-    order = order[np.argsort(~np.isin(order, group[known]), kind="stable")]
+    order = order[np.argsort(~np.isin(order, group[taught]), kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order] = np.arange(len(labels)) % max(2, min(folds, rated))
     for number in range(fold.max(initial=-1) + 1) if rated >= 2 else ():
-        teaching, asked = known & (fold[group] != number), (fold[group] == number) & np.isfinite(scores)
-        x, y = scores[teaching], human[teaching]
-        if not len(x):
-            continue
+        teaching, asked = taught & (fold[group] != number), (fold[group] == number) & np.isfinite(scores)
+        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
         if kind == "constant":
-            fitted[asked] = y.mean()
-        elif kind == "linear":
-            square = float(((x - x.mean()) ** 2).sum())
-            slope = max(0.0, float((x - x.mean()) @ y) / square) if square > 0 else 0.0
-            fitted[asked] = np.clip(y.mean() + slope * (scores[asked] - x.mean()), y.min(), y.max())
-        else:
-            values, index, counts = np.unique(x, return_inverse=True, return_counts=True)
-            means = np.bincount(index, weights=y) / counts
+            fitted[asked] = human[teaching].mean() if len(values) else np.nan
+        elif len(values):
+            means = np.bincount(index, weights=human[teaching]) / counts
             steps = isotonic_regression(means, weights=counts.astype(np.float64)).x
             fitted[asked] = np.interp(scores[asked], values, steps)
     return fitted
@@ -106,15 +98,12 @@ def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
 def pair_figures(
     judge: np.ndarray, human: np.ndarray, clusters: Clusters, categories: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """`POINTS_FIGURES`, each [1 + B, P], of P pairs of judge and human on one scale.
+    """`POINTS_FIGURES`, each [1 + B, P], of P pairs of judge and human [N, P] on one scale; NaN in either leaves a text
+    out of that pair. Categories [K] are all numbers that a rater may give, ascending.
 
     Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with quadratic weights,
     and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement and AC2 are of the
     nearest categories, half up; NaN without categories.
-
-    Args:
-        judge, human: [N, P]; NaN in either leaves a text out of that pair.
-        categories: [K] all numbers that a rater may give, ascending.
 
     Example:
         >>> figures = pair_figures(np.array([[1.0], [2.0], [4.0]]), np.array([[1.0], [3.0], [5.0]]),
@@ -122,51 +111,47 @@ def pair_figures(
         >>> {name: round(float(values[0, 0]), 3) for name, values in figures.items()}
         {'bias': -0.667, 'mae': 0.667, 'exact': 0.333, 'adjacent': 1.0, 'kappa': 0.857, 'ac2': 0.846, 'icc': 0.9}
     """
-    given = np.isfinite(judge) & np.isfinite(human)
-    apart = np.where(given, judge - human, 0.0)
-    center = np.where(given, human, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
-    x, y = (np.where(given, side - center, 0.0) for side in (judge, human))
-    columns = [1.0 * given, apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
+    scored = np.isfinite(judge) & np.isfinite(human)
+    apart = np.where(scored, judge - human, 0.0)
+    center = np.where(scored, human, 0.0).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
+    x, y = (np.where(scored, side - center, 0.0) for side in (judge, human))
+    columns = [1.0 * scored, apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
     if categories is not None:
-        places = [np.where(given, nearest_category(side, categories), 0) for side in (judge, human)]
+        places = [np.where(scored, nearest_category(side, categories), 0) for side in (judge, human)]
         steps = np.abs(places[0] - places[1])
-        columns += [1.0 * (given & (steps == 0)), 1.0 * (given & (steps <= 1))]
+        columns += [1.0 * (scored & (steps == 0)), 1.0 * (scored & (steps <= 1))]
     # means over texts, of all columns in one sum
     owner = sparse.csr_array(
-        (np.ones(len(given)), (clusters.number, np.arange(len(given)))), (clusters.count, len(given))
+        (np.ones(len(scored)), (clusters.number, np.arange(len(scored)))), (clusters.count, len(scored))
     )
     sums = np.split(clusters.weights @ (owner @ np.hstack(columns)), len(columns), axis=1)
     mass = sums[0]
-    _, mean, distance, of_x, of_y, square_x, square_y, squared, *shares = (divided(part, mass) for part in sums)
+    _, bias, mae, of_x, of_y, square_x, square_y, squared, *shares = (divided(part, mass) for part in sums)
     exact, adjacent = shares or [np.full(mass.shape, np.nan)] * 2
     # kappa: of one text judge and human are constants, so that chance and distance are the same
     chance = square_x + square_y - 2 * of_x * of_y
     kappa = 1 - divided(squared, np.where((chance > _HALF * _HALF) & (mass > 1), chance, 0.0))
     # AC2 of two raters who both rated all texts, see `agreement.ac2`
-    alike = np.full(mass.shape, np.nan)
+    ac2 = np.full(mass.shape, np.nan)
     if categories is not None and len(categories) > 1:
         weights, spread, kinds = agreement_weights(categories), np.zeros(mass.shape), len(categories)
-        agreed = divided(clusters.weights @ (owner @ (given * weights[places[0], places[1]])), mass)
+        agreed = divided(clusters.weights @ (owner @ (scored * weights[places[0], places[1]])), mass)
         for kind in range(kinds):
-            named = given * ((places[0] == kind) + 1.0 * (places[1] == kind)) / 2
-            if named.any():
-                share = divided(clusters.weights @ (owner @ named), mass)
+            chosen = scored * ((places[0] == kind) + 1.0 * (places[1] == kind)) / 2
+            if chosen.any():
+                share = divided(clusters.weights @ (owner @ chosen), mass)
                 spread += share * (1 - share)
         by_chance = weights.sum() / (kinds * (kinds - 1)) * spread
-        alike = (agreed - by_chance) / (1 - by_chance)
+        ac2 = (agreed - by_chance) / (1 - by_chance)
     icc = _icc(mass, (of_x, of_y), square_x + square_y, squared)
-    return dict(zip(POINTS_FIGURES, (mean, distance, exact, adjacent, kappa, alike, icc), strict=True))
+    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, ac2, icc), strict=True))
 
 
 def _icc(
     mass: np.ndarray, means: tuple[np.ndarray, np.ndarray], squares: np.ndarray, squared: np.ndarray
 ) -> np.ndarray:
-    """[1 + B, P] ICC(2,1) of two raters who both rated all texts, by Shrout and Fleiss (1979).
-
-    Args:
-        mass: texts; means: of both raters; squares: mean over texts of the sum of both squares; squared: of the squared
-            differences.
-    """
+    """[1 + B, P] ICC(2,1) of two raters who both rated all texts (mass), by Shrout and Fleiss (1979): from the means of
+    both, and the means over texts of the sum of both squares, and of the squared differences."""
     several = np.where(mass > 1, mass, np.nan)
     between = (means[0] - means[1]) ** 2 / 2  # sums of squares, each divided by the texts
     total = squares - (means[0] + means[1]) ** 2 / 2
@@ -180,14 +165,9 @@ def _icc(
 def single_figures(
     judges: np.ndarray, ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """`POINTS_FIGURES`, each [1 + B], with single raters: the mean over pairs of a judge and a rater of their own
-    figures, weighted by texts; a pair whose figure is NaN stays out.
-
-    Args:
-        judges: [N, J] one judge or more, NaN where it gave none.
-        ratings: [N, R], NaN where a rater gave none. Given the same array as `judges`, raters meet each other, never
-            themselves, and in both directions: their bias is 0.
-    """
+    """`POINTS_FIGURES`, each [1 + B], with single raters: the mean over pairs of a judge [N, J] and a rater [N, R] of
+    their figures, weighted by texts; a pair whose figure is NaN stays out. Where both are the same array, raters meet
+    each other, never themselves, and in both directions: their bias is 0."""
     raters, rows = judges is ratings, len(clusters.weights)
     pairs = [(i, k) for i in range(judges.shape[1]) for k in range(i + 1 if raters else 0, ratings.shape[1])]
     total, mass = ({name: np.zeros(rows) for name in POINTS_FIGURES} for _ in range(2))
@@ -197,85 +177,70 @@ def single_figures(
         sides = judges[:, first], ratings[:, second]
         texts = clusters.sums(1.0 * (np.isfinite(sides[0]) & np.isfinite(sides[1])))
         for name, values in pair_figures(*sides, clusters, categories).items():
-            known = np.isfinite(values) & (texts > 0)
-            total[name] += np.where(known, texts * np.nan_to_num(values), 0.0).sum(axis=1)
-            mass[name] += np.where(known, texts, 0.0).sum(axis=1)
+            counted = np.isfinite(values) & (texts > 0)
+            total[name] += np.where(counted, texts * np.nan_to_num(values), 0.0).sum(axis=1)
+            mass[name] += np.where(counted, texts, 0.0).sum(axis=1)
     figures = {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
     return figures | ({"bias": 0.0 * figures["bias"]} if raters else {})
 
 
 def points_record(
-    scores: np.ndarray,
-    ratings: np.ndarray,
-    groups: np.ndarray,
-    categories: np.ndarray | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    scores: np.ndarray, ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """The agreement in points of a judge with the humans.
+    """The agreement in points of a judge with the humans: `POINTS_FIGURES` with their mean, and as single_* with single
+    raters, with 95 % intervals; points_reason: why some are None, else None.
 
     Args:
         scores: [N] on the humans' scale (see `on_scale`, `cross_fitted`); NaN where there is none.
         ratings: [N, R], NaN where a rater gave none; [N, 1] of means where nothing else is known.
-        groups: [N] labels of the texts' groups, which are resampled.
         categories: all numbers that a rater may give, ascending; None where there is no list.
-
-    Returns:
-        texts, groups; `POINTS_FIGURES` with the humans' mean, and the same as single_* with single raters, each with
-        `_low` and `_high` of its 95 % interval; points_reason: why some are None, else None.
     """
     used = ~np.isnan(ratings).all(axis=1) & np.isfinite(scores)
-    scores, ratings = scores[used, None], ratings[used]
-    clusters = _jackknifed_too(Clusters.of(np.asarray(groups)[used], resamples, seed))
+    scores, ratings, clusters = scores[used, None], ratings[used], with_jackknife(clusters.at(used))
     human = np.nanmean(ratings, axis=1)[:, None] if len(ratings) else scores
     with_mean = {name: values[:, 0] for name, values in pair_figures(scores, human, clusters, categories).items()}
-    with_raters = single_figures(scores, ratings, clusters, categories)
-    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count}
-    record |= _intervals("", with_mean, clusters, resamples) | _intervals("single_", with_raters, clusters, resamples)
-    reasons = []
+    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count} | _intervals("", with_mean, clusters)
+    record |= _intervals("single_", single_figures(scores, ratings, clusters, categories), clusters)
     if not len(scores):
         return record | {"points_reason": "No agreement in points: no text has a score and a rating."}
-    if categories is None:
-        reasons.append("No exact or adjacent agreement and no AC2: the scale is no list of categories.")
-    if record["kappa"] is None:
-        reasons.append("No kappa: judge and humans always say the same one number, or there is one text.")
-    if record["icc"] is None:
-        reasons.append("No ICC: neither judge nor humans vary over texts.")
-    if clusters.count < 2:
-        reasons.append("No intervals: there is one group, and resampling takes at least two.")
-    return record | {"points_reason": " ".join(reasons) or None}
+    reasons = {
+        "No exact or adjacent agreement and no AC2: the scale is no list of categories.": categories is None,
+        "No kappa: judge and humans always say the same one number, or there is one text.": record["kappa"] is None,
+        "No ICC: neither judge nor humans vary over texts.": record["icc"] is None,
+        "No intervals: there is one group, and resampling takes at least two.": clusters.count < 2,
+    }
+    return record | {"points_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None}
 
 
 def rater_points_record(
-    ratings: np.ndarray,
-    groups: np.ndarray,
-    categories: np.ndarray | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None
 ) -> dict[str, float | None]:
     """The agreement in points of single raters with each other, single_* as in `points_record`: what a judge can be
     measured by. Every pair counts in both directions, so that their bias is 0."""
     used = (~np.isnan(ratings)).sum(axis=1) > 1
-    ratings, clusters = ratings[used], _jackknifed_too(Clusters.of(np.asarray(groups)[used], resamples, seed))
-    return _intervals("single_", single_figures(ratings, ratings, clusters, categories), clusters, resamples)
+    ratings, clusters = ratings[used], with_jackknife(clusters.at(used))
+    return _intervals("single_", single_figures(ratings, ratings, clusters, categories), clusters)
 
 
-def _jackknifed_too(clusters: Clusters) -> Clusters:
-    """With the weights of the data, of the jackknife, and of the resamples: [1 + J + B, G]."""
-    return Clusters(clusters.number, np.vstack([clusters.jackknifed.weights, clusters.weights[1:]]))
+def with_jackknife(clusters: Clusters) -> Clusters:
+    """The same with the weights of the data, of the resamples, and of the jackknife: [1 + B + J, G]."""
+    return replace(clusters, weights=np.vstack([clusters.weights, clusters.jackknifed.weights[1:]]))
 
 
-def _intervals(
-    kind: str, figures: Mapping[str, np.ndarray], clusters: Clusters, resamples: int
-) -> dict[str, float | None]:
-    """Figures [1 + J + B] by their names after `kind`: those corrected for chance by the jackknife, others by the
+def resampled_and_left_out(values: np.ndarray, clusters: Clusters) -> tuple[np.ndarray, np.ndarray]:
+    """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in both."""
+    end = 1 + (clusters.resamples if clusters.count > 1 else 0)
+    return values[:end], np.concatenate([values[:1], values[end:]])
+
+
+def _intervals(kind: str, figures: Mapping[str, np.ndarray], clusters: Clusters) -> dict[str, float | None]:
+    """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife, others by the
     resamples; without resamples no intervals."""
-    drawn = resamples if clusters.count >= 2 else 0
-    left = len(clusters.weights) - drawn
     record: dict[str, float | None] = {}
     for name, values in figures.items():
+        resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
-            record |= with_agreement_interval(f"{kind}{name}", values[:left] if resamples else values[:1])
+            record |= with_agreement_interval(f"{kind}{name}", left_out if clusters.resamples else values[:1])
         else:
-            record |= clusters.record({f"{kind}{name}": np.concatenate([values[:1], values[left:]])})
+            record |= clusters.record({f"{kind}{name}": resampled})
     return record

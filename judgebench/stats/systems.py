@@ -149,7 +149,7 @@ def _why_not(side: Sample, panel: Panel) -> tuple[int, str]:
 
 def _order(side: Sample) -> dict[str, Any]:
     """`ORDER`: means over raters, weighted by their texts."""
-    panel = Panel(side.ratings, side.groups, side.resamples, side.seed)
+    panel = Panel(side.ratings, side.clusters)
     systems, why = _why_not(side, panel)
     if why:
         return unknown(ORDER) | {"pairwise_reason": f"Pairs are not compared with one rater: {why}."}
@@ -172,7 +172,7 @@ def _order(side: Sample) -> dict[str, Any]:
 
 def _errors(side: Sample) -> dict[str, Any]:
     """`ERRORS`, error_system, error_reason; and by_system: each system's error of raw scores with its interval."""
-    panel = Panel(side.ratings, side.groups, side.resamples, side.seed)
+    panel = Panel(side.ratings, side.clusters)
     systems, why = _why_not(side, panel)
     names, system = np.unique(side.systems, return_inverse=True)
     record: dict[str, Any] = unknown(ERRORS) | {"error_system": None, "error_reason": None}

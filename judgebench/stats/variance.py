@@ -22,17 +22,17 @@ the same mistake is reliable.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial, reduce
-from itertools import chain, combinations
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
-from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_agreement_interval
-from judgebench.stats.points import cross_fitted
+from judgebench.stats.clusters import Clusters, divided, unknown, with_agreement_interval
+from judgebench.stats.points import cross_fitted, resampled_and_left_out, with_jackknife
 from judgebench.stats.scores import Sample, series_of
 from judgebench.types import LABELS, RANGE
 
@@ -40,10 +40,7 @@ Effect = frozenset[str]
 """The facets of a component."""
 
 Components = Mapping[Effect, np.ndarray]
-"""Effect -> [1 + B] its variance."""
-
-BETWEEN = " x "
-"""Joins an effect's facets in its name."""
+"""Effect -> [1 + B + J] its variance: in the data, in each resample of the groups, and with each group left out."""
 
 RANGES, JUDGES, HUMANS = "ranges", "judges", "humans"
 """Values of `study` in records of `variance_records`: text x range of one judge and decoding, text x range x judge of
@@ -56,13 +53,11 @@ _EDGE = 1e-6  # a share no farther from 0 or 1 is at the edge
 _SAME = 1e-20  # a variance of parts of a range that is rounding alone
 _FACETS = ("range", "judge", "rater")
 _KINDS = ("own", "interactions", "both")
-_ALONE = ("main", "assistant")
 
 
-# Components
+# --- components -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class CrossedScores:
     """Scores of texts by all facets.
 
@@ -71,80 +66,58 @@ class CrossedScores:
             different ranges on one scale, as the part of the way from the lowest to the highest: else the range's
             component is that of its numbers.
         facets: the names of the axes.
-        groups: [T] labels of the first axis' groups, which are resampled; each its own if None.
+        clusters: of the first axis' entries.
+
+    Attributes:
+        values, clusters: of the entries with a score, with the jackknife's weights after the resamples'.
+        components: NaN where no two scores agree in exactly the facets that would separate an effect from others. That
+            of all facets is what is no effect at all: the error of a single score.
     """
 
-    values: np.ndarray
-    facets: tuple[str, ...]
-    groups: np.ndarray | None = None
-    resamples: int = RESAMPLES
-    seed: int = 0
+    def __init__(self, values: np.ndarray, facets: tuple[str, ...], clusters: Clusters) -> None:
+        rated = ~np.isnan(values).all(axis=tuple(range(1, values.ndim)))
+        self.values, self.facets, self.clusters = values[rated], facets, with_jackknife(clusters.at(rated))
+        self.components: Components = self._components()
 
-    @cached_property
-    def rated(self) -> np.ndarray:
-        """[T] where a text has a score."""
-        return ~np.isnan(self.values).all(axis=tuple(range(1, self.values.ndim)))
-
-    @cached_property
-    def clusters(self) -> Clusters:
-        """Of the texts with a score."""
-        labels = np.arange(len(self.values)) if self.groups is None else np.asarray(self.groups)
-        return Clusters.of(labels[self.rated], self.resamples, self.seed)
-
-    @cached_property
-    def effects(self) -> list[Effect]:
-        """All sets of facets but the empty one, the smallest first."""
-        return _subsets(self.facets)[1:]
-
-    @cached_property
-    def components(self) -> Components:
-        """In the data and each resample of the groups; NaN where no two scores agree in exactly the facets that would
-        separate an effect from others. That of all facets is what is no effect at all: the error of a single score."""
-        return _components(self, self.clusters)
-
-    @cached_property
-    def left_out(self) -> Components:
-        """[1 + J] in the data, then with each group left out in turn."""
-        return _components(self, self.clusters.jackknifed)
+    def _components(self) -> Components:
+        values, effects = self.values, _subsets(self.facets)
+        scored = ~np.isnan(values)
+        filled = np.where(scored, values - (values[scored].mean() if scored.any() else 0.0), 0.0)
+        # pairs of scores that agree in at least these facets, and half of their squared differences
+        at_least: dict[Effect, np.ndarray] = {}
+        for effect in effects:
+            gone = tuple(axis for axis, facet in enumerate(self.facets) if axis and facet not in effect)
+            cells = math.prod(size for axis, size in enumerate(values.shape) if axis and axis not in gone)
+            tables = [side.sum(axis=gone).reshape(len(values), cells) for side in (1.0 * scored, filled, filled**2)]
+            at_least[effect] = _agreeing(tables, self.clusters, nested=self.facets[0] in effect)
+        # the mean over pairs that agree in exactly these: those in at least these less those that agree in more
+        differences = {}
+        for effect in effects:
+            signed = [(-1) ** (len(more) - len(effect)) * at_least[more] for more in effects if more >= effect]
+            pairs, squares = np.sum(signed, axis=0)
+            differences[effect] = divided(squares, np.where(pairs > 0.5, pairs, 0.0))
+        # Half the squared difference of two scores that agree in the facets A alone holds every component but those of
+        # the facets within A. So that of no facets less that of A is the sum of the components within A.
+        none, every = frozenset[str](), frozenset(self.facets)
+        within = {effect: differences[none] - (differences[effect] if effect != every else 0.0) for effect in effects}
+        within[none] = np.zeros_like(differences[none])
+        return {
+            effect: np.sum(
+                [(-1) ** (len(effect) - len(part)) * within[part] for part in effects if part <= effect], axis=0
+            )
+            for effect in effects[1:]
+        }
 
 
 def _subsets(facets: Sequence[str]) -> list[Effect]:
-    sizes = range(len(facets) + 1)
-    return [frozenset(names) for names in chain.from_iterable(combinations(facets, size) for size in sizes)]
-
-
-def _components(scores: CrossedScores, clusters: Clusters) -> Components:
-    values, effects = scores.values[scores.rated], _subsets(scores.facets)
-    given = ~np.isnan(values)
-    filled = np.where(given, values - (values[given].mean() if given.any() else 0.0), 0.0)
-    # pairs of scores that agree in at least these facets, and half of their squared differences
-    at_least: dict[Effect, np.ndarray] = {}
-    for effect in effects:
-        gone = tuple(axis for axis, facet in enumerate(scores.facets) if axis and facet not in effect)
-        cells = math.prod(size for axis, size in enumerate(values.shape) if axis and axis not in gone)
-        tables = [side.sum(axis=gone).reshape(len(values), cells) for side in (1.0 * given, filled, filled**2)]
-        at_least[effect] = _agreeing(tables, clusters, nested=scores.facets[0] in effect)
-    # the mean over pairs that agree in exactly these: those in at least these less those that agree in more
-    differences = {}
-    for effect in effects:
-        signed = [(-1) ** (len(more) - len(effect)) * at_least[more] for more in effects if more >= effect]
-        pairs, squares = np.sum(signed, axis=0)
-        differences[effect] = divided(squares, np.where(pairs > 0.5, pairs, 0.0))
-    # Half the squared difference of two scores that agree in the facets A alone holds every component but those of the
-    # facets within A. So that of no facets less that of A is the sum of the components within A.
-    none, every = frozenset[str](), frozenset(scores.facets)
-    within = {effect: differences[none] - (differences[effect] if effect != every else 0.0) for effect in effects}
-    within[none] = np.zeros_like(differences[none])
-    return {
-        effect: np.sum([(-1) ** (len(effect) - len(part)) * within[part] for part in _subsets(sorted(effect))], axis=0)
-        for effect in effects[1:]
-    }
+    """All sets of facets, the smallest first."""
+    return [frozenset(names) for size in range(len(facets) + 1) for names in combinations(facets, size)]
 
 
 def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) -> np.ndarray:
-    """[2, 1 + B] the ordered pairs of scores in one cell of a table, a score with itself among them, and the sums over
-    them of half their squared differences. Pairs within a group count as often as it was drawn, pairs between two
-    groups the product of both.
+    """[2, rows of weights] the ordered pairs of scores in one cell of a table, a score with itself among them, and the
+    sums over them of half their squared differences. Pairs within a group count as often as it was drawn, pairs between
+    two groups the product of both.
 
     Args:
         tables: [T, L] scores in each text and cell, the sums of their values, and of their squares.
@@ -157,7 +130,7 @@ def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) ->
     shape = clusters.count, len(counts)
     member = sparse.csr_array((np.ones(len(counts)), (clusters.number, np.arange(len(counts)))), shape=shape)
     grouped = [member @ table for table in tables]  # [G, L]
-    drawn = [clusters.weights @ table for table in grouped]  # [1 + B, L]
+    drawn = [clusters.weights @ table for table in grouped]
     again = clusters.weights**2 - clusters.weights  # a group's own pairs, counted as between copies of it
     pairs, apart = (
         np.stack([(counts**2).sum(axis=1), (counts * squares - sums**2).sum(axis=1)])
@@ -166,15 +139,14 @@ def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) ->
     return pairs - np.stack([again @ part for part in apart])
 
 
-def _share(components: Components, parts: Sequence[Effect]) -> np.ndarray:
-    """[1 + B] of some components in the sum of all; NaN where nothing varies, or a component is unknown."""
+def share_of(components: Components, effects: Sequence[Effect]) -> np.ndarray:
+    """The share of some effects' components in the sum of all; NaN where nothing varies, or a component is unknown."""
     total = np.sum([np.maximum(part, 0.0) for part in components.values()], axis=0)
-    return divided(
-        np.sum([np.zeros_like(total), *(np.maximum(components[part], 0.0) for part in parts)], axis=0), total
-    )
+    parts = [np.maximum(components[effect], 0.0) for effect in effects]
+    return divided(np.sum(parts, axis=0) if parts else np.zeros_like(total), total)
 
 
-def _bounded(name: str, scores: CrossedScores, figure: Callable[[Components], np.ndarray]) -> dict[str, float | None]:
+def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, float | None]:
     """The record of a number between 0 and 1 made of components, by `with_agreement_interval`: of the number itself, or
     of the rest to 1 where that is the smaller, so that shares and their rest have the same interval. At 0 and 1, where
     a group more or less decides whether a component is negative, it is the resamples' percentiles.
@@ -182,11 +154,9 @@ def _bounded(name: str, scores: CrossedScores, figure: Callable[[Components], np
     Of 1,000 simulated judges with 10, 20 and 40 groups each it held known shares in 92 to 95 % of cases; percentiles
     held them in 89 to 97 % of 200.
     """
-    record = scores.clusters.record({name: figure(scores.components)})
-    if record[f"{name}_low"] is None:
-        return record
-    rest = figure(scores.left_out)
-    if np.isnan(rest).any() or min(rest.min(), 1 - rest.max()) < _EDGE:
+    resampled, rest = resampled_and_left_out(values, clusters)
+    record = clusters.record({name: resampled})
+    if record[f"{name}_low"] is None or np.isnan(rest).any() or min(rest.min(), 1 - rest.max()) < _EDGE:
         return record
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
@@ -198,20 +168,21 @@ def _bounded(name: str, scores: CrossedScores, figure: Callable[[Components], np
 
 
 def component_records(scores: CrossedScores) -> list[dict[str, Any]]:
-    """A record an effect, the smallest sets of facets first: effect, such as "text x range"; facets: how many;
-    variance, and share: of the sum of all, negative ones as 0, each with `_low` and `_high` of its 95 % interval; note:
-    on a negative estimate, or why there is none; else None."""
-    records = []
-    for effect in scores.effects:
-        values, note = scores.components[effect], None
+    """A record an effect, such as "text x range", the smallest sets of facets first: its variance, its share in the sum
+    of all (negative ones as 0), and a note on a negative estimate, or why there is none."""
+    records, clusters = [], scores.clusters
+    for effect, values in scores.components.items():
+        note = None
         if np.isnan(values[0]):
             note = "No component: too few scores agree in other facets alone."
         elif values[0] < 0:
             note = "A negative estimate: it counts as 0 in the shares."
-        name = BETWEEN.join(facet for facet in scores.facets if facet in effect)
-        variance = scores.clusters.record({"variance": values})
-        share = _bounded("share", scores, lambda components, effect=effect: _share(components, [effect]))  # type: ignore[misc]
-        records.append({"effect": name, "facets": len(effect), **variance, **share, "note": note})
+        records.append(
+            {"effect": " x ".join(facet for facet in scores.facets if facet in effect), "facets": len(effect)}
+            | clusters.record({"variance": resampled_and_left_out(values, clusters)[0]})
+            | _bounded("share", share_of(scores.components, [effect]), clusters)
+            | {"note": note}
+        )
     return records
 
 
@@ -220,60 +191,50 @@ def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
     number. own: of its component, what all texts are moved alike; interactions: of all its interactions, what changes
     their order (with an error of single scores, if there is one); both; each with its interval. None where a component
     is unknown, or no score varies."""
-    every = [effect for effect in scores.effects if facet in effect]
+    every = [effect for effect in scores.components if facet in effect]
     record: dict[str, float | None] = {}
-    for name, parts in zip(_KINDS, (every[:1], every[1:], every), strict=True):
-        record |= _bounded(name, scores, lambda components, parts=parts: _share(components, parts))  # type: ignore[misc]
+    for name, effects in zip(_KINDS, (every[:1], every[1:], every), strict=True):
+        record |= _bounded(name, share_of(scores.components, effects), scores.clusters)
     return record
 
 
-# Decisions
+# --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def reliability_parts(
-    components: Components, told_apart: Sequence[str], numbers: Mapping[str, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """[1 + B] variances of true scores, of relative errors, and of absolute ones, of means over `numbers` of levels of
-    each facet (1 of one that is not named). Relative errors change the order of texts, absolute ones the scores.
+def reliability(components: Components, numbers: Mapping[str, int]) -> list[np.ndarray]:
+    """The reliability of texts' means over `numbers` of levels of each facet (1 of one that is not named): relative, of
+    their order (Brennan's generalizability coefficient), and absolute, of the scores (his dependability Phi); NaN where
+    nothing varies."""
+    true, *errors = _true_and_errors(components, numbers)
+    return [divided(true, true + error) for error in errors]
 
-    Args:
-        told_apart: the facets whose levels are to be ordered: ("text",), or ("article", "system") of texts that are the
-            crossing of both, or ("system",) of systems over as many articles as `numbers` says.
-    """
+
+def _true_and_errors(components: Components, numbers: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Variances of texts, of relative and of absolute errors, of means over `numbers` of levels."""
     true, relative, absolute = (np.zeros_like(next(iter(components.values()))) for _ in range(3))
     for effect, variance in components.items():
-        rest = effect - set(told_apart)
-        part = np.maximum(variance, 0.0) / math.prod(numbers.get(facet, 1) for facet in rest)
-        if not rest:
+        part = np.maximum(variance, 0.0) / math.prod(numbers.get(facet, 1) for facet in effect - {"text"})
+        if effect == {"text"}:
             true += part
             continue
         absolute += part
-        if effect & set(told_apart):
+        if "text" in effect:
             relative += part
     return true, relative, absolute
 
 
-def reliability(components: Components, told_apart: Sequence[str], numbers: Mapping[str, int]) -> list[np.ndarray]:
-    """The reliability [1 + B] of means over some ranges, judges, raters: relative (Brennan's generalizability
-    coefficient) and absolute (his dependability Phi); NaN where nothing varies. See `reliability_parts`."""
-    true, *errors = reliability_parts(components, told_apart, numbers)
-    return [divided(true, true + error) for error in errors]
-
-
-def number_needed(
-    components: Components, told_apart: Sequence[str], facet: str, wanted: float, numbers: Mapping[str, int]
-) -> list[int | None]:
+def number_needed(components: Components, facet: str, wanted: float, numbers: Mapping[str, int]) -> list[int | None]:
     """The fewest levels of one facet (raters, ranges, judges) with which the relative and the absolute reliability
     reach `wanted`, the others as in `numbers`; None where no number does.
 
     Example:
         True variance 2, and 3 of an error that falls with the number of raters: .8 takes ceil(3 / (2 x .2 / .8)) = 6.
     """
-    true, *errors = reliability_parts(components, told_apart, {**numbers, facet: 1})
+    true, *errors = _true_and_errors(components, {**numbers, facet: 1})
     # what does not fall with the facet's number is left where there are more levels than can be asked
     without = {effect: part for effect, part in components.items() if facet not in effect}
     needed: list[int | None] = []
-    for error, constant in zip(errors, reliability_parts(without, told_apart, numbers)[1:], strict=True):
+    for error, constant in zip(errors, _true_and_errors(without, numbers)[1:], strict=True):
         room = true[0] * (1 - wanted) / wanted - constant[0]
         falls = error[0] - constant[0]
         if room > 0 or (room == 0 and falls == 0):
@@ -283,164 +244,135 @@ def number_needed(
     return needed
 
 
-def decision_records(
-    scores: CrossedScores, told_apart: Sequence[str], numbers: Sequence[Mapping[str, int]], wanted: float = WANTED
-) -> list[dict[str, Any]]:
-    """A decision study: the reliability with other numbers of ranges, judges, raters.
-
-    Args:
-        told_apart: see `reliability_parts`.
-        numbers: a record each: facet -> its number.
-        wanted: the reliability that a facet's number is asked for.
-
-    Returns:
-        A record an entry of `numbers`: number_F of each facet F that is not told apart; relative, absolute, each with
-        its interval; needed_F and needed_absolute_F: see `number_needed`; reason: why there is no reliability.
-    """
-    facets, records = [facet for facet in scores.facets if facet not in told_apart], []
+def decision_records(scores: CrossedScores, numbers: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
+    """A decision study, a record an entry of `numbers` (facet -> its levels): the relative and absolute reliability
+    with so many ranges, judges, raters, and how many of each facet, the others as they are, reach `WANTED`."""
+    records = []
     for levels in numbers:
-        known = not np.isnan(reliability(scores.components, told_apart, levels)[0][0])
-        record: dict[str, Any] = {f"number_{facet}": levels.get(facet, 1) for facet in facets}
-        for side, name in enumerate(("relative", "absolute")):
-            record |= _bounded(name, scores, lambda parts, at=levels, k=side: reliability(parts, told_apart, at)[k])  # type: ignore[misc]
-        for facet in facets:
-            needed = number_needed(scores.components, told_apart, facet, wanted, levels) if known else [None, None]
+        both = reliability(scores.components, levels)
+        measured = not np.isnan(both[0][0])
+        record: dict[str, Any] = {f"number_{facet}": levels.get(facet, 1) for facet in scores.facets[1:]}
+        for name, values in zip(("relative", "absolute"), both, strict=True):
+            record |= _bounded(name, values, scores.clusters)
+        for facet in scores.facets[1:]:
+            needed = number_needed(scores.components, facet, WANTED, levels) if measured else [None, None]
             record[f"needed_{facet}"], record[f"needed_absolute_{facet}"] = needed
-        record["reason"] = None if known else "No reliability: a component is unknown, or nothing varies."
-        records.append(record)
+        reason = None if measured else "No reliability: a component is unknown, or nothing varies."
+        records.append(record | {"reason": reason})
     return records
 
 
-# The study
+# --- the study --------------------------------------------------------------------------------------------------------
 
 
-def variance_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The variance components of judges and humans, and how many ranges, judges or raters are enough.
+def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The records of worth/variance.json: of each series over two ranges or more (`RANGES`, as given and calibrated),
+    of main and assistant (`JUDGES`), and of the raters of each dimension (`HUMANS`).
 
-    Returns:
-        A record a study: the keys of `Sample.head` (None where a study is over them; judge `humans` in theirs),
-        and
-
-        - study: `RANGES` (series with two ranges or more; as given and calibrated), `JUDGES` (where there is an
-          assistant), `HUMANS` (a record a dimension); calibrated: whether each range's scores were mapped to the
-          humans' scale first, by what texts of other groups teach (`points.cross_fitted`);
-        - texts, groups, and ranges, judges, raters: how many there are, None where that is no facet;
-        - spread: standard deviation of a score, as part of its range, or of the humans' scale (None where unknown);
-        - texts_share; and range_, judge_, rater_ own, interactions, both, see `facet_share`;
-        - components: see `component_records`; crossed: those of article x system x range where texts are such, else
-          empty; decisions: see `decision_records`, first of one level of each facet, then of as many as there are (of
-          raters: as many as rated a text on average);
-        - reason: why there is nothing of this, else None.
+    After `Sample.head`, where a study that is over some of its keys has None: calibrated, True where each range's
+    scores were mapped to the humans' scale first, by what texts of other groups teach (`points.cross_fitted`); and what
+    `_study` says.
     """
     records: list[dict[str, Any]] = []
-    tables: dict[tuple[str, ...], list[Sample]] = {}
-    for side in sides:
-        tables.setdefault(side.cell.table, []).append(side)
+    tables: dict[tuple[str, ...], dict[Any, Sample]] = {}
+    for sample in samples:
+        tables.setdefault(sample.cell.table, {})[sample.cell] = sample
     humans: dict[tuple[str, str], dict[str, Any]] = {}
     for table in tables.values():
-        by_cell = {side.cell: side for side in table}
-        series = [[by_cell[cell] for cell in ranges.values()] for ranges in series_of(by_cell).values()]
-        for ranged in series:
+        alone: dict[tuple[Any, ...], dict[str, dict[Any, Sample]]] = {}
+        for cells in series_of(table).values():
+            ranged = {score_range: table[cell] for score_range, cell in cells.items()}
             if len(ranged) > 1:
-                records += [_of_ranges(ranged, calibrated) for calibrated in (False, True)]
-        records += _of_judges(series)
-        humans.setdefault((table[0].cell.split, table[0].cell.dimension), _of_humans(table[0]))
+                records += [_of_ranges(list(ranged.values()), calibrated) for calibrated in (False, True)]
+            cell = next(iter(cells.values()))
+            alone.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = ranged
+        # a record a decoding that main and assistant share, over the ranges that both were asked in
+        for judges in alone.values():
+            both = judges.get("main", {}), judges.get("assistant", {})
+            pairs = [(both[0][score_range], both[1][score_range]) for score_range in both[0] if score_range in both[1]]
+            if pairs:
+                records.append(_of_judges(pairs))
+        first = next(iter(table.values()))
+        humans.setdefault((first.cell.split, first.cell.dimension), _of_humans(first))
     return records + list(humans.values())
 
 
-def _of_ranges(sides: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
-    first = sides[0]
-    values, rows = _shared(sides, calibrated)
-    groups, systems, drawn = first.groups[rows], first.systems[rows], (first.resamples, first.seed)
-    record = _head(sides) | {"study": RANGES, "calibrated": calibrated}
-    unit = not calibrated or first.scale is not None
-    record |= _study(CrossedScores(values, ("text", "range"), groups, *drawn), unit)
+def _of_ranges(samples: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
+    first = samples[0]
+    values, rows = _shared(samples, calibrated)
+    record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
+    scores = CrossedScores(values, ("text", "range"), first.clusters.at(rows))
+    record |= _study(scores, has_unit=not calibrated or first.scale is not None)
     # texts that are the crossing of articles and systems; a system of each text's own would make a large, empty table
-    labels, group = np.unique(groups, return_inverse=True)
-    names, system = np.unique(systems, return_inverse=True)
+    labels, group = np.unique(first.groups[rows], return_inverse=True)
+    names, system = np.unique(first.systems[rows], return_inverse=True)
     place, size = group * len(names) + system, len(labels) * len(names)
     once = len(np.unique(place)) == len(place)
     if record["reason"] is None and len(names) > 1 and once and 2 * len(place) >= size:
         table = np.full((size, values.shape[1]), np.nan)
         table[place] = values
+        articles = Clusters.of(np.arange(len(labels)), first.resamples, first.seed)
         crossed = table.reshape(len(labels), len(names), -1)
-        record["crossed"] = component_records(CrossedScores(crossed, ("article", "system", "range"), None, *drawn))
+        record["crossed"] = component_records(CrossedScores(crossed, ("article", "system", "range"), articles))
     if calibrated and np.isnan(values).all():
         record["reason"] = "Not calibrated: that takes two groups of rated texts at least."
     return record
 
 
-def _of_judges(series: Sequence[Sequence[Sample]]) -> list[dict[str, Any]]:
-    """A record a decoding that main and assistant share, over the ranges that both were asked in."""
-    records = []
-    by_judge: dict[tuple[Any, ...], dict[str, Sequence[Sample]]] = {}
-    for sides in series:
-        cell = sides[0].cell
-        if cell.judge in _ALONE:
-            by_judge.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = sides
-    for judges in by_judge.values():
-        both = [{side.cell.range: side for side in judges.get(judge, ())} for judge in _ALONE]
-        ranges = [score_range for score_range in both[0] if score_range in both[1]]
-        if not ranges:
-            continue
-        sides = [by_range[score_range] for score_range in ranges for by_range in both]
-        flat, rows = _shared(sides)
-        values, facets = flat.reshape(len(flat), len(ranges), 2), ("text", "range", "judge")
-        one_range = len(ranges) == 1
-        scores = CrossedScores(
-            values[:, 0] if one_range else values,
-            ("text", "judge") if one_range else facets,
-            sides[0].groups[rows],
-            sides[0].resamples,
-            sides[0].seed,
-        )
-        records.append(_head(sides) | {"judge": None, "study": JUDGES, "calibrated": False} | _study(scores))
-    return records
+def _of_judges(pairs: Sequence[tuple[Sample, Sample]]) -> dict[str, Any]:
+    samples = [sample for pair in pairs for sample in pair]
+    flat, rows = _shared(samples)
+    values, facets = flat.reshape(len(flat), len(pairs), 2), ("text", "range", "judge")
+    if len(pairs) == 1:
+        values, facets = flat, ("text", "judge")  # type: ignore[assignment]
+    scores = CrossedScores(values, facets, samples[0].clusters.at(rows))
+    return _head(samples) | {"judge": None, "study": JUDGES, "calibrated": False} | _study(scores)
 
 
-def _of_humans(side: Sample) -> dict[str, Any]:
-    head = _head([side]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
+def _of_humans(sample: Sample) -> dict[str, Any]:
+    head = _head([sample]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
     head |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
     head.pop(LABELS, None)
-    low, high = side.scale or (0.0, 1.0)
-    rated = ~np.isnan(side.ratings).all(axis=1)
-    values = (side.ratings[rated] - low) / (high - low)
-    scores = CrossedScores(values, ("text", "rater"), side.groups[rated], side.resamples, side.seed)
-    usual = {"rater": round((~np.isnan(values)).sum() / max(1, len(values)))}
-    record = head | _study(scores, side.scale is not None, usual)
-    if not side.raters:
+    low, high = sample.scale or (0.0, 1.0)
+    with np.errstate(invalid="ignore"):  # of a scale without length
+        scores = CrossedScores((sample.ratings - low) / (high - low), ("text", "rater"), sample.clusters)
+    usual = {"rater": round((~np.isnan(scores.values)).sum() / max(1, len(scores.values)))}
+    record = head | _study(scores, sample.scale is not None, usual)
+    if not sample.raters:
         record |= {"raters": None, "reason": "No components: only one rating of each text, or their mean, is known."}
     return record
 
 
-def _head(sides: Sequence[Sample]) -> dict[str, Any]:
+def _head(samples: Sequence[Sample]) -> dict[str, Any]:
     """The keys of `Sample.head`, None where these differ in them."""
-    heads = [side.head for side in sides]
+    heads = [sample.head for sample in samples]
     same = {name: value if all(head.get(name) == value for head in heads) else None for name, value in heads[0].items()}
-    if len({side.cell.range for side in sides}) > 1:
+    if len({sample.cell.range for sample in samples}) > 1:
         same |= dict.fromkeys(RANGE)
         same.pop(LABELS, None)
     return same
 
 
-def _shared(sides: Sequence[Sample], calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """[n, sides] scores of the texts that all sides have, as part of the way from the lowest to the highest of their
-    range, or calibrated and as part of the humans' scale where it is known; and [n] rows of the first side."""
-    common = reduce(np.intersect1d, [side.names for side in sides])
-    columns, rows = [], []
-    for side in sides:
-        low, high = (side.cell.range_min, side.cell.range_max) if not calibrated else side.scale or (0.0, 1.0)
-        values = side.scores
+def _shared(samples: Sequence[Sample], calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """[n, samples] scores of the texts that all have, by name, as part of the way from the lowest to the highest of
+    their range, or calibrated and as part of the humans' scale where it is known; and [n] rows of the first sample."""
+    columns = []
+    for sample in samples:
+        scores, (low, high) = sample.scores, (sample.cell.range_min, sample.cell.range_max)
         if calibrated:
-            values = cross_fitted(side.scores, side.human, side.groups, seed=side.seed)
-        here = np.flatnonzero(np.isin(side.names, common))
-        rows.append(here[np.argsort(side.names[here])])
-        columns.append(((values - low) / (high - low))[rows[-1]])
-    return np.stack(columns, axis=1), rows[0]
+            scores = cross_fitted(sample.scores, sample.human, sample.groups, seed=sample.seed)
+            low, high = sample.scale or (0.0, 1.0)
+        with np.errstate(invalid="ignore"):
+            columns.append(pd.Series((scores - low) / (high - low), sample.names))
+    table = pd.concat(columns, axis=1, join="inner").sort_index()
+    return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)
 
 
 def _study(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """The keys of a record from texts on.
+    """The keys of a record from texts on: how many texts, groups and levels of facets (None of another); spread: the
+    standard deviation of a score, as part of its range, or of the humans' scale; the texts' share and the facets' (see
+    `facet_share`); components, crossed (of article x system x range, put in by `_of_ranges`) and decisions, first of
+    one level of each facet, then of as many as there are; reason: why there is nothing of this, else None.
 
     Args:
         has_unit: False where a spread would have none.
@@ -448,7 +380,7 @@ def _study(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
-    record: dict[str, Any] = {"texts": int(scores.rated.sum()), "groups": scores.clusters.count}
+    record: dict[str, Any] = {"texts": len(scores.values), "groups": scores.clusters.count}
     record |= {f"{facet}s": levels.get(facet) for facet in _FACETS} | {"spread": None}
     record |= unknown(["texts_share", *(f"{facet}_{kind}" for facet in _FACETS for kind in _KINDS)])
     components = component_records(scores)
@@ -461,10 +393,10 @@ def _study(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int
     elif total <= _SAME:
         reason = "No components: all scores are the same."
     record |= {"components": components, "crossed": [], "decisions": [], "reason": reason}
-    if reason is not None:
-        return record
-    record["spread"] = float(np.sqrt(total)) if has_unit else None
-    record |= {f"texts_share{end}": components[0][f"share{end}"] for end in ("", "_low", "_high")}
-    for facet in facets:
-        record |= {f"{facet}_{name}": value for name, value in facet_share(scores, facet).items()}
-    return record | {"decisions": decision_records(scores, ("text",), [dict.fromkeys(facets, 1), usual or levels])}
+    if reason is None:
+        record["spread"] = float(np.sqrt(total)) if has_unit else None
+        record |= {f"texts_share{end}": components[0][f"share{end}"] for end in ("", "_low", "_high")}
+        for facet in facets:
+            record |= {f"{facet}_{name}": value for name, value in facet_share(scores, facet).items()}
+        record["decisions"] = decision_records(scores, [dict.fromkeys(facets, 1), usual or levels])
+    return record
