@@ -100,10 +100,9 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
         text, the harmonic mean; unshared: share of the raters' part by which the texts' means differ, 0 where all
         raters rated all texts, so that severity moves all means alike.
 
-        icc_single: ICC(2,1), the texts' share of the variance of one rating, agreement in points wanted. icc_mean:
-        ICC(2,k), that of a mean of `raters` ratings, by raters drawn again. reliability: that of the texts' mean ratings
-        as they stand, which limits any correlation with them: ICC(3,k), that is Cronbach's alpha, where all raters
-        rated all texts.
+        icc_single: ICC(2,1), the texts' share of the variance of one rating, agreement in points wanted; icc_mean:
+        ICC(2,k), of a mean of `raters` ratings, by raters drawn again; reliability: of the texts' mean ratings as they
+        stand, which limits any correlation with them: ICC(3,k), or Cronbach's alpha, where all raters rated all texts.
     """
     # sums over texts, ratings centered
     given = ~np.isnan(ratings)

@@ -44,6 +44,12 @@ _CHUNK = 1 << 16  # numbers drawn at a time: memory that is used again is faster
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
 
 
+def chunks(rows: int, entries: int) -> list[slice]:
+    """Rows, each of so many entries of a temporary array, in slices of at most `MOST_ENTRIES`."""
+    step = max(1, MOST_ENTRIES // max(1, entries))
+    return [slice(start, start + step) for start in range(0, rows, step)]
+
+
 @lru_cache(maxsize=8)
 def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
     """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.

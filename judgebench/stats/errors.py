@@ -77,11 +77,6 @@ def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.nd
     return records
 
 
-def doublings(texts: Sequence[str]) -> np.ndarray:
-    """[N] log2 of the number of characters, 0 for an empty text: one more is twice as long."""
-    return np.log2([max(1, len(text.strip())) for text in texts])
-
-
 def marked_share(text: str) -> float:
     """The share of a text's lines that are marked up: of lists, headings, code, quotations and tables, or with bold
     words; 0 without lines.
@@ -108,89 +103,105 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", name.lower())
 
 
-def error_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/errors.json, one a judge, decoding and range: its head; texts, groups; bias, the mean error
-    with its interval, in points of the humans' scale; factors: of the regression, each with factor, estimate with its
-    interval, p, and p_holm over these; slices: kind (system, length), slice, texts; human, the humans' mean; error, the
-    mean, and apart, that less the mean of all other texts, both with intervals; p of apart, and p_holm over all slices;
-    left_out: factor or slice -> the reason; reason: why nothing is known, else None."""
-    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}  # for all sides that judged the same texts
+# --- the study --------------------------------------------------------------------------------------------------------
+
+
+def error_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in points of the humans'
+    scale; factors of the regression; slices (systems, thirds of lengths) with the humans' mean, the mean error, and
+    apart, that less the mean of all other texts; left_out: factor or slice -> the reason; p_holm over all factors, and
+    over all slices."""
+    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}  # for all samples that judged the same texts
     records = []
-    for side in sides:
-        key = (tuple(side.names.tolist()), side.model)
+    for sample in samples:
+        key = (tuple(sample.names.tolist()), sample.model)
         if key not in of_texts:
-            of_texts[key] = text_factors(side)
-        records.append(side.head | _record(side, of_texts[key]))
+            of_texts[key] = text_factors(sample)
+        records.append(sample.head | _record(sample, of_texts[key]))
     return records
 
 
-def text_factors(side: Sample) -> dict[str, np.ndarray | str]:
-    """length, format, family -> [N] what texts are, whatever the judge said of them; or why it is unknown."""
+def text_factors(sample: Sample) -> dict[str, np.ndarray | str]:
+    """length (log2 of the characters: one more is twice as long), format, family -> [N] of the texts, independent of
+    what the judge said; or why it is unknown."""
     factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
-    if len(side.texts):
-        factors["length"] = doublings(side.texts)
-        factors["format"] = np.array([marked_share(text) for text in side.texts])
-    family = family_of(side.model)
+    if len(sample.texts):
+        factors["length"] = np.log2([max(1, len(text.strip())) for text in sample.texts])
+        factors["format"] = np.array([marked_share(text) for text in sample.texts])
+    family = family_of(sample.model)
     factors["family"] = "the judge's name tells no family of models"
     if family is not None:
-        factors["family"] = np.array([float(family in _words(str(name))) for name in side.systems])
+        factors["family"] = np.array([float(family in _words(str(name))) for name in sample.systems])
     return factors
 
 
-def _record(side: Sample, factors: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
-    errors = side.on_scale - side.human
+def _record(sample: Sample, of_texts: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
+    errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
-    errors, groups, human, systems = errors[used], side.groups[used], side.human[used], side.systems[used]
+    errors, groups, human, systems = errors[used], sample.groups[used], sample.human[used], sample.systems[used]
     record: dict[str, Any] = {"texts": len(errors), "groups": len(np.unique(groups))}
-    if side.scale is None or side.scale[0] >= side.scale[1] or len(errors) < 2:
-        reason = "No errors: there are fewer than two texts with a score and a rating."
-        if side.scale is None or side.scale[0] >= side.scale[1]:
-            reason = "No errors: nobody knows the humans' scale."
-        return record | unknown(["bias"]) | {"factors": [], "slices": [], "left_out": {}, "reason": reason}
+    record |= unknown(["bias"]) | {"factors": [], "slices": [], "left_out": {}, "reason": None}
+    if sample.scale is None or sample.scale[0] >= sample.scale[1]:
+        return record | {"reason": "No errors: the humans' scale is unknown."}
+    if len(errors) < 2:
+        return record | {"reason": "No errors: there are fewer than two texts with a score and a rating."}
+    if record["groups"] < 2:
+        record["reason"] = "No intervals: there is one group, and they take at least two."
+    # all texts
     (mean,) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
     record |= {f"bias{end}": mean[f"estimate{end}"] for end in ("", "_low", "_high")}
-    known = {name: values if isinstance(values, str) else values[used] for name, values in factors.items()}
-    coefficients, left_out = _coefficients(known, errors, groups)
-    lengths = None if not len(side.texts) else np.array([len(text.strip()) for text in side.texts])[used]
+    # factors together
+    factors = {name: values if isinstance(values, str) else values[used] for name, values in of_texts.items()}
+    columns, left_out = _columns(factors, groups)
+    if columns:
+        design = np.column_stack([np.ones(len(errors)), *columns.values()])
+        fitted = clustered_regression(design, errors, groups)[1:]
+        rows = [{"factor": name, **row} for name, row in zip(columns, fitted, strict=True)]
+        record["factors"] = _corrected(rows)
+    # slices, each compared with all other texts
+    lengths = np.array([len(text.strip()) for text in sample.texts])[used] if len(sample.texts) else None
     slices, without = _slices(systems, lengths)
-    rows = [
-        {"kind": kind, "slice": name, "texts": int(inside.sum()), "human": float(human[inside].mean())}
-        | _compared(inside, errors, groups)
-        for (kind, name), inside in slices.items()
-    ]
-    return record | {
-        "factors": _corrected(coefficients),
-        "slices": _corrected(rows),
-        "left_out": left_out | without,
-        "reason": "No intervals: there is one group, and they take at least two." if record["groups"] < 2 else None,
-    }
+    rows = []
+    for (kind, name), inside in slices.items():
+        mean = apart = unknown(["estimate"]) | {"p": None}
+        if inside.sum() > 1:
+            (mean,) = clustered_regression(np.ones((int(inside.sum()), 1)), errors[inside], groups[inside])
+        if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
+            _, apart = clustered_regression(np.column_stack([np.ones(len(errors)), inside]), errors, groups)
+        row: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(inside.sum())}
+        row |= {"human": float(human[inside].mean()), "error": float(errors[inside].mean())}
+        row |= {f"error{end}": mean[f"estimate{end}"] for end in ("_low", "_high")}
+        row["apart"] = float(errors[inside].mean() - errors[~inside].mean())
+        row |= {f"apart{end}": apart[f"estimate{end}"] for end in ("_low", "_high")}
+        rows.append(row | {"p": apart["p"]})
+    return record | {"slices": _corrected(rows), "left_out": left_out | without}
 
 
-def _coefficients(
-    factors: Mapping[str, np.ndarray | str], errors: np.ndarray, groups: np.ndarray
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The regression's coefficients, and reasons for what is left out."""
-    left_out = {name: values for name, values in factors.items() if isinstance(values, str)}
-    columns, names = [np.ones(len(errors))], []
+def _columns(
+    factors: Mapping[str, np.ndarray | str], groups: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Centered columns [n] of the factors that can be told from each other and from chance; reasons for the others."""
+    columns, left_out = dict[str, np.ndarray](), dict[str, str]()
     for name, values in factors.items():
         if isinstance(values, str):
+            left_out[name] = values
             continue
         # with few groups that have a text off the most frequent value, clustered errors are too small
         kinds, counts = np.unique(values, return_counts=True)
         differing = len(np.unique(groups[values != kinds[counts.argmax()]]))
+        centered = values - values.mean()
+        design = np.column_stack([np.ones(len(values)), *columns.values(), centered])
         if _span(name, values) < LEAST.get(name, _NEAR):
             left_out[name] = _SAME[name]
         elif differing < FEWEST <= len(np.unique(groups)):
             left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
-        elif len(errors) <= len(columns) + 1:
+        elif len(values) <= design.shape[1]:
             left_out[name] = "there are too few texts"
-        elif np.linalg.matrix_rank(np.column_stack([*columns, values - values.mean()])) <= len(columns):
-            left_out[name] = "it goes with the other factors, so their shares cannot be told apart"
+        elif np.linalg.matrix_rank(design) < design.shape[1]:
+            left_out[name] = "it goes with the other factors, so their shares cannot be separated"
         else:
-            names.append(name)
-            columns.append(values - values.mean())
-    fitted = clustered_regression(np.column_stack(columns), errors, groups)[1:] if names else []
-    return [{"factor": name, **record} for name, record in zip(names, fitted, strict=True)], left_out
+            columns[name] = centered
+    return columns, left_out
 
 
 def _span(name: str, values: np.ndarray) -> float:
@@ -203,19 +214,19 @@ def _slices(
 ) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
     """(kind, slice) -> [n] which texts lie in it: systems, and thirds of lengths such as "up to 30 characters"; and
     reasons for kinds that are left out."""
-    slices: dict[tuple[str, str], np.ndarray] = {}
-    left_out: dict[str, str] = {}
+    slices, left_out = dict[tuple[str, str], np.ndarray](), dict[str, str]()
     names, counts = np.unique(systems, return_counts=True)
-    if 2 <= len(names) <= MOST_SYSTEMS and counts.max() > 1:
-        slices |= {("system", str(name)): systems == name for name in names}
-    elif len(names) < 2:
+    if len(names) < 2:
         left_out["slices by system"] = "there is one system"
+    elif counts.max() < 2:
+        left_out["slices by system"] = "every system has one text"
+    elif len(names) > MOST_SYSTEMS:
+        left_out["slices by system"] = f"there are more than {MOST_SYSTEMS} systems"
     else:
-        many = f"there are more than {MOST_SYSTEMS} systems"
-        left_out["slices by system"] = "every system has one text" if counts.max() < 2 else many
+        slices |= {("system", str(name)): systems == name for name in names}
     thirds: dict[str, np.ndarray] = {}
     if lengths is not None and _span("length", np.log2(np.maximum(lengths, 1))) >= LEAST["length"]:
-        first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").astype(int).tolist()
+        first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").tolist()
         thirds[f"up to {first:,} characters"] = lengths <= first
         thirds[f"{first + 1:,} to {second:,} characters"] = (lengths > first) & (lengths <= second)
         thirds[f"more than {second:,} characters"] = lengths > second
@@ -225,21 +236,6 @@ def _slices(
     else:
         left_out["slices by length"] = _UNKNOWN if lengths is None else _SAME["length"]
     return slices, left_out
-
-
-def _compared(inside: np.ndarray, errors: np.ndarray, groups: np.ndarray) -> dict[str, Any]:
-    """The mean error of the texts inside [n] a slice, and how far that is from all other texts'."""
-    nothing: dict[str, float | None] = unknown(["estimate"]) | {"p": None}
-    mean = apart = nothing
-    if inside.sum() > 1:
-        (mean,) = clustered_regression(np.ones((int(inside.sum()), 1)), errors[inside], groups[inside])
-    if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
-        _, apart = clustered_regression(np.column_stack([np.ones(len(errors)), inside]), errors, groups)
-    record: dict[str, Any] = {"error": float(errors[inside].mean())}
-    record |= {f"error{end}": mean[f"estimate{end}"] for end in ("_low", "_high")}
-    record["apart"] = float(errors[inside].mean() - errors[~inside].mean())
-    record |= {f"apart{end}": apart[f"estimate{end}"] for end in ("_low", "_high")}
-    return record | {"p": apart["p"]}
 
 
 def _corrected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ import numpy as np
 from scipy import special
 
 from judgebench.decoding.rules import Contrastive, candidate_distribution, expected_value, has_answer
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, unknown
+from judgebench.stats.clusters import Clusters, chunks, divided, unknown
 from judgebench.stats.points import cross_fitted, on_scale
 from judgebench.stats.scores import Sample
 
@@ -442,9 +442,7 @@ def kept_risks(
     block = np.repeat(np.arange(len(starts)), np.diff([*starts, len(ranked)]))
     alike = bool((loss == loss[starts][block]).all())  # then a block's mean is its texts' own loss, in any resample
     area, risks = np.empty(len(clusters.weights)), np.empty((len(clusters.weights), len(shares)))
-    step = max(1, MOST_ENTRIES // (4 * len(loss)))
-    for start in range(0, len(area), step):
-        here = slice(start, start + step)
+    for here in chunks(len(area), 4 * len(loss)):
         mass = clusters.weights[here, group]
         lost = mass * loss
         if not alike:

@@ -8,7 +8,7 @@ raters, weighted by their texts (leave one rater out). That of the raters is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -110,25 +110,35 @@ class Panel:
     def ceiling(self) -> np.ndarray:
         """[1 + B] the mean over raters of their rho with the others; NaN in all where `missing`. A constant rater
         counts 0.0."""
-        return self._mean(self.ratings)
+        return self._agreement(self.ratings)
 
     def agreement(self, scores: np.ndarray) -> np.ndarray:
         """[1 + B] of a judge's finite scores [N], as `ceiling`: for each rater the judge's rho with the mean of the
         others, on that rater's texts, with the same weights. Resamples are those of `ceiling`, so that differences are
         paired."""
-        return self._mean(np.broadcast_to(np.asarray(scores, dtype=np.float64)[:, None], self.ratings.shape))
+        return self._agreement(np.broadcast_to(np.asarray(scores, dtype=np.float64)[:, None], self.ratings.shape))
 
-    def _mean(self, sides: np.ndarray) -> np.ndarray:
-        clusters = self.clusters
-        total, mass = np.zeros((2, len(clusters.weights)))
+    def _agreement(self, sides: np.ndarray) -> np.ndarray:
+        def rho(column: int, rows: np.ndarray) -> np.ndarray:
+            side, clusters = sides[rows, column], self.clusters
+            if is_constant(side):
+                return np.zeros(len(clusters.weights))
+            pairs = DistinctPairs(side, self.others[rows, column], clusters.number[rows], clusters.count)
+            return pairs.spearman(clusters.weights)
+
+        return self.over_raters(rho)
+
+    def over_raters(self, figure: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        """[..., 1 + B] the mean over counted raters of a figure [..., 1 + B], weighted by their texts, where it is
+        known. The figure is of a rater's column, and of the texts [N] that they and others rated."""
+        total, mass = np.zeros((2, len(self.clusters.weights)))
         for column in self.counted:
             rows = ~np.isnan(self.others[:, column])
-            texts, side = clusters.sums(1.0 * rows), sides[rows, column]
-            if not is_constant(side):
-                pairs = DistinctPairs(side, self.others[rows, column], clusters.number[rows], clusters.count)
-                total += texts * pairs.spearman(clusters.weights)
-            mass += texts
-        return divided(total, mass)
+            values = figure(column, rows)
+            undefined = np.isnan(values).any(axis=tuple(range(values.ndim - 1)))
+            texts = np.where(undefined, 0.0, self.clusters.sums(1.0 * rows))
+            total, mass = total + texts * np.nan_to_num(values), mass + texts
+        return divided(total, np.broadcast_to(mass, total.shape))
 
 
 def panels_of(

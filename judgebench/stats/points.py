@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.optimize import isotonic_regression
 
 from judgebench.stats.agreement import agreement_weights
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, with_agreement_interval
+from judgebench.stats.clusters import Clusters, chunks, divided, with_agreement_interval
 from judgebench.types import ScoreRange
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
@@ -171,9 +171,8 @@ def single_figures(
     raters, rows = judges is ratings, len(clusters.weights)
     pairs = [(i, k) for i in range(judges.shape[1]) for k in range(i + 1 if raters else 0, ratings.shape[1])]
     total, mass = ({name: np.zeros(rows) for name in POINTS_FIGURES} for _ in range(2))
-    step = max(1, MOST_ENTRIES // (_COLUMNS * max(rows, len(ratings), 1)))
-    for start in range(0, len(pairs), step):
-        first, second = (list(side) for side in zip(*pairs[start : start + step], strict=True))
+    for here in chunks(len(pairs), _COLUMNS * max(rows, len(ratings))):
+        first, second = (list(side) for side in zip(*pairs[here], strict=True))
         sides = judges[:, first], ratings[:, second]
         texts = clusters.sums(1.0 * (np.isfinite(sides[0]) & np.isfinite(sides[1])))
         for name, values in pair_figures(*sides, clusters, categories).items():

@@ -21,10 +21,10 @@ import numpy as np
 from scipy import sparse, special
 
 from judgebench.stats.clusters import (
-    MOST_ENTRIES,
     RESAMPLES,
     SIGNIFICANCE,
     Clusters,
+    chunks,
     divided,
     expanded,
     weights_of,
@@ -85,15 +85,10 @@ class PairedSystems:
 
     def tails(self, flipped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[P] each: the share of flips in which the difference is larger than it is, and in which it is the same.
-
-        Args:
-            flipped: [F, G] of 0 and 1, which articles' differences change sign; see `significance.flips`.
-        """
+        Flipped: [F, G] of 0 and 1, which articles' differences change sign; see `significance.flips`."""
         signs = 1.0 - 2.0 * flipped
         above, same = np.empty(len(self.differences)), np.empty(len(self.differences))
-        step = max(1, MOST_ENTRIES // max(1, len(signs)))
-        for start in range(0, len(above), step):
-            here = slice(start, start + step)
+        for here in chunks(len(above), len(signs)):
             part = self.differences[here]
             product, observed = signs @ part.T, part.sum(axis=1)  # [F, p], [p]
             rounding = _SAME * np.abs(part).sum(axis=1)
@@ -115,78 +110,52 @@ class PairedSystems:
         return np.where(np.abs(z) < _SAME, 0.0, sums), special.ndtr(-z)
 
 
-def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> float:
-    """1 less the mean distance of the p-values [P] that judge and humans give to the same pairs of systems.
-
-    Example:
-        >>> round(soft_pairwise_accuracy(np.array([0.01, 0.5]), np.array([0.03, 0.9])), 12)
-        0.79
-    """
-    return float(1 - np.abs(judge - human).mean())
+# --- agreement about systems ------------------------------------------------------------------------------------------
 
 
-def system_record(
-    judge: np.ndarray,
-    human: np.ndarray,
-    groups: np.ndarray,
-    systems: np.ndarray,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Agreement of judge and humans about systems.
+def system_record(judge: np.ndarray, human: np.ndarray, systems: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+    """Agreement of judge and humans [N] about systems: `ACCURACIES`, each with `_low` and `_high`, articles resampled,
+    and `_systems_low`, `_systems_high`, systems resampled as well (BOOT-BOTH); ties_accuracy with `_low` and `_high`,
+    and tie_threshold, see `TiedPairs`; reason: why there is none, or no interval, else None.
 
-    Args:
-        judge, human: [N] scores and mean ratings.
-        groups: [N] labels of the articles, which are resampled.
-        systems: [N] labels of the systems.
-
-    Returns:
-        systems, articles: their numbers; `ACCURACIES`, each with `_low` and `_high`, articles resampled, and
-        `_systems_low`, `_systems_high`, systems resampled as well (BOOT-BOTH); ties_accuracy with `_low` and `_high`,
-        and tie_threshold, see `TiedPairs`; reason: why there is none, or no interval, else None.
-
-        With fewer articles systems are told apart less well, so that all these accuracies are lower on average. Their
-        intervals speak of data with as many articles, not of what more of them would show.
+    With fewer articles systems are told apart less well, so that all these accuracies are lower on average. Their
+    intervals speak of data with as many articles, not of what more of them would show.
     """
     names, system = np.unique(systems, return_inverse=True)
-    clusters = Clusters.of(groups, resamples, seed)
     record: dict[str, Any] = {"systems": len(names), "articles": clusters.count}
-    sides = [PairedSystems(mean_table(side, system, clusters.number)) for side in (judge, human)][
-        : 2 * (2 <= len(names) <= MOST_SYSTEMS)
-    ]
+    record |= dict.fromkeys(
+        f"{name}{end}" for name in ACCURACIES for end in ("", "_low", "_high", "_systems_low", "_systems_high")
+    )
     reason: str | None = None
     if len(names) < 2:
         reason = "No pairwise accuracy: all texts are of one system."
-    elif not sides:
+    elif len(names) > MOST_SYSTEMS:
         reason = f"No pairwise accuracy: there are more than {MOST_SYSTEMS} systems."
-    elif not len(sides[0].pairs[0]):
-        reason = "No pairwise accuracy: no two systems have texts of the same group."
-    elif not np.abs(sides[1].differences.sum(axis=1)).max() > _SAME:
-        reason = "No pairwise accuracy: the humans' means of all systems are the same."
-    if reason:
-        ends = ("", "_low", "_high", "_systems_low", "_systems_high")
-        record |= dict.fromkeys(f"{name}{end}" for name in ACCURACIES for end in ends)
     else:
-        record |= _pairwise(sides[0], sides[1], clusters, seed)
-        if len(clusters.weights) == 1:
-            why = "there is one group, and resampling takes at least two" if resamples else "there are no resamples"
-            reason = f"No intervals: {why}."
+        ours, theirs = (PairedSystems(mean_table(side, system, clusters.number)) for side in (judge, human))
+        if not len(ours.pairs[0]):
+            reason = "No pairwise accuracy: no two systems have texts of the same group."
+        elif not np.abs(theirs.differences.sum(axis=1)).max() > _SAME:
+            reason = "No pairwise accuracy: the humans' means of all systems are the same."
+        else:
+            record |= _accuracies(ours, theirs, clusters)
+            if len(clusters.weights) == 1:
+                no_resamples = "there is one group, and resampling takes at least two"
+                reason = f"No intervals: {no_resamples if clusters.resamples else 'there are no resamples'}."
     threshold, accuracy = TiedPairs(judge, human, clusters.number).best(clusters.weights)
     record |= clusters.record({"ties_accuracy": accuracy})
-    record["tie_threshold"] = None if record["ties_accuracy"] is None else threshold
-    return {**record, "reason": reason}
+    return record | {"tie_threshold": None if record["ties_accuracy"] is None else threshold, "reason": reason}
 
 
-def _pairwise(judge: PairedSystems, human: PairedSystems, clusters: Clusters, seed: int) -> dict[str, float | None]:
+def _accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> dict[str, float | None]:
     weights, systems = clusters.weights, len(judge.table)
     # how often each system is drawn, once in the data; another stream than those of groups and flips
-    drawn = np.random.default_rng([seed, 2]).multinomial(systems, np.full(systems, 1 / systems), len(weights) - 1)
+    rng = np.random.default_rng([clusters.seed, 2])
+    drawn = rng.multinomial(systems, np.full(systems, 1 / systems), len(weights) - 1)
     drawn = np.vstack([np.ones((1, systems)), drawn])
     first, second = judge.pairs
     accuracies = np.empty((4, len(weights)))  # soft, hard; and both with systems resampled
-    step = max(1, MOST_ENTRIES // max(1, len(first)))
-    for start in range(0, len(weights), step):
-        part = slice(start, start + step)
+    for part in chunks(len(weights), len(first)):
         (ours, p_ours), (theirs, p_theirs) = (side.resampled(weights[part]) for side in (judge, human))
         alike = 1 - np.abs(p_ours - p_theirs), (np.sign(ours) == np.sign(theirs)).astype(np.float64)
         counted = drawn[part, first] * drawn[part, second]
@@ -194,7 +163,7 @@ def _pairwise(judge: PairedSystems, human: PairedSystems, clusters: Clusters, se
         accuracies[:2, part] = [each.mean(axis=1) for each in alike]
         accuracies[2:, part] = [divided((each * counted).sum(axis=1), mass) for each in alike]
     # the resamples' p-values are the normal law's; how far that is off in the data is taken from them
-    flipped = flips(clusters.count, FLIPS, seed)[0]
+    flipped = flips(clusters.count, FLIPS, clusters.seed)[0]
     accuracies[[0, 2]] += soft_pairwise_accuracy(judge.better(flipped), human.better(flipped)) - accuracies[0, 0]
     accuracies = np.clip(accuracies, 0.0, 1.0)
     record: dict[str, float | None] = {}
@@ -205,36 +174,35 @@ def _pairwise(judge: PairedSystems, human: PairedSystems, clusters: Clusters, se
     return record
 
 
-def ordered_alike(one: PairedSystems, other: PairedSystems, weights: np.ndarray) -> np.ndarray:
+def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> float:
+    """1 less the mean distance of the p-values [P] that judge and humans give to the same pairs of systems.
+
+    Example:
+        >>> round(soft_pairwise_accuracy(np.array([0.01, 0.5]), np.array([0.03, 0.9])), 12)
+        0.79
+    """
+    return float(1 - np.abs(judge - human).mean())
+
+
+def ordered_alike(ours: PairedSystems, theirs: PairedSystems, weights: np.ndarray) -> np.ndarray:
     """[1 + B] the share of pairs of systems that two sides order alike, of those that share a drawn article; of tables
     with the same empty cells, by rows of weights [1 + B, G]."""
-    first, second = one.pairs
-    there = ~np.isnan(one.table)
-    shared = (there[first] & there[second]).astype(np.float64)
-    shares, step = np.empty(len(weights)), max(1, MOST_ENTRIES // max(1, len(first)))
-    for start in range(0, len(weights), step):
-        rows = weights[start : start + step]
-        counted = rows @ shared.T > 0
-        alike = np.sign(one.resampled(rows)[0]) == np.sign(other.resampled(rows)[0])
-        shares[start : start + step] = divided(1.0 * (alike & counted).sum(axis=1), counted.sum(axis=1))
+    first, second = ours.pairs
+    there = ~np.isnan(ours.table)
+    shared, shares = (there[first] & there[second]).astype(np.float64), np.empty(len(weights))
+    for here in chunks(len(weights), len(first)):
+        counted = weights[here] @ shared.T > 0
+        alike = np.sign(ours.resampled(weights[here])[0]) == np.sign(theirs.resampled(weights[here])[0])
+        shares[here] = divided(1.0 * (alike & counted).sum(axis=1), counted.sum(axis=1))
     return shares
 
 
-def system_clusters(
-    values: np.ndarray, groups: np.ndarray, systems: np.ndarray, seed: int = 0, level: float = SIGNIFICANCE
-) -> list[dict[str, Any]]:
-    """Systems from best to worst, in clusters that are not told apart, as the WMT's shared tasks rank them.
+def system_clusters(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
+    """Systems from best to worst by the mean of values [N], in clusters (from 1, the best) that are not told apart, as
+    the WMT's shared tasks rank them; beaten_by: how many systems are better than it.
 
     A new cluster begins with the first system that some system of the present cluster beats: paired permutation over
-    articles, two-sided p at most `level` after Holm's correction over all pairs.
-
-    Args:
-        values: [N] scores of a judge, or mean ratings.
-        groups, systems: [N] labels of articles and systems.
-
-    Returns:
-        A record a system: system; mean; cluster: from 1, the best; beaten_by: how many systems are better than it by
-        that test.
+    articles, two-sided p at most .05 after Holm's correction over all pairs.
     """
     group = np.unique(groups, return_inverse=True)[1]
     names, system = np.unique(systems, return_inverse=True)
@@ -246,7 +214,7 @@ def system_clusters(
     p_values = 2 * np.minimum(above + same, 1 - above)  # both tails
     if not exact:  # the data count as one more flip
         p_values = (p_values * len(flipped) + 2) / (len(flipped) + 1)
-    apart, gap = holm(np.minimum(p_values, 1.0)) <= level, paired.differences.sum(axis=1)
+    apart, gap = holm(np.minimum(p_values, 1.0)) <= SIGNIFICANCE, paired.differences.sum(axis=1)
     beats, (first, second) = np.zeros((len(names), len(names)), dtype=bool), paired.pairs
     for winner, loser, side in ((first, second, gap > 0), (second, first, gap < 0)):
         beats[winner[apart & side], loser[apart & side]] = True
@@ -262,6 +230,9 @@ def system_clusters(
     return records
 
 
+# --- pairs of texts ---------------------------------------------------------------------------------------------------
+
+
 class TiedPairs:
     """All pairs of texts of one article, by how far apart the judge's two scores are.
 
@@ -273,15 +244,13 @@ class TiedPairs:
     def __init__(self, judge: np.ndarray, human: np.ndarray, group: np.ndarray) -> None:
         """Judge and human [N], and the articles [N] numbered from 0. Scores equal but for rounding tie."""
         self.groups = int(group.max(initial=-1)) + 1
-        order = np.argsort(group, kind="stable")
-        borders = np.searchsorted(group[order], np.arange(self.groups + 1))
-        parts = [(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))]
-        for g in range(self.groups):
-            rows = order[borders[g] : borders[g + 1]]
-            first, second = (rows[side] for side in np.triu_indices(len(rows), 1))
-            parts.append((judge[first] - judge[second], human[first] - human[second], np.full(len(first), g)))
-        ours, theirs, self.group = (np.concatenate(side) for side in zip(*parts, strict=True))
-        ours, theirs = (_rounded(side) for side in (ours, theirs))
+        rows_of = np.split(np.argsort(group, kind="stable"), np.bincount(group, minlength=1).cumsum()[:-1])
+        first, second = np.hstack([rows[np.stack(np.triu_indices(len(rows), 1))] for rows in rows_of])
+        ours, theirs, self.group = (
+            _rounded(judge[first] - judge[second]),
+            _rounded(human[first] - human[second]),
+            group[first],
+        )
         self.pairs = np.bincount(self.group, minlength=self.groups)
         self.thresholds, place = np.unique(np.concatenate([[0.0], np.abs(ours)]), return_inverse=True)
         self.place = place[1:]
@@ -307,9 +276,8 @@ class TiedPairs:
         first = self.accuracies(weights[:1])[:, 0]
         if np.isnan(first).any():
             return 0.0, np.full(len(weights), np.nan)
-        step = max(1, MOST_ENTRIES // len(first))
-        parts = [self.accuracies(weights[start : start + step]).max(axis=0) for start in range(0, len(weights), step)]
-        return float(self.thresholds[np.round(first, _DIGITS).argmax()]), np.concatenate(parts)
+        best = [self.accuracies(weights[here]).max(axis=0) for here in chunks(len(weights), len(first))]
+        return float(self.thresholds[np.round(first, _DIGITS).argmax()]), np.concatenate(best)
 
 
 def _rounded(differences: np.ndarray) -> np.ndarray:
@@ -319,7 +287,7 @@ def _rounded(differences: np.ndarray) -> np.ndarray:
     return np.round(differences, digits) + 0.0
 
 
-# Two judges
+# --- two judges -------------------------------------------------------------------------------------------------------
 
 
 def permuted_both(
@@ -334,40 +302,31 @@ def permuted_both(
 
     Args:
         first, second, human: [S, G] complete tables, see `mean_table`.
-        permutations, seed: how many swaps are drawn.
-        swapped: [P, S * G] of 0 and 1, the swaps to use in place of drawn ones; all there are, if given.
+        swapped: [P, S * G] of 0 and 1, the swaps to use in place of drawn ones; all there are, if any.
 
     Returns:
         A record a correlation of the systems' means with the humans': statistic; difference: first less second; p:
         two-sided.
     """
-    spreads = [side.std() for side in (first, second)]
-    ours, theirs = (
-        (side - side.mean()) / spread if spread > 0 else np.zeros_like(side)
-        for side, spread in zip((first, second), spreads, strict=True)
-    )
+    ours, theirs = ((side - side.mean()) / (side.std() or np.inf) for side in (first, second))
     truth, rng = np.round(human.mean(axis=1), _DIGITS), np.random.default_rng([seed, 3])
 
-    def gap(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    def gap(*sides: np.ndarray) -> np.ndarray:
         """[3, P] the difference of two sides' correlations over systems, [P, S] each."""
-        both = [
-            correlate_rows(np.round(side, _DIGITS - 2), np.broadcast_to(truth, side.shape)) for side in (ours, theirs)
-        ]
-        return both[0] - both[1]
+        truths = np.broadcast_to(truth, sides[0].shape)
+        of_ours, of_theirs = (correlate_rows(np.round(side, _DIGITS - 2), truths) for side in sides)
+        return of_ours - of_theirs
 
-    rows = permutations if swapped is None else len(swapped)
-    permuted, step = np.empty((3, rows)), max(1, MOST_ENTRIES // max(1, ours.size))
-    for start in range(0, rows, step):
-        size = min(step, rows - start)
-        drawn = (
-            rng.integers(0, 2, (size, ours.size), dtype=np.int8) if swapped is None else swapped[start : start + size]
-        )
-        moved = (drawn.reshape(size, *ours.shape) * (theirs - ours)).sum(axis=2)
-        permuted[:, start : start + size] = gap(ours.sum(axis=1) + moved, theirs.sum(axis=1) - moved)
+    permuted = []
+    for here in chunks(permutations if swapped is None else len(swapped), ours.size):
+        size = min(here.stop, permutations) - here.start
+        drawn = rng.integers(0, 2, (size, ours.size), dtype=np.int8) if swapped is None else swapped[here]
+        moved = (drawn.reshape(-1, *ours.shape) * (theirs - ours)).sum(axis=2)
+        permuted.append(gap(ours.sum(axis=1) + moved, theirs.sum(axis=1) - moved))
     observed = gap(ours.sum(axis=1)[None], theirs.sum(axis=1)[None])[:, 0].tolist()
     return [
         {"statistic": name, "difference": value, "p": permutation_p_value(value, null, swapped is not None)}
-        for name, value, null in zip(CORRELATIONS, observed, permuted, strict=True)
+        for name, value, null in zip(CORRELATIONS, observed, np.hstack(permuted), strict=True)
     ]
 
 

@@ -38,196 +38,163 @@ ERRORS = tuple(f"{kind}error{end}" for kind in ("", "calibrated_", "unseen_", "r
 out and with whole systems left out, and of one rater from the others."""
 
 
-def system_records(sides: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Agreement of every judge, decoding and range with the humans about systems, over the texts that humans rated.
-
-    Returns:
-        A record a side: the keys of `Sample.head`; texts; those of `system_pairs.system_record`, and
-
-        - clusters, human_clusters: how many clusters of systems each tells apart, see `system_clusters`; None with one
-          system;
-        - means_held: the share of systems whose humans' mean lies in the 95 % interval of the judge's own mean on the
-          humans' scale, articles resampled; systems_held: how many; both None without a scale or two articles. A noisy
-          judge holds more, so that these are no measure of a judge;
-        - `ORDER` and `ERRORS` with intervals, and why some are None: pairwise_reason, error_reason; error_system: the
-          system with the largest error of raw scores;
-        - ranking: a record a system, the judge's best first: system; texts; mean of the judge on the humans' scale (in
-          its range where no scale is known) and human_mean, each with `_low` and `_high`; cluster, beaten_by and
-          human_cluster, human_beaten_by; held; error: the mean of judge less human, with `_low` and `_high`;
-        - against: a record a correlation over systems and each series that this one is compared with, as
-          `paired.default_pairs` has them: judge, decoding, lambda, temperature; systems, articles: that have a text in
-          every cell; statistic; difference, this less that, with `_low` and `_high` (`boot_both`); p (`permuted_both`);
-          p_holm: corrected over all of the dimension and statistic; reason: why there is no test, else None;
-        - reason: why figures are missing, else None.
-    """
-    of_humans: dict[Any, Any] = {}  # human clusters and means by what they rest on, for all sides of a dimension
-    records = {id(side): _record(side, of_humans) for side in sides}
+def system_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The records of worth/systems.json: of every judge, decoding and range its agreement with the humans about
+    systems, over the texts that humans rated; and in `against` the tests of two judges."""
+    of_humans: dict[Any, Any] = {}  # human clusters and means by what they rest on, for all samples of a dimension
+    records = {id(sample): _record(sample, of_humans) for sample in samples}
     tables: dict[tuple[str, ...], list[Sample]] = {}
-    for side in sides:
-        tables.setdefault(side.cell.table, []).append(side)
+    for sample in samples:
+        tables.setdefault(sample.cell.table, []).append(sample)
     for table in tables.values():
         _compare(table, records)
     return list(records.values())
 
 
-def _record(side: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
-    rated = ~np.isnan(side.human)
-    judge, human, groups, systems = (values[rated] for values in (side.on_scale, side.human, side.groups, side.systems))
-    order, errors = _order(side), _errors(side)
-    by_system = errors.pop("by_system", {})
-    record: dict[str, Any] = side.head | {"texts": int(rated.sum())}
-    record |= system_record(judge, human, groups, systems, side.resamples, side.seed)
-    record |= dict.fromkeys(("clusters", "human_clusters", "means_held", "systems_held")) | {"ranking": []}
-    record |= order | errors | {"against": []}
+def _record(sample: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
+    rated = ~np.isnan(sample.human)
+    clusters, systems = sample.clusters.at(rated), sample.systems[rated]
+    judge, human = sample.on_scale[rated], sample.human[rated]
+    record: dict[str, Any] = sample.head | {"texts": int(rated.sum())} | system_record(judge, human, systems, clusters)
+    record |= dict.fromkeys(("clusters", "human_clusters", "means_held", "systems_held"))
+    # errors of systems' means, and pairs of systems, of judge and of one rater
+    panel, names = Panel(sample.ratings, sample.clusters), np.unique(sample.systems)
+    few = ""
+    if not 2 <= len(names) <= MOST_SYSTEMS:
+        few = "all texts are of one system" if len(names) < 2 else f"there are more than {MOST_SYSTEMS} systems"
+    no_rater = few or ("" if sample.raters else "only means of ratings are known")
+    if not no_rater and panel.missing:
+        no_rater = "no rater rated enough texts that others rated, too"
+    order = unknown(ORDER) | {"pairwise_reason": f"Pairs are not compared with one rater: {no_rater}."}
+    unmeasured = "the humans' scale is unknown" if sample.scale is None else few
+    if not unmeasured and not rated.any():
+        unmeasured = "no text has a rating"
+    errors: dict[str, Any] = unknown(ERRORS) | {"error_system": None}
+    errors["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
+    by_system: dict[str, dict[str, float | None]] = {}
+    if not no_rater:
+        order = _order(sample, panel)
+    if not unmeasured:
+        of_judge, by_system = _errors(sample, clusters, rated)
+        errors |= of_judge | ({} if no_rater else _rater_errors(sample, panel))
+    record |= {"ranking": []} | order | errors | {"against": []}
     if not rated.any():
         record["reason"] = "No text has a rating."
     if not 2 <= record["systems"] <= MOST_SYSTEMS:
         return record
     # clusters and means of humans and judge
-    key = side.cell.split, side.cell.dimension, tuple(side.names[rated].tolist())
+    key = sample.cell.split, sample.cell.dimension, tuple(sample.names[rated].tolist())
     if key not in of_humans:
-        clusters = system_clusters(human, groups, systems, side.seed)
-        of_humans[key] = {row["system"]: row for row in clusters}, _means(human, groups, systems, side)
-    theirs, human_means = of_humans[key]
-    ours, means = system_clusters(judge, groups, systems, side.seed), _means(judge, groups, systems, side)
-    for row in ours:
-        name, held = row["system"], None
-        mean, human_row = means[name], {**theirs[name], **human_means[name]}
-        if side.scale is not None and mean["mean_low"] is not None:
-            held = bool(mean["mean_low"] <= human_row["mean"] <= mean["mean_high"])
-        record["ranking"].append(
-            {"system": name, **mean, "cluster": row["cluster"], "beaten_by": row["beaten_by"]}
-            | {f"human_{key}": human_row[key] for key in ("mean", "mean_low", "mean_high", "cluster", "beaten_by")}
-            | {"held": held}
-            | by_system.get(name, unknown(["error"]))
-        )
-    record["clusters"], record["human_clusters"] = ours[-1]["cluster"], max(row["cluster"] for row in theirs.values())
-    held_means = [row["held"] for row in record["ranking"] if row["held"] is not None]
-    if held_means:
-        record |= {"means_held": float(np.mean(held_means)), "systems_held": sum(held_means)}
-    elif side.scale is None:
-        reasons = [record["reason"], "No held means: the humans' scale is not known."]
+        of_humans[key] = _ranked(human, systems, clusters)
+    theirs, inside = {row["system"]: row for row in of_humans[key]}, []
+    for row in _ranked(judge, systems, clusters):
+        human_row = theirs[row["system"]]
+        row |= {f"human_{name}": human_row[name] for name in ("mean", "mean_low", "mean_high", "cluster", "beaten_by")}
+        row["held"] = None
+        if sample.scale is not None and row["mean_low"] is not None:
+            row["held"] = bool(row["mean_low"] <= human_row["mean"] <= row["mean_high"])
+            inside.append(row["held"])
+        record["ranking"].append(row | by_system.get(row["system"], unknown(["error"])))
+    record |= {name: max(row[name[:-1]] for row in record["ranking"]) for name in ("clusters", "human_clusters")}
+    if inside:
+        record |= {"means_held": float(np.mean(inside)), "systems_held": sum(inside)}
+    elif sample.scale is None:
+        reasons = [record["reason"], "No means are compared: the humans' scale is not known."]
         record["reason"] = " ".join(filter(None, reasons))
     return record
 
 
-def _means(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, side: Sample) -> dict[str, dict[str, Any]]:
-    """System -> texts, and its mean with the 95 % interval, by its number of articles."""
-    clusters = Clusters.of(groups, side.resamples, side.seed)
+def _ranked(values: np.ndarray, systems: np.ndarray, clusters: Clusters) -> list[dict[str, Any]]:
+    """The records of `system_clusters`, with texts, and with the interval of the mean by the system's articles."""
     names, system = np.unique(systems, return_inverse=True)
-    means = system_means(values, system, len(names), clusters)
-    records = _by_system("mean", means, _articles(system, len(names), clusters))
-    return {str(name): {"texts": int((system == s).sum()), **records[s]} for s, name in enumerate(names)}
+    means = _by_system("mean", system_means(values, system, len(names), clusters), system, clusters)
+    texts, place = np.bincount(system), {str(name): s for s, name in enumerate(names)}
+    return [
+        {"system": row["system"], "texts": int(texts[place[row["system"]]]), **means[place[row["system"]]]}
+        | {name: row[name] for name in ("cluster", "beaten_by")}
+        for row in system_clusters(values, clusters.number, systems, clusters.seed)
+    ]
 
 
-def _articles(system: np.ndarray, systems: int, clusters: Clusters) -> list[int]:
-    """The number of articles in which each system has a text."""
-    return [len(np.unique(clusters.number[system == s])) for s in range(systems)]
+def system_means(values: np.ndarray, system: np.ndarray, systems: int, clusters: Clusters) -> np.ndarray:
+    """[1 + B, S] the mean of values [N], such as judge less human, of each system's texts; NaN without any."""
+    of_system = np.isfinite(values)[:, None] & (system[:, None] == np.arange(systems))
+    return divided(clusters.sums(np.where(of_system, values[:, None], 0.0)), clusters.sums(1.0 * of_system))
 
 
-def _by_system(name: str, values: np.ndarray, articles: Sequence[int]) -> list[dict[str, float | None]]:
+def _by_system(name: str, values: np.ndarray, system: np.ndarray, clusters: Clusters) -> list[dict[str, float | None]]:
     """A record a system of values [1 + B, S], with the interval for its number of articles; none for one article."""
+    articles = [len(np.unique(clusters.number[system == s])) for s in range(values.shape[1])]
     return [
         with_interval(name, values[: None if count > 1 else 1, s], expanded(count)) for s, count in enumerate(articles)
     ]
 
 
-# Compared with one rater
+# --- errors, and one rater in the judge's place -----------------------------------------------------------------------
 
 
-def _why_not(side: Sample, panel: Panel) -> tuple[int, str]:
-    """The number of systems, and why a judge is not compared with one rater over them; empty where it is."""
-    systems = len(np.unique(side.systems))
-    if not 2 <= systems <= MOST_SYSTEMS:
-        why = "all texts are of one system" if systems < 2 else f"there are more than {MOST_SYSTEMS} systems"
-    elif not side.raters:
-        why = "only means of ratings are known"
-    else:
-        why = "no rater rated enough texts that others rated, too" if panel.missing else ""
-    return systems, why
-
-
-def _order(side: Sample) -> dict[str, Any]:
+def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
     """`ORDER`: means over raters, weighted by their texts."""
-    panel = Panel(side.ratings, side.clusters)
-    systems, why = _why_not(side, panel)
-    if why:
-        return unknown(ORDER) | {"pairwise_reason": f"Pairs are not compared with one rater: {why}."}
-    system, clusters = np.unique(side.systems, return_inverse=True)[1], panel.clusters
-    totals, mass = np.zeros((2, len(clusters.weights))), np.zeros(len(clusters.weights))
-    for column in panel.counted:
-        rows = ~np.isnan(panel.others[:, column])
+    names, system = np.unique(sample.systems, return_inverse=True)
+    clusters = panel.clusters
+
+    def shares(column: int, rows: np.ndarray) -> np.ndarray:
         others, judge, rater = (
-            PairedSystems(mean_table(values[rows], system[rows], clusters.number[rows], (systems, clusters.count)))
-            for values in (panel.others[:, column], side.scores, panel.ratings[:, column])
+            PairedSystems(mean_table(values[rows], system[rows], clusters.number[rows], (len(names), clusters.count)))
+            for values in (panel.others[:, column], sample.scores, panel.ratings[:, column])
         )
-        shares = np.stack([ordered_alike(one, others, clusters.weights) for one in (judge, rater)])
-        texts = np.where(np.isnan(shares[0]), 0.0, clusters.sums(1.0 * rows))
-        totals += texts * np.nan_to_num(shares)
-        mass += texts
-    judge_share, ceiling = (divided(total, mass) for total in totals)
-    figures = dict(zip(ORDER, (judge_share, ceiling, judge_share - ceiling), strict=True))
+        return np.stack([ordered_alike(side, others, clusters.weights) for side in (judge, rater)])
+
+    judge, ceiling = panel.over_raters(shares)
+    figures = dict(zip(ORDER, (judge, ceiling, judge - ceiling), strict=True))
     return clusters.record(figures) | {"pairwise_reason": None}
 
 
-def _errors(side: Sample) -> dict[str, Any]:
-    """`ERRORS`, error_system, error_reason; and by_system: each system's error of raw scores with its interval."""
-    panel = Panel(side.ratings, side.clusters)
-    systems, why = _why_not(side, panel)
-    names, system = np.unique(side.systems, return_inverse=True)
-    record: dict[str, Any] = unknown(ERRORS) | {"error_system": None, "error_reason": None}
-    rated, compared = ~np.isnan(side.human), 2 <= systems <= MOST_SYSTEMS
-    if side.scale is None or not rated.any() or not compared:
-        reason = "the humans' scale is unknown" if side.scale is None else "no text has a rating" if compared else why
-        return record | {"error_reason": f"No errors of systems' means: {reason}."}
-    clusters = Clusters.of(side.groups[rated], side.resamples, side.seed)
-    articles = _articles(system[rated], systems, clusters)
+def _errors(
+    sample: Sample, clusters: Clusters, rated: np.ndarray
+) -> tuple[dict[str, Any], dict[str, dict[str, float | None]]]:
+    """`ERRORS` of the judge and error_system, the system with the largest of raw scores; and each system's error."""
+    names, system = np.unique(sample.systems, return_inverse=True)
+    system, record, by_system = system[rated], dict[str, Any](), dict[str, dict[str, float | None]]()
     for kind, scores in (
-        ("", side.on_scale),
-        ("calibrated_", cross_fitted(side.scores, side.human, side.groups, seed=side.seed)),
-        ("unseen_", cross_fitted(side.scores, side.human, side.systems, seed=side.seed)),
+        ("", sample.on_scale),
+        ("calibrated_", cross_fitted(sample.scores, sample.human, sample.groups, seed=sample.seed)),
+        ("unseen_", cross_fitted(sample.scores, sample.human, sample.systems, seed=sample.seed)),
     ):
-        errors = system_means((scores - side.human)[rated], system[rated], systems, clusters)
-        record |= distances_record(f"{kind}error", *_distances(errors, articles), clusters)
+        errors = system_means((scores - sample.human)[rated], system, len(names), clusters)
+        rows = _by_system("error", errors, system, clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
-            record["by_system"] = dict(zip(map(str, names), _by_system("error", errors, articles), strict=True))
-    if why:
-        return record
-    # one rater from the others: means over raters, weighted by their texts
+            by_system = dict(zip(map(str, names), rows, strict=True))
+            # of a system with one article no resample shows the noise
+            noisy = any(row["error_low"] is None for row in rows)
+        record |= distances_record(f"{kind}error", *_distances(errors[: 1 if noisy else None]), clusters)
+    return record, by_system
+
+
+def _rater_errors(sample: Sample, panel: Panel) -> dict[str, float | None]:
+    """`ERRORS` of one rater from the others: means over raters, weighted by their texts."""
+    names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
-    totals, mass = np.zeros((2, 2, len(clusters.weights))), np.zeros(len(clusters.weights))
-    for column in panel.counted:
+
+    def distances(column: int, _: np.ndarray) -> np.ndarray:
         apart = panel.ratings[:, column] - panel.others[:, column]
-        rows = np.isfinite(apart)
-        errors = system_means(apart, system, systems, clusters)
-        distances = np.stack(_distances(errors))
-        texts = np.where(np.isnan(distances[0, 0]), 0.0, clusters.sums(1.0 * rows))
-        totals += texts * np.nan_to_num(distances)
-        mass += texts
-    both = divided(totals, np.broadcast_to(mass, totals.shape))
-    return record | distances_record("rater_error", both[0], both[1], clusters)
+        return np.stack(_distances(system_means(apart, system, len(names), clusters)))
+
+    return distances_record("rater_error", *panel.over_raters(distances), clusters)
 
 
-def system_means(values: np.ndarray, system: np.ndarray, systems: int, clusters: Clusters) -> np.ndarray:
-    """[1 + B, S] the mean of values [N], such as judge less human, of each system's texts; NaN without any."""
-    known = np.isfinite(values)[:, None] & (system[:, None] == np.arange(systems))
-    return divided(clusters.sums(np.where(known, values[:, None], 0.0)), clusters.sums(1.0 * known))
-
-
-def _distances(errors: np.ndarray, articles: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+def _distances(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distances of errors [1 + B, S] from 0, mean and largest [2, 1 + B], NaN where none is known; and those of errors
-    that differ from 0 by noise alone: the resamples' from the data's. Of the data alone where a system has only one of
-    `articles`, whose noise no resample shows."""
+    that differ from 0 by noise alone: the resamples' from the data's."""
 
     def apart(values: np.ndarray) -> np.ndarray:
-        known = ~np.isnan(values).all(axis=1)
+        measured = ~np.isnan(values).all(axis=1)
         distances = np.full((2, len(values)), np.nan)
-        sizes = np.abs(values[known])
-        distances[:, known] = np.nanmean(sizes, axis=1), np.nanmax(sizes, axis=1)
+        sizes = np.abs(values[measured])
+        distances[:, measured] = np.nanmean(sizes, axis=1), np.nanmax(sizes, axis=1)
         return distances
 
-    errors = errors[:1] if min(articles, default=2) < 2 else errors
     return apart(errors), apart(errors - errors[:1])
 
 
@@ -253,16 +220,17 @@ def distances_record(
     return record
 
 
-# Two judges
+# --- two judges -------------------------------------------------------------------------------------------------------
 
 
-def _compare(sides: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> None:
-    """Puts the tests of a dimension's judges into their records."""
-    by_cell = {side.cell: side for side in sides}
+def _compare(samples: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> None:
+    """Puts the tests of a dimension's judges, a record a correlation over systems and each series that
+    `paired.default_pairs` compares, into their records; p_holm is corrected over all of the dimension and statistic."""
+    by_cell = {sample.cell: sample for sample in samples}
     series, tests = series_of(by_cell), list[dict[str, Any]]()
-    for one, other in default_pairs(by_cell, {side.cell.decoding: side.rule for side in sides}):
-        for first in (ranges for key, ranges in series.items() if key[4:6] == one):
-            for second in (ranges for key, ranges in series.items() if key[4:6] == other):
+    for ours, theirs in default_pairs(by_cell, {sample.cell.decoding: sample.rule for sample in samples}):
+        for first in (ranges for key, ranges in series.items() if key[4:6] == ours):
+            for second in (ranges for key, ranges in series.items() if key[4:6] == theirs):
                 for score_range in (score_range for score_range in first if score_range in second):
                     judge, rival = by_cell[first[score_range]], by_cell[second[score_range]]
                     rows = _tests(judge, rival)
@@ -275,11 +243,11 @@ def _compare(sides: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> 
 
 
 def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:
-    """A record a correlation."""
+    """A record a correlation: the difference, first less second, by `boot_both`, and p by `permuted_both`."""
     record: dict[str, Any] = {name: second.head[name] for name in ("judge", "decoding", "lambda", "temperature")}
     record |= {"systems": 0, "articles": 0, "statistic": None} | unknown(["difference"]) | {"p": None, "p_holm": None}
     # the texts that both judges and the humans scored, by system and article
-    rows, other = (np.flatnonzero(~np.isnan(side.human)) for side in (first, second))
+    rows, other = (np.flatnonzero(~np.isnan(sample.human)) for sample in (first, second))
     _, places, others = np.intersect1d(first.names[rows], second.names[other], return_indices=True)
     rows, other = rows[places], other[others]
     names, system = np.unique(first.systems[rows], return_inverse=True)
@@ -291,12 +259,11 @@ def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:
     whole = ~np.isnan(tables[2]).any(axis=0)
     if whole.sum() < 2:
         return [record | {"reason": "No test: fewer than two groups have a text of every system."}]
-    ours, theirs, human = (table[:, whole] for table in tables)
-    drawn = first.resamples, first.seed
-    tests = permuted_both(ours, theirs, human, *drawn) if first.resamples else []
+    complete, drawn = [table[:, whole] for table in tables], (first.resamples, first.seed)
+    tests = permuted_both(*complete, *drawn) if first.resamples else []
     p_values = {test["statistic"]: test["p"] for test in tests}
     sizes = {"systems": len(names), "articles": int(whole.sum())}
     return [
         record | sizes | gap | {"p": p_values.get(gap["statistic"]), "reason": None}
-        for gap in boot_both(ours, theirs, human, *drawn)
+        for gap in boot_both(*complete, *drawn)
     ]
