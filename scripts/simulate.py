@@ -85,14 +85,15 @@ def agreement(options: argparse.Namespace) -> Iterator[str]:
     def measured(sample: Ratings, resamples: int) -> dict[str, Any]:
         probabilities, ratings, groups = sample
         scores, human = probabilities @ SCALE, ratings.mean(axis=1)
-        record = points_record(scores, ratings, groups, SCALE, resamples)
+        clusters = Clusters.of(groups, resamples)
+        record = points_record(scores, ratings, clusters, SCALE)
         record |= {f"judge_{name}": value for name, value in record.items() if name.startswith(("ac2", "icc"))}
-        record |= disattenuated_record(scores, ratings, groups, resamples)
-        record |= agreement_record(ratings, groups if resamples else np.zeros(len(groups)), SCALE)
-        record |= alternative_record(SCALE[probabilities.argmax(axis=1)], ratings, groups, resamples=resamples)
-        record |= forecast_record(probabilities, SCALE, ratings, groups, SCALE, resamples)
+        record |= disattenuated_record(scores, ratings, clusters)
+        record |= agreement_record(ratings, clusters if resamples else Clusters.of(np.zeros(len(groups)), 0), SCALE)
+        record |= alternative_record(SCALE[probabilities.argmax(axis=1)], ratings, clusters)
+        record |= forecast_record(probabilities, ratings, clusters, SCALE, SCALE)
         unsure = 1 - probabilities.max(axis=1)
-        return record | risk_record(unsure, np.abs(scores - human), groups, resamples)
+        return record | risk_record(unsure, np.abs(scores - human), clusters)
 
     yield line("ratings", "figure", "truth", *(f"{n} articles" for n in (10, 20, 40)))
     yield "|---" * 6 + "|"
@@ -110,7 +111,8 @@ def agreement(options: argparse.Namespace) -> Iterator[str]:
                     low, high = record[f"{name}_low"], record[f"{name}_high"]
                     inside[name] += [] if low is None else [low - 1e-12 <= truth[name] <= high + 1e-12]
                 scores = sample.probabilities @ SCALE
-                covered.append(coverage_record(scores, human, sample.groups, (1, 5), 0, seed)["coverage"])
+                clusters = Clusters.of(sample.groups, 0, seed)
+                covered.append(coverage_record(scores, human, clusters, (1, 5))["coverage"])
             for name in names:
                 shares[name].append(100 * float(np.mean(inside[name])) if inside[name] else float("nan"))
             conformal.append(100 * float(np.mean(covered)))

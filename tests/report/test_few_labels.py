@@ -4,8 +4,7 @@ import pytest
 
 from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS, few_labels_sentences
 from judgebench.stats.few_labels import few_labels_records
-from tests.stats.sides import cell
-from tests.stats.test_few_labels_study import partly
+from tests.stats.sides import cell, partly
 
 
 def results(*sides):

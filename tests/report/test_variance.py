@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judgebench.results.results import Results
 from judgebench.stats.variance import variance_records
-from tests.stats.test_variance import FOUR, known_judge, side
+from tests.stats.sides import FOUR, known_judge, sample_of
 
 
 def results(sides, **titles):
@@ -14,7 +14,7 @@ def results(sides, **titles):
 def judges(*names, ratings=None, **more):
     values, groups = known_judge(0, 40)
     return [
-        side(values[:, i], *FOUR[i], groups=groups, ratings=ratings, judge=judge, decoding=decoding, **more)
+        sample_of(values[:, i], *FOUR[i], groups=groups, ratings=ratings, judge=judge, decoding=decoding, **more)
         for judge, decoding in names
         for i in range(4)
     ]

@@ -9,7 +9,7 @@ from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
 from tests.report.test_variance import THREE, judges, results
-from tests.stats.test_variance import side
+from tests.stats.sides import sample_of
 
 
 def test_bars_are_the_shares_of_each_series_without_assistants():
@@ -27,8 +27,8 @@ def test_bars_are_the_shares_of_each_series_without_assistants():
 
 def test_there_is_no_figure_without_components():
     assert variance_figure(Results()) is None
-    assert variance_figure(results([side([0.1, 0.2])])) is None
-    assert variance_figure(results([side([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))])) is None
+    assert variance_figure(results([sample_of([0.1, 0.2])])) is None
+    assert variance_figure(results([sample_of([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))])) is None
 
 
 def test_the_run_folder_takes_it():

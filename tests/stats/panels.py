@@ -1,10 +1,11 @@
-"""What tests of agreement share: recorded judges beside the experts, ragged ratings, and resamples built in full."""
+"""Recorded judges and experts, ragged ratings, and resamples built in full: shared by tests of agreement."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from judgebench.stats.clusters import Clusters
 from tests.stats.recorded import RECORDED, judges, recorded
 
 FIVE = np.arange(1.0, 6.0)
@@ -14,9 +15,9 @@ def panel(dimension: str) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
     """Ratings [960, 3] of the experts, articles [960], and the scores [960] of each judge."""
     if not RECORDED.is_file():
         pytest.skip("../shared/data/tasks/recorded_judges_summeval.json is not there")
-    found = {name: recorded(dimension, name) for name in judges()}
-    first = next(iter(found.values()))
-    return first.raters, first.groups, {name: one.judge for name, one in found.items()}
+    data = {name: recorded(dimension, name) for name in judges()}
+    first = next(iter(data.values()))
+    return first.raters, first.groups, {name: columns.judge for name, columns in data.items()}
 
 
 def ragged(seed: int, texts: int = 60, raters: int = 4, share: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
@@ -31,3 +32,8 @@ def ragged(seed: int, texts: int = 60, raters: int = 4, share: float = 0.7) -> t
 def built(group: np.ndarray, row: np.ndarray) -> np.ndarray:
     """The texts of a resample, by its weights [G]: each as often as its group was drawn."""
     return np.repeat(np.arange(len(group)), row[group].astype(int))
+
+
+def alone(texts: int) -> Clusters:
+    """All texts in one group, without resamples."""
+    return Clusters.of(np.zeros(texts), 0)

@@ -1,4 +1,4 @@
-"""A judge beside humans as studies take it, made by hand."""
+"""A judge and humans as studies take them, made by hand."""
 
 from __future__ import annotations
 
@@ -36,3 +36,37 @@ def side(logprobs=None, scores=None, groups=12, **more) -> Sample:
         "resamples": 40,
     }
     return Sample(**(given | {"logprobs": logprobs, "scores": scores} | more))
+
+
+def sample_of(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, systems=None, **more) -> Sample:
+    """One judge in one range; `parts` [N] of the way from its lowest to its highest score."""
+    parts = np.asarray(parts, dtype=float)
+    names = np.array([f"e{i:04d}" for i in range(len(parts))]) if names is None else np.asarray(names)
+    of_cell = {"dimension": "quality", "judge": "main", "decoding": "greedy", "lambda_": None, "range_labels": ""}
+    of_cell |= {name: more.pop(name) for name in of_cell if name in more}
+    condition = Cell("test", "", low, high, 1.0, "none", "none", "", "", None, None)._replace(**of_cell)
+    ratings = np.full((len(parts), 1), np.nan) if ratings is None else np.asarray(ratings, dtype=float)
+    raters = [f"r{i}" for i in range(ratings.shape[1])] if ratings.shape[1] > 1 else []
+    groups = names if groups is None else np.asarray(groups)
+    systems = np.full(len(parts), "s") if systems is None else np.asarray(systems)
+    more = {"scale": (1.0, 5.0), "raters": raters, "resamples": 100} | more
+    return Sample("d", condition, names, groups, systems, low + (high - low) * parts, ratings, **more)
+
+
+def partly(articles=6, **more) -> Sample:
+    """The judge of `side` and raters of the first so many of its twelve articles."""
+    whole = side()
+    keep = np.array([int(group[1:]) < articles for group in whole.groups.tolist()])
+    return side(ratings=np.where(keep[:, None], whole.ratings, np.nan), **more)
+
+
+FOUR = ((0.0, 4.0), (1.0, 5.0), (2.0, 6.0), (3.0, 7.0))
+
+
+def known_judge(seed, texts=80, sizes=(0.02, 0.01, 0.005), groups=20):
+    """Scores [texts, 4] of a judge with variances of text, range and text x range; and groups [texts]."""
+    rng = np.random.default_rng(seed)
+    moved = np.array([-1.0, -1 / 3, 1 / 3, 1.0])
+    moved = moved * np.sqrt(sizes[1] / moved.var(ddof=1))
+    values = rng.normal(0.5, np.sqrt(sizes[0]), (texts, 1)) + moved
+    return values + rng.normal(0, np.sqrt(sizes[2]), (texts, 4)), np.arange(texts) % groups

@@ -1,62 +1,74 @@
-"""Agreement among humans equals krippendorff, irrCAC and pingouin, and in every resample what the built one gives."""
+"""Agreement of humans, and in points, by krippendorff, pingouin, sklearn and hand; and in every resample that of the
+texts that are drawn."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
 from judgebench.stats import agreement
 from judgebench.stats.agreement import FIGURES, agreement_record, agreement_weights, disattenuated_record
 from judgebench.stats.clusters import Clusters, jackknife
 from judgebench.stats.correlation import krippendorff_alpha, pearson
-from tests.stats.panels import FIVE, built, panel, ragged
+from judgebench.stats.points import (
+    POINTS_FIGURES,
+    cross_fitted,
+    nearest_category,
+    pair_figures,
+    points_record,
+    rater_points_record,
+)
+from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 
 NAN = np.nan
 
 
 def components(ratings):
-    """Of the data alone: text, rater, rest, raters, unshared; single, mean, reliability."""
-    parts = agreement.variance_components(ratings, Clusters.of(np.zeros(len(ratings)), 0))
-    return [float(part[0]) for part in (*parts, parts.single, parts.mean, parts.reliability)]
+    """Of the data alone: text, rater, rest, raters, unshared, icc_single, icc_mean, reliability."""
+    return [float(part[0]) for part in agreement.variance_components(ratings, alone(len(ratings))).values()]
+
+
+# --- humans among themselves ------------------------------------------------------------------------------------------
 
 
 def test_resampled_components_are_as_if_built():
     ratings, group = ragged(3)
     clusters = Clusters.of(group, 25, 7)
-    parts = agreement.variance_components(ratings, clusters)
+    parts = agreement.variance_components(ratings, clusters).values()
     for k, row in enumerate(clusters.weights):
-        assert [part[k] for part in parts] == pytest.approx(components(ratings[built(group, row)])[:5], abs=1e-10)
+        assert [part[k] for part in parts] == pytest.approx(components(ratings[built(group, row)]), abs=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["quadratic", "ordinal", "identity"])
 @pytest.mark.parametrize("seed", range(3))
-def test_ac2_is_that_of_irrcac(kind, seed):
-    pytest.importorskip("irrCAC", reason="the library irrCAC is not installed")
-    import pandas as pd
-    from irrCAC.raw import CAC
-
+def test_ac2_is_agreement_of_pairs_less_chance_by_loops(seed):
     ratings, _ = ragged(seed)
-    theirs = CAC(pd.DataFrame(ratings), weights=kind, categories=FIVE.tolist()).gwet()["est"]["coefficient_value"]
-    alike = np.eye(5) if kind == "identity" else agreement_weights(FIVE, kind)
-    assert agreement.ac2(ratings, FIVE, alike) == pytest.approx(theirs, abs=1e-5)  # they round to five places
+    alike, places = agreement_weights(FIVE), [row[~np.isnan(row)].astype(int) - 1 for row in ratings]
+    pairs = [[alike[a, b] for i, a in enumerate(row) for j, b in enumerate(row) if i != j] for row in places]
+    agreed = np.mean([np.mean(pair) for pair in pairs if pair])
+    shares = np.mean([np.bincount(row, minlength=5) / len(row) for row in places if len(row)], axis=0)
+    chance = alike.sum() / (5 * 4) * (shares * (1 - shares)).sum()
+    assert agreement.ac2(ratings, FIVE, alike) == pytest.approx((agreed - chance) / (1 - chance), abs=1e-12)
 
 
 def test_weights_by_hand():
-    assert agreement_weights(np.arange(3.0), "ordinal").tolist() == pytest.approx(
-        np.array([[1, 2 / 3, 0], [2 / 3, 1, 2 / 3], [0, 2 / 3, 1]])
-    )
+    thirds = [[1, 2 / 3, 0], [2 / 3, 1, 2 / 3], [0, 2 / 3, 1]]
+    np.testing.assert_allclose(agreement_weights(np.arange(3.0), "ordinal"), thirds)
     assert agreement_weights(np.array([0.0, 1.0, 4.0]))[1].tolist() == pytest.approx([15 / 16, 1, 7 / 16])
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_intraclass_correlations_are_pingouins(seed):
-    pytest.importorskip("pingouin", reason="the library pingouin is not installed")
-    import pandas as pd
-    import pingouin
-
-    ratings, _ = ragged(seed, share=1.1)
+    pingouin = pytest.importorskip("pingouin", reason="the library pingouin is not installed")
+    ratings, groups = ragged(seed, share=1.1)
     long = pd.DataFrame(ratings).reset_index().melt("index")
     theirs = pingouin.intraclass_corr(long, targets="index", raters="variable", ratings="value")["ICC"].tolist()
     assert components(ratings)[5:] == pytest.approx([theirs[1], theirs[4], theirs[5]], abs=1e-10)  # A,1; A,k; C,k
+    long = pd.DataFrame(ratings[:, :2]).reset_index().melt("index")
+    theirs = pingouin.intraclass_corr(long, targets="index", raters="variable", ratings="value")["ICC"].tolist()
+    judge, clusters = ratings[:, 0], Clusters.of(groups, 0)
+    assert points_record(judge, ratings[:, 1:2], clusters, FIVE)["icc"] == pytest.approx(theirs[1], abs=1e-10)
 
 
 def test_complete_ratings_have_the_variances_of_shrout_and_fleiss():
@@ -82,18 +94,9 @@ def test_ragged_components_solve_their_expectations(seed):
     assert components(ratings)[:5] == pytest.approx([*expected, 1 / np.mean(1 / sizes[used]), unshared], abs=1e-10)
 
 
-def test_ragged_components_find_the_truth():
-    rng, parts = np.random.default_rng(0), []
-    for _ in range(40):
-        ratings = 2 * rng.normal(size=(100, 1)) + rng.normal(size=12) + rng.normal(size=(100, 12))
-        ratings[rng.random(ratings.shape) > 0.3] = NAN
-        parts.append(components(ratings)[:3])
-    assert np.mean(parts, axis=0) == pytest.approx([4.0, 1.0, 1.0], rel=0.15)
-
-
 def test_figures_of_a_record_leave_out_each_group():
     ratings, groups = ragged(2)
-    record = agreement_record(ratings, groups, FIVE)
+    record = agreement_record(ratings, Clusters.of(groups), FIVE)
     for metric in ("interval", "ordinal"):
         left_out = jackknife(lambda rows, metric=metric: {"alpha": krippendorff_alpha(ratings[rows], metric)}, groups)
         logs = np.log1p(-left_out["alpha"][1:])
@@ -105,29 +108,24 @@ def test_figures_of_a_record_leave_out_each_group():
 
 
 @pytest.mark.parametrize(
-    ("ratings", "reason"),
+    ("ratings", "categories", "reasons"),
     [
-        (np.full((9, 2), 4.0), "all ratings are equal"),
-        (np.array([[1.0, NAN], [NAN, 2.0]]), "no text has the ratings of two people"),
-        (np.array([[1.0, 2.5], [3.0, 2.0], [4.0, 4.0]]), "between the categories"),
-        (np.array([[3.0, 4.0]]), "there is one group"),
+        (np.full((9, 2), 4.0), FIVE, ["all ratings are equal"]),
+        (np.array([[1.0, NAN], [NAN, 2.0]]), FIVE, ["no text has the ratings of two people"]),
+        (np.array([[1.0, 2.5], [3.0, 2.0], [4.0, 4.0]]), FIVE, ["between the categories"]),
+        (np.array([[3.0, 4.0]]), FIVE, ["there is one group"]),
+        # each text has two raters of its own
+        (
+            np.where(np.tile(np.eye(6), 2) > 0, np.arange(12.0) % 7, NAN),
+            None,
+            ["too few raters share texts", "No AC2: the scale is no list of categories"],
+        ),
     ],
 )
-def test_reasons(ratings, reason):
-    record = agreement_record(ratings, np.arange(len(ratings)), FIVE)
-    assert reason in record["agreement_reason"]
-    assert record["alpha_interval"] is None or record["ac2"] is None
-
-
-def test_what_cannot_be_separated_is_unknown():
-    ratings = np.full((6, 12), NAN)  # each text has two raters of its own
-    ratings[np.arange(6), np.arange(6)] = 1.0
-    ratings[np.arange(6), np.arange(6) + 6] = np.arange(6.0)
-    record = agreement_record(ratings, np.arange(6))
-    assert record["icc_single"] is None
-    assert record["alpha_interval"] is not None
-    assert "too few raters share texts" in record["agreement_reason"]
-    assert "No AC2: the scale is no list of categories" in record["agreement_reason"]
+def test_what_is_unknown_of_humans_has_a_reason(ratings, categories, reasons):
+    record = agreement_record(ratings, Clusters.of(np.arange(len(ratings))), categories)
+    assert all(reason in record["agreement_reason"] for reason in reasons)
+    assert record["icc_single"] is None or record["ac2"] is None
 
 
 def test_categories_are_whole_numbers_of_the_scale():
@@ -142,7 +140,7 @@ def test_disattenuation_finds_the_correlation_without_errors():
     for _ in range(60):
         truth = rng.normal(size=200)
         ratings = truth[:, None] + rng.normal(0, 1.5, (200, 3)) + np.array([-1.0, 0.0, 1.0])
-        record = disattenuated_record(truth + rng.normal(0, 0.75, 200), ratings, np.arange(200), resamples=0)
+        record = disattenuated_record(truth + rng.normal(0, 0.75, 200), ratings, Clusters.of(np.arange(200), 0))
         numbers.append([record["pearson"], record["disattenuated_pearson"], record["reliability"]])
     plain, true, reliability = np.mean(numbers, axis=0)
     assert reliability == pytest.approx(1 / (1 + 1.5**2 / 3), abs=0.03)
@@ -152,14 +150,14 @@ def test_disattenuation_finds_the_correlation_without_errors():
 
 def test_nothing_is_divided_by_no_reliability_and_missing_scores_stay_out():
     opposed = np.stack([np.arange(9.0), 9 - 0.5 * np.arange(9.0)], axis=1)
-    record = disattenuated_record(np.arange(9.0), opposed, np.arange(9))
+    record = disattenuated_record(np.arange(9.0), opposed, Clusters.of(np.arange(9)))
     assert record["disattenuated_pearson"] is None
     assert "not above 0" in record["disattenuated_reason"]
     ratings, groups = ragged(5)
     scores = np.where(np.arange(60) % 5 == 0, NAN, np.nan_to_num(ratings).mean(axis=1))
     used = np.isfinite(scores) & ~np.isnan(ratings).all(axis=1)
     expected = pearson(scores[used], np.nanmean(ratings[used], axis=1))
-    assert disattenuated_record(scores, ratings, groups, resamples=0)["pearson"] == pytest.approx(expected)
+    assert disattenuated_record(scores, ratings, Clusters.of(groups, 0))["pearson"] == pytest.approx(expected)
 
 
 def test_summevals_experts():
@@ -172,6 +170,104 @@ def test_summevals_experts():
     }
     for dimension in DIMENSIONS:
         ratings, groups, _ = panel(dimension)
-        record = agreement_record(ratings, groups, FIVE)
+        record = agreement_record(ratings, Clusters.of(groups), FIVE)
         assert [round(record[name], 3) for name in FIGURES] == expected[dimension]
         assert all(record[f"{name}_low"] < record[name] < record[f"{name}_high"] for name in FIGURES)
+
+
+# --- in points --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_figures_with_single_raters_are_sklearns(seed):
+    ratings, groups = ragged(seed)
+    judge = np.random.default_rng(seed).integers(1, 6, 60).astype(float)
+    record = points_record(judge, ratings, Clusters.of(groups, 0), FIVE)
+    labels = {"weights": "quadratic", "labels": [1, 2, 3, 4, 5]}
+    figures = {
+        "kappa": lambda said, rated: cohen_kappa_score(said.astype(int), rated.astype(int), **labels),
+        "mae": mean_absolute_error,
+        "exact": lambda said, rated: np.mean(said == rated),
+        "adjacent": lambda said, rated: np.mean(np.abs(said - rated) <= 1),
+        "bias": lambda said, rated: np.mean(said - rated),
+    }
+    rated = [~np.isnan(column) for column in ratings.T]
+    for name, figure in figures.items():
+        of_raters = [figure(judge[rows], ratings[rows, k]) for k, rows in enumerate(rated)]
+        expected = np.average(of_raters, weights=[rows.sum() for rows in rated])
+        assert record[f"single_{name}"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_figures_with_the_mean_by_hand():
+    ratings = np.array([[1.0, 2.0], [4.0, NAN], [5.0, 5.0], [NAN, NAN]])
+    record = points_record(np.array([2.0, 3.0, 4.4, 1.0]), ratings, alone(4), FIVE)
+    assert (record["texts"], record["bias"], record["mae"]) == (3, pytest.approx(-1.1 / 3), pytest.approx(2.1 / 3))
+    assert record["exact"] == pytest.approx(1 / 3)  # the mean of 1 and 2 is a 2, half up
+    assert record["adjacent"] == 1.0
+    x, y = np.array([2.0, 3.0, 4.4]), np.array([1.5, 4.0, 5.0])
+    concordance = 2 * np.cov(x, y, ddof=0)[0, 1] / (x.var() + y.var() + (x.mean() - y.mean()) ** 2)
+    assert record["kappa"] == pytest.approx(concordance, abs=1e-12)  # Lin's
+
+
+def test_resamples_are_as_if_built_and_those_of_general_formulas():
+    ratings, group = ragged(2, raters=2, share=1.0)
+    clusters = Clusters.of(group, 20, 3)
+    figures = pair_figures(ratings[:, :1], ratings[:, 1:], clusters, FIVE)
+    rows_of = [built(group, row) for row in clusters.weights]
+    for name in POINTS_FIGURES:
+        drawn = [pair_figures(ratings[r, :1], ratings[r, 1:], alone(len(r)), FIVE)[name].item() for r in rows_of]
+        assert figures[name][:, 0] == pytest.approx(drawn, abs=1e-10)
+    drawn = [agreement.ac2(ratings[rows], FIVE, agreement_weights(FIVE)) for rows in rows_of]
+    assert figures["ac2"][:, 0] == pytest.approx(drawn, abs=1e-12)
+    icc = agreement.variance_components(ratings, clusters)["icc_single"]
+    assert figures["icc"][:, 0] == pytest.approx(icc, abs=1e-12)
+
+
+def test_raters_meet_each_other_and_never_themselves():
+    ratings, groups = ragged(0)
+    record = rater_points_record(ratings, Clusters.of(groups, 100), FIVE)
+    distances = [np.abs(ratings[:, a] - ratings[:, b]) for a in range(4) for b in range(4) if a != b]
+    assert record["single_mae"] == pytest.approx(np.nansum(distances) / np.isfinite(distances).sum(), abs=1e-12)
+    assert record["single_bias"] == pytest.approx(0.0, abs=1e-12)
+    assert record["single_kappa_low"] < record["single_kappa"] < record["single_kappa_high"]
+
+
+def test_halves_go_up_whatever_the_rounding():
+    assert nearest_category(np.array([1.5, 2.4999999999999996, 2.49, NAN, 99.0]), FIVE).tolist() == [1, 2, 1, -1, 4]
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratings", "categories", "reason"),
+    [
+        ([3.0, 3.0, 3.0], [[3.0], [3.0], [3.0]], FIVE, "No kappa"),
+        ([1.0, 2.0, 3.0], [[3.3], [2.0], [1.0]], None, "no list of categories"),
+        ([NAN, NAN, NAN], [[3.0], [2.0], [1.0]], FIVE, "no text has a score and a rating"),
+        ([3.0], [[3.0, 4.0]], FIVE, "there is one text"),
+    ],
+)
+def test_what_is_unknown_in_points_has_a_reason(scores, ratings, categories, reason):
+    record = points_record(np.array(scores), np.array(ratings), Clusters.of(np.arange(len(scores))), categories)
+    assert reason in record["points_reason"]
+    assert any(record[name] is None for name in POINTS_FIGURES)
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def test_isotonic_map_is_sklearns_of_other_groups_alone():
+    rng = np.random.default_rng(1)
+    scores, human = rng.integers(1, 6, 40).astype(float), rng.uniform(1, 5, 40)
+    groups = np.where(np.arange(40) < 20, "a", "b")
+    fitted = cross_fitted(scores, human, groups, folds=2)
+    for name in "ab":
+        here = groups == name
+        model = IsotonicRegression(out_of_bounds="clip").fit(scores[~here], human[~here])
+        assert fitted[here] == pytest.approx(model.predict(scores[here]), abs=1e-10)
+        constant = cross_fitted(scores, human, groups, "constant", folds=2)
+        assert constant[here] == pytest.approx(human[~here].mean())
+
+
+def test_calibration_without_enough():
+    assert np.isnan(cross_fitted(np.ones(4), np.ones(4), np.zeros(4))).all()
+    few = cross_fitted(np.arange(6.0), np.array([1.0, NAN, 2.0, NAN, NAN, NAN]), np.arange(6))
+    assert np.isfinite(few).all()  # unrated texts are scored by all that is known

@@ -1,4 +1,4 @@
-"""Forecasts, intervals of single texts and risks: scoringrules, sklearn, torchmetrics, crepes and plain loops; and the
+"""Forecasts, intervals of single texts and risks, by scoringrules, sklearn, torchmetrics, crepes and loops; and the
 record of each distribution, by the law that decodes, with reasons for what is unknown."""
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidate_distribution
 from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.forecasts import Reliability, ranked_scores, rater_shares
+from judgebench.stats.forecasts import forecast_record, ranked_scores, rater_shares, reliability_diagram
 from judgebench.stats.points import cross_fitted
-from tests.stats.panels import FIVE, built, panel, ragged
+from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 from tests.stats.sides import cell, side
 
 NAN = np.nan
 RNG = np.random.default_rng(3)
 MAIN, ASSISTANT = (np.log(RNG.dirichlet(np.ones(5), 60)) - 0.2 for _ in range(2))
-ALONE = Clusters.of(np.zeros(60), resamples=0)
 
 
 def forecasts(seed, texts=60):
     return np.random.default_rng(seed).dirichlet(np.full(5, 0.6), texts)
 
 
-# Proper scores and calibration
+# --- proper scores and calibration ------------------------------------------------------------------------------------
 
 
 def test_candidates_between_categories_are_shared_and_means_stay():
     values, probabilities = np.array([0.0, 1.0, 2.3, 5.0]), np.random.default_rng(0).dirichlet(np.ones(4), 20)
-    placed = stats.onto_categories(probabilities, values, FIVE)
+    placed = probabilities @ stats.category_shares(values, FIVE)
     assert placed.sum(axis=1) == pytest.approx(np.ones(20))
     assert placed @ FIVE == pytest.approx(probabilities @ np.clip(values, 1, 5), abs=1e-12)
 
@@ -56,8 +55,6 @@ def test_ranked_score_is_that_of_scoringrules():
     ratings = np.random.default_rng(2).integers(0, 5, 60)
     scores = ranked_scores(forecasts(2), rater_shares(ratings[:, None] + 1.0, FIVE), FIVE)
     assert scores == pytest.approx(np.asarray(library.rps_score(ratings + 1, forecasts(2))) / 4, abs=1e-12)
-    certain = np.eye(5)
-    assert ranked_scores(certain[[0, 0]], certain[[0, 4]], FIVE).tolist() == [0.0, 1.0]
 
 
 def test_log_score_is_sklearns():
@@ -74,28 +71,27 @@ def test_calibration_error_is_that_of_torchmetrics_and_of_loops():
     judge, shares = forecasts(4), np.eye(5)[ratings]
     rows = np.arange(60)[:, None], judge.argmax(axis=1)[:, None]
     theirs = multiclass_calibration_error(torch.tensor(judge), torch.tensor(ratings), num_classes=5, n_bins=10)
-    assert Reliability.of(judge[rows], shares[rows], ALONE).error[0] == pytest.approx(float(theirs), abs=1e-6)
+    assert reliability_diagram(judge[rows], shares[rows], alone(60))[0][0] == pytest.approx(float(theirs), abs=1e-6)
     total = 0.0
     for low in np.arange(10) / 10:
         inside = (judge > low) & (judge <= low + 0.1 + 1e-12) if low else judge <= 0.1
         total += abs(judge[inside].sum() - shares[inside].sum()) if inside.any() else 0.0
-    assert Reliability.of(judge, shares, ALONE).error[0] == pytest.approx(total / judge.size, abs=1e-12)
+    assert reliability_diagram(judge, shares, alone(60))[0][0] == pytest.approx(total / judge.size, abs=1e-12)
 
 
 def test_resampled_diagrams_are_as_if_built():
     ratings, group = ragged(8, share=1.1)
     judge, shares, clusters = forecasts(8), rater_shares(ratings, FIVE), Clusters.of(group, 20, 1)
-    for row, error in zip(clusters.weights, Reliability.of(judge, shares, clusters).error, strict=True):
+    for row, error in zip(clusters.weights, reliability_diagram(judge, shares, clusters)[0], strict=True):
         rows = built(clusters.number, row)
-        drawn = Reliability.of(judge[rows], shares[rows], Clusters.of(np.zeros(len(rows)), 0))
-        assert error == pytest.approx(drawn.error[0], abs=1e-12)
+        assert error == pytest.approx(reliability_diagram(judge[rows], shares[rows], alone(len(rows)))[0][0], abs=1e-12)
 
 
 def test_a_forecast_from_the_truth_is_calibrated_and_has_skill():
     rng = np.random.default_rng(6)
     judge = rng.dirichlet(np.ones(5), 4000)
     ratings = 1 + (judge.cumsum(axis=1)[:, None, :] < rng.random((4000, 3, 1))).sum(axis=2).astype(float)
-    record = stats.forecast_record(judge, FIVE, ratings, np.arange(4000) // 20, FIVE, resamples=0)
+    record = forecast_record(judge, ratings, Clusters.of(np.arange(4000) // 20, 0), FIVE, FIVE)
     assert record["ece"] < 0.02
     assert record["rps_skill"] > 0.15
     assert record["rps"] < record["rps_base"] < record["rps_others"]
@@ -104,20 +100,16 @@ def test_a_forecast_from_the_truth_is_calibrated_and_has_skill():
 
 def test_baseline_and_other_raters_by_loops():
     ratings, groups = ragged(7)
-    record = stats.forecast_record(forecasts(7), FIVE, ratings, groups, FIVE, resamples=0)
+    record = forecast_record(forecasts(7), ratings, Clusters.of(groups, 0), FIVE, FIVE)
     shares, rated = rater_shares(ratings, FIVE), ~np.isnan(ratings).all(axis=1)
     base, others = [], []
     for text in np.flatnonzero(rated):
         rest = shares[rated & (groups != groups[text])].mean(axis=0)
         base.append(ranked_scores(rest[None], shares[text][None], FIVE)[0])
-        given = ratings[text][~np.isnan(ratings[text])]
-        each = [
-            ranked_scores(
-                rater_shares(np.delete(given, k)[None], FIVE), rater_shares(given[k : k + 1, None], FIVE), FIVE
-            )
-            for k in range(len(given))
-        ]
-        others += [np.mean(each)] if len(given) > 1 else []
+        row = ratings[text][~np.isnan(ratings[text])]
+        sides = [(np.delete(row, k)[None], row[k : k + 1, None]) for k in range(len(row))]
+        each = [ranked_scores(rater_shares(rest, FIVE), rater_shares(rater, FIVE), FIVE) for rest, rater in sides]
+        others += [np.mean(each)] if len(row) > 1 else []
     assert record["rps_base"] == pytest.approx(np.mean(base), abs=1e-12)
     assert record["rps_others"] == pytest.approx(np.mean(others), abs=1e-12)
     assert record["rps_skill"] == pytest.approx(1 - record["rps"] / record["rps_base"])
@@ -125,34 +117,29 @@ def test_baseline_and_other_raters_by_loops():
 
 def test_a_record_has_intervals_and_bins_of_the_texts_that_are_known():
     ratings, groups = ragged(9)
-    judge = 3 * forecasts(9)  # sums of 3 are brought to 1
-    record = stats.forecast_record(judge, FIVE, ratings, groups, FIVE)
+    judge, clusters = 3 * forecasts(9), Clusters.of(groups)  # sums of 3 are brought to 1
+    record = forecast_record(judge, ratings, clusters, FIVE, FIVE)
     assert all(record[f"{name}_low"] <= record[f"{name}_high"] for name in stats.FIGURES)
     assert sum(place["share"] for place in record["diagram"]) == pytest.approx(1)
     assert all(place["bin_low"] <= place["forecast"] <= place["bin_high"] + 1e-9 for place in record["diagram"])
     judge[:5] = NAN
-    assert (
-        stats.forecast_record(judge, FIVE, ratings, groups, FIVE)["texts"] == (~np.isnan(ratings[5:]).all(axis=1)).sum()
-    )
-    single = stats.forecast_record(judge[5:], FIVE, ratings[5:], np.zeros(55), FIVE)
+    known = (~np.isnan(ratings[5:]).all(axis=1)).sum()
+    assert forecast_record(judge, ratings, clusters, FIVE, FIVE)["texts"] == known
+    single = forecast_record(judge, ratings, Clusters.of(np.zeros(60)), FIVE, FIVE)
     assert single["rps_base"] is single["rps_skill"] is single["rps_low"] is None
     assert "one group" in single["reason"]
 
 
 def test_mass_by_hand():
     logprobs = np.log(np.array([[0.2, 0.1], [0.6, 0.3], [0.02, 0.01]]))
-    record = stats.mass_record(logprobs, np.arange(3))
-    assert record["mass"] == pytest.approx(0.41)
-    assert (record["answers"], record["below"], record["mass_lowest"]) == (
-        False,
-        pytest.approx(2 / 3),
-        pytest.approx(0.03),
-    )
-    assert stats.mass_record(logprobs[1:2], np.arange(1))["answers"]
-    assert stats.mass_record(np.full((1, 3), -np.inf), np.arange(1))["mass"] == 0.0
+    record = stats.mass_record(logprobs, Clusters.of(np.arange(3)))
+    assert (record["mass"], record["below"]) == pytest.approx((0.41, 2 / 3))
+    assert (record["answers"], record["mass_lowest"]) == (False, pytest.approx(0.03))
+    assert stats.mass_record(logprobs[1:2], alone(1))["answers"]
+    assert stats.mass_record(np.full((1, 3), -np.inf), alone(1))["mass"] == 0.0
 
 
-# Intervals of single texts
+# --- intervals of single texts ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("texts", [9, 10, 19, 50])
@@ -167,7 +154,7 @@ def test_intervals_are_those_of_crepes():
     crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
     rng = np.random.default_rng(0)
     scores, human = rng.uniform(1, 5, 80), rng.uniform(1, 5, 80)
-    low, high, split = stats.text_intervals(scores, human, np.arange(80), (-99, 99))
+    low, high, split = stats.text_intervals(scores, human, Clusters.of(np.arange(80)), (-99, 99))
     for half in (0, 1):
         taught, here = split != half, split == half
         library = crepes.ConformalRegressor()
@@ -178,7 +165,7 @@ def test_intervals_are_those_of_crepes():
 
 def test_articles_stay_together_and_halves_are_even():
     groups = np.repeat(np.arange(11), 3)
-    split = stats.text_intervals(np.zeros(33), np.zeros(33), groups, (0, 1))[2]
+    split = stats.text_intervals(np.zeros(33), np.zeros(33), Clusters.of(groups), (0, 1))[2]
     assert all(len(set(split[groups == group])) == 1 for group in range(11))
     assert sorted(np.bincount(split[::3])) == [5, 6]
 
@@ -197,14 +184,14 @@ def test_coverage_is_what_was_promised_for_texts_of_new_articles():
 
 
 def test_too_few_articles_give_the_whole_scale_and_unrated_texts_an_interval():
-    low, high, _ = stats.text_intervals(np.full(8, 3.0), np.full(8, 3.0), np.arange(8), (1, 5))
+    low, high, _ = stats.text_intervals(np.full(8, 3.0), np.full(8, 3.0), Clusters.of(np.arange(8)), (1, 5))
     assert (low.tolist(), high.tolist()) == ([1.0] * 8, [5.0] * 8)
-    scores, human = np.full(60, 3.0), np.full(60, 4.0)
+    scores, human, clusters = np.full(60, 3.0), np.full(60, 4.0), Clusters.of(np.arange(60))
     scores[0], human[1] = NAN, NAN
-    low, high, _ = stats.text_intervals(scores, human, np.arange(60), (1, 5))
+    low, high, _ = stats.text_intervals(scores, human, clusters, (1, 5))
     assert np.isnan(low[0])
     assert (low[1], high[1]) == (2.0, 4.0)
-    record = stats.coverage_record(scores, human, np.arange(60), (1, 5))
+    record = stats.coverage_record(scores, human, clusters, (1, 5))
     assert (record["coverage"], record["width"]) == (1.0, 2.0)
 
 
@@ -212,12 +199,12 @@ def test_too_few_articles_give_the_whole_scale_and_unrated_texts_an_interval():
 def test_recorded_judges_are_covered(dimension):
     ratings, groups, judges = panel(dimension)
     for scores in judges.values():
-        record = stats.coverage_record(scores, ratings.mean(axis=1), groups, (1, 5), resamples=200)
+        record = stats.coverage_record(scores, ratings.mean(axis=1), Clusters.of(groups, 200), (1, 5))
         assert record["coverage_high"] > 0.9  # 0.9 is promised on average over judges and splits, not for each
         assert record["coverage"] > 0.88
 
 
-# Errors that a judge knows of
+# --- errors that a judge knows of -------------------------------------------------------------------------------------
 
 
 def area_by_loops(unsure, loss, repeats=4000):
@@ -231,11 +218,10 @@ def area_by_loops(unsure, loss, repeats=4000):
 
 def test_area_is_that_of_loops():
     loss = np.random.default_rng(1).random(30)
-    clusters = Clusters.of(np.zeros(30), 0)
-    plain = stats.kept_risks(np.arange(30.0), loss, clusters)[0][0]
+    plain = stats.kept_risks(np.arange(30.0), loss, alone(30))[0][0]
     assert plain == pytest.approx(area_by_loops(np.arange(30.0), loss, 1), abs=1e-12)
     tied = np.random.default_rng(1).integers(0, 4, 30).astype(float)
-    assert stats.kept_risks(tied, loss, clusters)[0][0] == pytest.approx(area_by_loops(tied, loss), abs=0.01)
+    assert stats.kept_risks(tied, loss, alone(30))[0][0] == pytest.approx(area_by_loops(tied, loss), abs=0.01)
 
 
 def test_resampled_risks_are_as_if_built():
@@ -244,43 +230,42 @@ def test_resampled_risks_are_as_if_built():
     unsure, loss = rng.integers(0, 8, 50).astype(float), rng.random(50)
     area, risks = stats.kept_risks(unsure, loss, clusters, (0.3, 1.0))
     for k, rows in enumerate(built(clusters.number, row) for row in clusters.weights):
-        whole, at = stats.kept_risks(unsure[rows], loss[rows], Clusters.of(np.zeros(len(rows)), 0), (0.3, 1.0))
-        assert at[0, 1] == pytest.approx(risks[k, 1], abs=1e-12)
-        assert risks[k, 1] == pytest.approx(loss[rows].mean(), abs=1e-12)
+        whole, at = stats.kept_risks(unsure[rows], loss[rows], alone(len(rows)), (0.3, 1.0))
+        assert (at[0, 1], loss[rows].mean()) == pytest.approx((risks[k, 1], risks[k, 1]), abs=1e-12)
         assert whole[0] == pytest.approx(area[k], abs=0.05)  # copies are kept one by one there, at once here
 
 
 def test_the_gain_of_knowing_ones_errors_is_1_and_of_chance_0():
-    loss, groups = np.random.default_rng(3).random(4000), np.arange(4000) // 10
-    best = stats.risk_record(loss, loss, groups, resamples=0)
+    loss, clusters = np.random.default_rng(3).random(4000), Clusters.of(np.arange(4000) // 10, 100)
+    best = stats.risk_record(loss, loss, clusters)
     assert best["gain"] == pytest.approx(1.0)
     assert [point["kept"] for point in best["curve"]] == list(stats.KEPT)
     assert best["curve"][-1]["risk"] == pytest.approx(loss.mean())
     assert best["curve"][4]["risk"] == pytest.approx(np.sort(loss)[:2000].mean())
-    chance = stats.risk_record(np.random.default_rng(4).random(4000), loss, groups, resamples=100)
+    chance = stats.risk_record(np.random.default_rng(4).random(4000), loss, clusters)
     assert chance["gain_low"] - 0.05 < 0 < chance["gain_high"] + 0.05
-    assert stats.risk_record(-loss, loss, groups, resamples=0)["gain"] < -0.5
-    same = stats.risk_record(np.arange(5.0), np.ones(5), np.arange(5))
+    assert stats.risk_record(-loss, loss, clusters)["gain"] < -0.5
+    same = stats.risk_record(np.arange(5.0), np.ones(5), Clusters.of(np.arange(5)))
     assert (same["gain"], same["risk_reason"]) == (None, "No gain: all texts cost the same.")
 
 
-# The study
+# --- the study --------------------------------------------------------------------------------------------------------
 
 
-def decoded(rule, decoding="own", **more):
-    """A side whose scores are what the rule makes of MAIN and ASSISTANT."""
+def decoded(rule, decoding="mine", **more):
+    """A sample whose scores are what the rule makes of MAIN and ASSISTANT."""
     judge = "pair" if rule.needs_assistant else "main"
     scores = rule.scores(MAIN, ASSISTANT, FIVE)
     logprobs = {"main": MAIN, "assistant": ASSISTANT}
     return side(logprobs, scores, cell=cell(judge, decoding, rule.lambda_, rule.temperature), **more)
 
 
-def test_greedy_and_expectation_share_a_record_and_each_contrast_has_its_own():
-    sides = [decoded(Greedy(), "greedy"), decoded(Expectation(), "expectation")]
-    sides += [decoded(Contrastive(0.5, 1.0), "a"), decoded(Contrastive(1.0, 2.0, rule="expectation"), "b")]
-    sides += [decoded(Contrastive(0.5, 0.5), "c")]
-    assert [record["decodings"] for record in stats.forecast_records(sides)] == [
-        ["greedy", "expectation"], ["a", "b"], ["c"]]  # fmt: skip
+def test_greedy_and_expectation_share_a_record_and_each_contrast_has_one():
+    samples = [decoded(Greedy(), "greedy"), decoded(Expectation(), "expectation")]
+    samples += [decoded(Contrastive(0.5, 1.0), "a"), decoded(Contrastive(1.0, 2.0, rule="expectation"), "b")]
+    samples += [decoded(Contrastive(0.5, 0.5), "c")]
+    decodings = [record["decodings"] for record in stats.forecast_records(samples)]
+    assert decodings == [["greedy", "expectation"], ["a", "b"], ["c"]]
 
 
 @pytest.mark.parametrize(("rule", "alpha"), [("argmax", 0.0), ("expectation", 0.0), ("argmax", 0.4)])
@@ -294,10 +279,8 @@ def test_a_contrast_forecasts_by_the_law_by_which_it_scores(rule, alpha):
         logprobs, reason = stats.distribution_of(replace(judge, alpha=0.0))
         assert logprobs is None
         assert reason == "No probabilities: the decoding's scores are not those of contrastive decoding."
-    by_hand = stats.forecast_record(weights, FIVE, judge.ratings, judge.groups, FIVE, 40)
-    assert {name: record[name] for name in ("rps", "ece_low")} == pytest.approx(
-        {name: by_hand[name] for name in ("rps", "ece_low")}
-    )
+    by_hand = forecast_record(weights, judge.ratings, judge.clusters, FIVE, FIVE)
+    assert (record["rps"], record["ece_low"]) == pytest.approx((by_hand["rps"], by_hand["ece_low"]))
     assert record["mass"] is None
     assert record["mass_reason"].startswith("No mass: a contrast has none")
 
@@ -309,11 +292,9 @@ def test_everything_is_what_the_pure_functions_return():
     expected = probabilities @ FIVE  # 0-4 is 1-5 on the humans' scale
     spread = np.sqrt((probabilities * (FIVE - expected[:, None]) ** 2).sum(axis=1)).round(9)
     fitted = cross_fitted(expected, judge.human, judge.groups)
-    assert record.items() >= stats.coverage_record(fitted, judge.human, judge.groups, (1, 5), 40).items()
-    risks = stats.risk_record(spread, np.abs(expected - judge.human), judge.groups, 40)
-    assert {name: record[name] for name in risks if name != "curve"} == pytest.approx(
-        {name: value for name, value in risks.items() if name != "curve"}
-    )
+    assert record.items() >= stats.coverage_record(fitted, judge.human, judge.clusters, (1, 5)).items()
+    risks = stats.risk_record(spread, np.abs(expected - judge.human), judge.clusters)
+    assert [record[name] for name in ("risk", "gain_low")] == pytest.approx([risks[n] for n in ("risk", "gain_low")])
     assert record["mass"] == pytest.approx(np.exp(-0.1))
     assert record["confidence"] == pytest.approx(probabilities.max(axis=1).mean())
     confirmed = (judge.ratings == FIVE[probabilities.argmax(axis=1)][:, None]).mean()
@@ -329,10 +310,8 @@ def test_a_judge_that_says_other_things_is_flagged_where_it_does():
     place = {name: records[0].get(name) for name in ("split", "dimension", "range_min", "range_max", "range_step")}
     place |= {"attack": "none", "defense": "none", "judge": "main", "flags": ["constant"]}
     metrics = [place, place | {"range_max": 9.0}, place | {"attack": "dsi"}]
-    flags = [
-        record["flags"] for record in stats.with_silent(metrics, records + stats.forecast_records([decoded(Greedy())]))
-    ]
-    assert flags == [["constant", stats.NOT_ANSWERING], ["constant"], ["constant"]]
+    flagged = stats.with_silent(metrics, records + stats.forecast_records([decoded(Greedy())]))
+    assert [record["flags"] for record in flagged] == [["constant", stats.NOT_ANSWERING], ["constant"], ["constant"]]
     assert place["flags"] == ["constant"]
 
 

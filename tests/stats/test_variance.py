@@ -1,5 +1,5 @@
-"""Range bias as variance: judges whose components are known, ANOVA and intraclass correlations by hand, and runs of
-recorded judges."""
+"""Variance components: ANOVA by hand, statsmodels' mixed model, plain loops over pairs, judges whose components are
+known; reliabilities and intraclass correlations by hand; and the records of a run."""
 
 from __future__ import annotations
 
@@ -7,75 +7,241 @@ import json
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from judgebench.stats.scores import Cell, Sample
-from judgebench.stats.variance import HUMANS, JUDGES, RANGES, variance_records
+from judgebench.stats.clusters import Clusters, group_weights
+from judgebench.stats.variance import (
+    HUMANS,
+    JUDGES,
+    RANGES,
+    CrossedScores,
+    component_records,
+    decision_records,
+    facet_share,
+    number_needed,
+    reliability,
+    variance_records,
+)
 from judgebench.types import ScoreRange
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
+from tests.stats.sides import FOUR, known_judge, sample_of
 
-FOUR = ((0.0, 4.0), (1.0, 5.0), (2.0, 6.0), (3.0, 7.0))
+NAN = np.nan
+
+# --- components -------------------------------------------------------------------------------------------------------
 
 
-def side(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, systems=None, **more):
-    """One judge in one range; `parts` [N] of the way from its lowest to its highest score."""
-    parts = np.asarray(parts, dtype=float)
-    count = len(parts)
-    names = np.array([f"e{i:04d}" for i in range(count)]) if names is None else np.asarray(names)
-    own = {"dimension": "quality", "judge": "main", "decoding": "greedy", "lambda_": None, "range_labels": ""} | {
-        name: more.pop(name) for name in ("dimension", "judge", "decoding", "lambda_", "range_labels") if name in more
+def crossed(values, facets, groups=None, resamples=0, seed=0):
+    """Each of the first axis' entries a group of its own, if no groups are named."""
+    return CrossedScores(
+        values, facets, Clusters.of(np.arange(len(values)) if groups is None else groups, resamples, seed)
+    )
+
+
+def drawn(shape=(8, 5, 4, 3), seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=shape)
+    for axes in ((0,), (2,), (0, 2)):
+        values = values + rng.normal(size=[size if axis in axes else 1 for axis, size in enumerate(shape)])
+    return values
+
+
+def test_complete_tables_give_the_anova_estimates():
+    """Mean squares, and the components whose expected mean squares they are."""
+    scores = crossed(drawn(), ("text", "system", "range", "judge"))
+    values, squares = scores.values, {}
+    sizes = {key: np.prod([n for n, inside in zip(values.shape, key, strict=True) if not inside])
+             for key in product((0, 1), repeat=values.ndim)}  # fmt: skip
+    for effect, cells in sizes.items():
+        rest = values
+        for axis, inside in enumerate(effect):
+            mean = rest.mean(axis=axis, keepdims=True)
+            rest = rest - mean if inside else mean
+        degrees = np.prod([size - 1 for size, inside in zip(values.shape, effect, strict=True) if inside])
+        squares[effect] = (rest**2).sum() * cells / degrees
+    for effect, variance in scores.components.items():
+        key = tuple(int(facet in effect) for facet in scores.facets)
+        more = [other for other in squares if all(a <= b for a, b in zip(key, other, strict=True))]
+        signed = sum((-1) ** (sum(other) - sum(key)) * squares[other] for other in more)
+        assert variance[0] == pytest.approx(signed / sizes[key], abs=1e-12)
+
+
+def test_statsmodels_mixed_model_estimates_the_same_where_none_is_negative():
+    """REML of a balanced design is ANOVA where no estimate is negative."""
+    smf = pytest.importorskip("statsmodels.formula.api", reason="statsmodels is not installed")
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(20, 1)) * 1.5 + rng.normal(size=(1, 6)) + rng.normal(size=(20, 6)) * 0.7
+    text, rater = np.indices(values.shape).reshape(2, -1)
+    frame = pd.DataFrame({"score": values.ravel(), "text": text, "rater": rater, "all": 1})
+    parts = {"text": "0 + C(text)", "rater": "0 + C(rater)"}
+    fit = smf.mixedlm("score ~ 1", frame, groups="all", vc_formula=parts, re_formula="0").fit(reml=True)
+    components = crossed(values, ("text", "rater")).components
+    for name, variance in zip(sorted(parts), fit.vcomp, strict=True):
+        assert components[frozenset({name})][0] == pytest.approx(variance, rel=1e-3)
+    assert components[frozenset(parts)][0] == pytest.approx(fit.scale, rel=1e-3)
+
+
+def by_pairs(values, rows):
+    """Components from all pairs of scores, one by one; `rows` of a resample, never paired with a copy of themselves."""
+    cells = [
+        (copy, row, where, values[row][where])
+        for copy, row in enumerate(rows)
+        for where in np.ndindex(values.shape[1:])
+        if not np.isnan(values[row][where])
+    ]
+    pairs: dict[frozenset[int], list[float]] = {}
+    for copy, row, where, value in cells:
+        for other_copy, other_row, other_where, other in cells:
+            if copy != other_copy and row == other_row:
+                continue
+            agree = {axis + 1 for axis, (a, b) in enumerate(zip(where, other_where, strict=True)) if a == b}
+            agree |= {0} if copy == other_copy else set()
+            if len(agree) < values.ndim:
+                pairs.setdefault(frozenset(agree), []).append((value - other) ** 2 / 2)
+    means = {effect: np.mean(each) for effect, each in pairs.items()} | {frozenset(range(values.ndim)): 0.0}
+    effects = [frozenset(np.flatnonzero(each).tolist()) for each in product((0, 1), repeat=values.ndim)]
+    return {
+        effect: sum(
+            (-1) ** (len(effect) - len(part)) * (means[frozenset()] - means.get(part, NAN))
+            for part in effects
+            if part and part <= effect
+        )
+        for effect in effects
     }
-    cell = Cell("test", own["dimension"], low, high, 1.0, "none", "none", own["judge"], own["decoding"], own["lambda_"],
-                None, own["range_labels"])  # fmt: skip
-    ratings = np.full((count, 1), np.nan) if ratings is None else np.asarray(ratings, dtype=float)
-    raters = [f"r{i}" for i in range(ratings.shape[1])] if ratings.shape[1] > 1 else []
-    more = {"scale": (1.0, 5.0), "raters": raters, "resamples": 100} | more
-    groups = names if groups is None else np.asarray(groups)
-    systems = np.full(count, "s") if systems is None else np.asarray(systems)
-    return Sample("d", cell, names, groups, systems, low + (high - low) * parts, ratings, **more)
+
+
+@given(st.integers(0, 10**6))
+def test_incomplete_tables_take_all_pairs_there_are_in_each_resample(seed):
+    rng = np.random.default_rng(seed)
+    values = drawn((4, 3, 2), seed)
+    values[rng.random(values.shape) < 0.15] = NAN
+    if np.isnan(values).all(axis=(1, 2)).any():
+        return
+    scores = crossed(values, ("text", "range", "judge"), None, 3, 2)
+    for b, weights in enumerate([np.ones(4, dtype=int), *group_weights(4, 3, 2)]):
+        expected = by_pairs(values, np.repeat(np.arange(4), weights).tolist())
+        for effect, variance in scores.components.items():
+            key = frozenset(scores.facets.index(facet) for facet in effect)
+            if not np.isnan(expected[key]):
+                np.testing.assert_allclose(variance[b], expected[key], atol=1e-9)
+
+
+def test_texts_of_a_group_are_drawn_together():
+    """Three copies of a group of two texts: pairs of its own two alone."""
+    values, names = drawn((6, 4), 5), ("text", "range")
+    grouped = crossed(values, names, np.array([0, 0, 1, 1, 2, 2]), 300, 1)
+    thrice = np.flatnonzero((group_weights(3, 300, 1) == [3, 0, 0]).all(axis=1))
+    for effect, variance in crossed(values[:2], names).components.items():
+        assert grouped.components[effect][1 + thrice[0]] == pytest.approx(variance[0])
+
+
+def test_shares_and_the_range_in_one_number_by_hand():
+    # texts 0 and 2 apart, ranges 1 apart, no interaction: mean squares 2 * 2, 2 * .5 and 0
+    scores = crossed(np.array([[0.0, 1.0], [2.0, 3.0]]), ("text", "range"))
+    records = component_records(scores)
+    assert [record["effect"] for record in records] == ["text", "range", "text x range"]
+    assert [record["variance"] for record in records] == pytest.approx([2.0, 0.5, 0.0])
+    assert [record["share"] for record in records] == pytest.approx([0.8, 0.2, 0.0])
+    share = facet_share(scores, "range")
+    assert (share["own"], share["interactions"], share["both"]) == pytest.approx((0.2, 0.0, 0.2))
+    negative = component_records(crossed(np.array([[0.0, 1.0], [1.0, 0.0]]), ("text", "range")))
+    assert [record["variance"] for record in negative] == pytest.approx([-0.5, -0.5, 1.0])
+    assert [record["share"] for record in negative] == [0.0, 0.0, 1.0]
+    assert [bool(record["note"]) for record in negative] == [True, True, False]
+
+
+def test_components_that_cannot_be_separated_are_null_with_a_reason():
+    one_range = crossed(np.array([[1.0], [2.0], [4.0]]), ("text", "range"))
+    for record in component_records(one_range):
+        assert record["variance"] is None
+        assert record["note"].startswith("No component")
+    (record,) = decision_records(one_range, [{}])
+    assert record["relative"] is record["needed_range"] is None
+    assert record["reason"]
+
+
+def test_intervals_of_shares_are_the_jackknifes_and_their_rests():
+    """Each group left out by hand, Student's t of log(1 - share) of the smaller side (scipy)."""
+    values, names = drawn((12, 4), 5) + np.arange(12)[:, None] / 3, ("text", "range")
+    scores = crossed(values, names, None, 50)
+    rests = [crossed(np.delete(values, i, axis=0), names) for i in range(12)]
+    shares = np.array([facet_share(part, "range")["both"] for part in (scores, *rests)])
+    texts, both = component_records(scores)[0], facet_share(scores, "range")
+    assert both["both"] < 0.5
+    logs = np.log1p(-shares)
+    error = np.sqrt(11 / 12 * ((logs[1:] - logs[1:].mean()) ** 2).sum())
+    low, high = (1 - np.exp(logs[0] + side * error * stats.t.ppf(0.975, 11)) for side in (1, -1))
+    assert (both["both_low"], both["both_high"]) == pytest.approx((max(low, 0.0), high))
+    assert (texts["share_low"], texts["share_high"]) == pytest.approx((1 - high, 1 - max(low, 0.0)))
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def known_components(**sizes):
+    return {frozenset(name.split("_")): np.array([size]) for name, size in sizes.items()}
+
+
+def test_coefficients_by_hand():
+    components = known_components(text=0.6, rater=0.1, text_rater=0.3)
+    assert [float(each[0]) for each in reliability(components, {})] == pytest.approx([0.6 / 0.9, 0.6])
+    relative, absolute = reliability(components, {"rater": 3})
+    assert (relative[0], absolute[0]) == pytest.approx((0.6 / 0.7, 0.6 / (0.6 + 0.4 / 3)))
+    # .6 / (.6 + .3 / n) >= .9 where n >= 4.5; .6 / (.6 + .4 / n) where n >= 6
+    assert number_needed(components, "rater", 0.9, {}) == [5, 6]
+    components = known_components(text=0.5, range=0.0, text_range=0.1, judge=0.0, text_judge=0.4)
+    assert number_needed(components, "range", 0.8, {}) == [None, None]  # .4 of the judges stay
+    assert number_needed(components, "range", 0.8, {"judge": 4}) == [4, 4]  # .5 / (.5 + .1 / 4 + .1) = .8
+
+
+@given(st.floats(0.05, 0.95), st.lists(st.floats(0.01, 2), min_size=3, max_size=3))
+def test_the_number_needed_is_the_first_that_reaches(wanted, sizes):
+    components = known_components(**dict(zip(("text", "rater", "text_rater"), sizes, strict=True)))
+    for kind, number in enumerate(number_needed(components, "rater", wanted, {})):
+        assert reliability(components, {"rater": number})[kind][0] >= wanted - 1e-6
+        if number > 1:
+            assert reliability(components, {"rater": number - 1})[kind][0] < wanted + 1e-6
+
+
+# --- the study --------------------------------------------------------------------------------------------------------
 
 
 def of(records, study=RANGES, calibrated=False):
-    return [one for one in records if (one["study"], one["calibrated"]) == (study, calibrated)]
-
-
-def known_judge(seed, texts=80, sizes=(0.02, 0.01, 0.005), moved=None, groups=20):
-    """Scores [texts, 4] of a judge with variances of text, range (of the four offsets `moved`) and text x range."""
-    rng = np.random.default_rng(seed)
-    moved = np.array([-1.0, -1 / 3, 1 / 3, 1.0]) if moved is None else np.asarray(moved)
-    moved = moved * np.sqrt(sizes[1] / moved.var(ddof=1)) if moved.any() else moved
-    values = rng.normal(0.5, np.sqrt(sizes[0]), (texts, 1)) + moved
-    return values + rng.normal(0, np.sqrt(sizes[2]), (texts, 4)), np.arange(texts) % groups
+    return [record for record in records if (record["study"], record["calibrated"]) == (study, calibrated)]
 
 
 def test_a_simulated_judge_whose_range_effect_is_known():
     """Text .02, range .01, text x range .005: the range makes 15 of 35 parts. Over 60 data sets the mean is that, and
     the 95 % intervals hold it."""
     truth = {"texts_share": 20 / 35, "range_own": 10 / 35, "range_interactions": 5 / 35, "range_both": 15 / 35}
-    found, held = [], []
+    shares, inside = [], []
     for seed in range(60):
         values, groups = known_judge(seed)
-        sides = [side(values[:, i], *FOUR[i], groups=groups, resamples=300) for i in range(4)]
-        (record,) = of(variance_records(sides))
-        found.append([record[name] for name in truth])
-        held.append([record[f"{name}_low"] <= one <= record[f"{name}_high"] for name, one in truth.items()])
-    assert np.mean(found, axis=0) == pytest.approx(list(truth.values()), abs=0.01)
-    assert (np.mean(held, axis=0) >= 0.88).all()  # a true 95 % falls below in 2 of 100 such simulations
-    assert (np.mean(held, axis=0) < 1).any()
+        samples = [sample_of(values[:, i], *FOUR[i], groups=groups, resamples=300) for i in range(4)]
+        (record,) = of(variance_records(samples))
+        shares.append([record[name] for name in truth])
+        inside.append([record[f"{name}_low"] <= share <= record[f"{name}_high"] for name, share in truth.items()])
+    assert np.mean(shares, axis=0) == pytest.approx(list(truth.values()), abs=0.01)
+    assert (np.mean(inside, axis=0) >= 0.88).all()  # a true 95 % falls below in 2 of 100 such simulations
+    assert (np.mean(inside, axis=0) < 1).any()
 
 
 def test_a_judge_that_only_moves_its_scale_is_repaired_by_calibration():
-    """Whole scores of five quality levels, moved by range but never tied: isotonic calibration finds the level."""
+    """Whole scores of five quality levels, moved by range but never tied: isotonic calibration restores the level."""
     rng = np.random.default_rng(0)
-    level = rng.permutation(np.arange(100) % 5)
+    level, groups = rng.permutation(np.arange(100) % 5), np.arange(100) % 25
     human = 1.0 + level[:, None] + rng.normal(0, 0.01, (100, 2))
-    sides = [side((level + move) / 10, *ends, ratings=human, groups=np.arange(100) % 25)
-             for move, ends in zip((0, 1, 3, 5), FOUR, strict=True)]  # fmt: skip
-    records = variance_records(sides)
-    (given,), (calibrated,) = of(records), of(records, calibrated=True)
-    assert given["range_own"] > 0.5
-    assert given["range_interactions"] == pytest.approx(0, abs=1e-9)
+    moves = zip((0, 1, 3, 5), FOUR, strict=True)
+    samples = [sample_of((level + move) / 10, *ends, ratings=human, groups=groups) for move, ends in moves]
+    records = variance_records(samples)
+    (raw,), (calibrated,) = of(records), of(records, calibrated=True)
+    assert raw["range_own"] > 0.5
+    assert raw["range_interactions"] == pytest.approx(0, abs=1e-9)
     assert calibrated["range_both"] == pytest.approx(0, abs=1e-9)
     assert calibrated["spread"] == pytest.approx(np.sqrt(level.var() * 100 / 99) / 4, rel=0.02)
     assert calibrated["decisions"][0]["needed_range"] == 1
@@ -85,24 +251,23 @@ def test_components_are_those_of_calibrated_scores_by_sklearn():
     rng = np.random.default_rng(1)
     values, groups = known_judge(1, 40, groups=4)
     human = rng.integers(1, 6, (40, 1)) + 0.0
-    sides = [side(values[:, i], *FOUR[i], ratings=human, groups=groups) for i in range(4)]
-    (record,) = of(variance_records(sides), calibrated=True)
+    samples = [sample_of(values[:, i], *FOUR[i], ratings=human, groups=groups) for i in range(4)]
+    (record,) = of(variance_records(samples), calibrated=True)
     table = np.empty((40, 4))
     for i, group in product(range(4), range(4)):  # four groups are four folds
         out = groups == group
-        model = IsotonicRegression(out_of_bounds="clip").fit(sides[i].scores[~out], human[~out, 0])
-        table[out, i] = (model.predict(sides[i].scores[out]) - 1) / 4
-    squares = 4 * table.mean(axis=1).var(ddof=1)
+        model = IsotonicRegression(out_of_bounds="clip").fit(samples[i].scores[~out], human[~out, 0])
+        table[out, i] = (model.predict(samples[i].scores[out]) - 1) / 4
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     error = (rest**2).sum() / (39 * 3)
-    by_name = {one["effect"]: one["variance"] for one in record["components"]}
-    assert by_name["text"] == pytest.approx((squares - error) / 4)
+    by_name = {part["effect"]: part["variance"] for part in record["components"]}
+    assert by_name["text"] == pytest.approx((4 * table.mean(axis=1).var(ddof=1) - error) / 4)
     assert by_name["text x range"] == pytest.approx(error)
 
 
-def test_shares_by_hand():
+def test_a_record_by_hand():
     """Texts .5 and ranges .25 apart, no interaction: .125 and .03125."""
-    (record,) = of(variance_records([side([0.0, 0.5], 0, 4), side([0.25, 0.75], 1, 9)]))
+    (record,) = of(variance_records([sample_of([0.0, 0.5], 0, 4), sample_of([0.25, 0.75], 1, 9)]))
     assert (record["texts_share"], record["range_own"]) == pytest.approx((0.8, 0.2))
     assert record["spread"] == pytest.approx(np.sqrt(0.125 + 0.03125))
     first, both = record["decisions"]
@@ -113,86 +278,70 @@ def test_shares_by_hand():
 
 
 def test_texts_that_lack_a_range_stay_out_and_order_does_not_matter():
-    values, _ = known_judge(2, 20)
-    names = np.array([f"t{i}" for i in range(20)])
-    whole = of(variance_records([side(values[:15, i], *FOUR[i], names=names[:15]) for i in range(2)]))
-    more = [
-        side(values[:, 0], *FOUR[0], names=names),
-        side(values[:15, 1][::-1], *FOUR[1], names=names[:15][::-1]),
-    ]
-    (record,) = of(variance_records(more))
-    assert record["texts"] == 15
-    assert record["texts_share"] == pytest.approx(whole[0]["texts_share"])
+    values, names = known_judge(2, 20)[0], np.array([f"t{i}" for i in range(20)])
+    (whole,) = of(variance_records([sample_of(values[:15, i], *FOUR[i], names=names[:15]) for i in range(2)]))
+    turned = sample_of(values[:15, 1][::-1], *FOUR[1], names=names[:15][::-1])
+    (record,) = of(variance_records([sample_of(values[:, 0], *FOUR[0], names=names), turned]))
+    assert (record["texts"], record["texts_share"]) == (15, pytest.approx(whole["texts_share"]))
 
 
-def test_a_lambda_tuned_by_range_is_one_series_and_several_in_a_range_are_each_their_own():
-    values, _ = known_judge(3, 12)
-    tuned = [side(values[:, i], *FOUR[i], lambda_=0.1 * i, judge="pair", decoding="contrastive") for i in range(4)]
+def test_series_are_over_ranges_and_letters_and_numbers_are_two():
+    values = known_judge(3, 12)[0]
+    tuned = [sample_of(values[:, i], *FOUR[i], lambda_=0.1 * i, judge="pair") for i in range(4)]
     (record,) = of(variance_records(tuned))
     assert (record["ranges"], record["lambda"], record["judge"]) == (4, None, "pair")
-    tried = [side(values[:, i], *FOUR[i], lambda_=one) for i in range(2) for one in (0.1, 0.5)]
-    assert [one["lambda"] for one in of(variance_records(tried))] == [0.1, 0.5]
-
-
-def test_letters_and_numbers_are_two_ranges():
-    values, _ = known_judge(4, 12)
-    sides = [side(values[:, 0]), side(values[:, 1], range_labels="E, D, C, B, A")]
-    (record,) = of(variance_records(sides))
+    tried = [sample_of(values[:, i], *FOUR[i], lambda_=size) for i in range(2) for size in (0.1, 0.5)]
+    assert [record["lambda"] for record in of(variance_records(tried))] == [0.1, 0.5]
+    samples = [sample_of(values[:, 0]), sample_of(values[:, 1], range_labels="E, D, C, B, A")]
+    (record,) = of(variance_records(samples))
     assert record["ranges"] == 2
     assert "range_labels" not in record
-    assert sides[1].cell.range == ScoreRange(1, 5, 1, ("E", "D", "C", "B", "A"))
+    assert samples[1].cell.range == ScoreRange(1, 5, 1, ("E", "D", "C", "B", "A"))
 
 
 def test_articles_and_systems_are_split_where_texts_are_their_crossing():
     """A range that moves one system alone is an interaction of system and range."""
-    rng = np.random.default_rng(5)
     group, system = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
-    base = 0.3 + 0.1 * rng.random(90)
-    sides = [side(base + 0.3 * move * (system == 2), *ends, groups=group, systems=system)
-             for move, ends in zip((0, 1), FOUR, strict=False)]  # fmt: skip
-    (record,) = of(variance_records(sides))
-    shares = {one["effect"]: one["share"] for one in record["crossed"]}
+    base = 0.3 + 0.1 * np.random.default_rng(5).random(90)
+    moved = base + 0.3 * (system == 2)
+    texts = {"groups": group, "systems": system}
+    (record,) = of(variance_records([sample_of(base, *FOUR[0], **texts), sample_of(moved, *FOUR[1], **texts)]))
+    shares = {part["effect"]: part["share"] for part in record["crossed"]}
     assert max(shares, key=shares.get) == "system x range"
     assert shares["article x range"] == pytest.approx(0, abs=1e-9)
-    (own,) = of(variance_records([side(base, *ends, groups=group) for ends in FOUR]))
-    assert own["crossed"] == []
-    single = np.arange(90)  # a system of each text's own
-    (own,) = of(variance_records([side(base, *ends, groups=group, systems=single) for ends in FOUR]))
-    assert own["crossed"] == []
+    for systems in (None, np.arange(90)):  # one of all, or one of each text
+        (record,) = of(variance_records([sample_of(base, *ends, groups=group, systems=systems) for ends in FOUR]))
+        assert record["crossed"] == []
 
 
 def test_two_judges_are_crossed_with_ranges():
-    """Both judges alike but for a constant: the judge's own component, and nothing of its interactions."""
-    values, _ = known_judge(6, 30)
-    sides = [side(values[:, i] + move, *FOUR[i], judge=judge) for i in range(4)
-             for judge, move in (("main", 0.0), ("assistant", 0.2))]  # fmt: skip
-    (record,) = of(variance_records(sides), JUDGES)
+    """Both judges alike but for a constant: the judge's component, and nothing of its interactions."""
+    values = known_judge(6, 30)[0]
+    judges = (("main", 0.0), ("assistant", 0.2))
+    samples = [sample_of(values[:, i] + move, *FOUR[i], judge=judge) for i in range(4) for judge, move in judges]
+    (record,) = of(variance_records(samples), JUDGES)
     assert (record["judge"], record["decoding"], record["ranges"], record["judges"]) == (None, "greedy", 4, 2)
-    by_name = {one["effect"]: one["variance"] for one in record["components"]}
+    by_name = {part["effect"]: part["variance"] for part in record["components"]}
     assert by_name["judge"] == pytest.approx(0.02)
     assert record["judge_interactions"] == pytest.approx(0, abs=1e-9)
-    one_range = variance_records([one for one in sides if one.cell.range_min == 1])
+    one_range = variance_records([sample for sample in samples if sample.cell.range_min == 1])
     (record,) = of(one_range, JUDGES)
-    assert [one["effect"] for one in record["components"]] == ["text", "judge", "text x judge"]
-    assert of(one_range) == []
-    assert of(variance_records(sides[::2]), JUDGES) == []
-    elsewhere = [side(values[:, 0], *FOUR[0]), side(values[:, 1], *FOUR[1], judge="assistant")]
+    assert [part["effect"] for part in record["components"]] == ["text", "judge", "text x judge"]
+    assert of(one_range) == of(variance_records(samples[::2]), JUDGES) == []
+    elsewhere = [sample_of(values[:, 0], *FOUR[0]), sample_of(values[:, 1], *FOUR[1], judge="assistant")]
     assert of(variance_records(elsewhere), JUDGES) == []
 
 
 @pytest.mark.parametrize(
-    ("sides", "reason"),
+    ("samples", "reason"),
     [
-        ([side([0.5], *ends) for ends in FOUR], "fewer than two texts"),
-        ([side([0.5] * 4, *ends) for ends in FOUR], "all scores are the same"),
-        (
-            [side([0.1, 0.2], *FOUR[0], names=["a", "b"]), side([0.1, 0.2], *FOUR[1], names=["c", "d"])],
-            "fewer than two",
-        ),
+        ([sample_of([0.5], *ends) for ends in FOUR], "fewer than two texts"),
+        ([sample_of([0.5] * 4, *ends) for ends in FOUR], "all scores are the same"),
+        ([sample_of([0.1, 0.2], *FOUR[i], names=["ab"[i], "cd"[i]]) for i in (0, 1)], "fewer than two"),
     ],
 )
-def test_what_cannot_be_known_is_null_with_a_reason(sides, reason):
-    records = variance_records(sides)
+def test_what_cannot_be_known_is_null_with_a_reason(samples, reason):
+    records = variance_records(samples)
     (record,) = of(records)
     assert reason in record["reason"]
     assert record["texts_share"] is record["range_both"] is record["spread"] is None
@@ -204,16 +353,14 @@ def test_what_cannot_be_known_is_null_with_a_reason(sides, reason):
     json.dumps(records, allow_nan=False)
 
 
-def test_raters_of_ragged_ratings_who_never_meet_are_told():
+def test_raters_of_ragged_ratings_who_never_meet_have_no_components():
     ratings = np.full((6, 3), np.nan)
     ratings[np.arange(6), np.arange(6) % 3] = np.arange(6) % 5 + 1
-    (human,) = of(variance_records([side(np.arange(6) / 6, ratings=ratings)]), HUMANS)
+    (human,) = of(variance_records([sample_of(np.arange(6) / 6, ratings=ratings)]), HUMANS)
     assert "too few scores" in human["reason"]
-    ratings[0] = 3
-    ratings[1] = 5
-    (human,) = of(variance_records([side(np.arange(6) / 6, ratings=ratings, scale=None)]), HUMANS)
-    assert human["reason"] is None
-    assert human["spread"] is None  # nobody knows the scale
+    ratings[0], ratings[1] = 3, 5
+    (human,) = of(variance_records([sample_of(np.arange(6) / 6, ratings=ratings, scale=None)]), HUMANS)
+    assert human["reason"] is human["spread"] is None  # the scale is unknown
     assert human["texts"] == 6
     assert human["decisions"][1]["number_rater"] == 2  # ten ratings of six texts
 
@@ -223,15 +370,17 @@ def test_raters_of_ragged_ratings_who_never_meet_are_told():
 def test_experts_have_the_intraclass_correlations_of_shrout_and_fleiss(dimension):
     """Absolute reliability is ICC(2,1) and ICC(2,3), relative ICC(3,1) and ICC(3,3): by their mean squares (1979)."""
     raters = recorded(dimension, "gpt-4o").raters
-    (record,) = of(variance_records([side(np.zeros(960), ratings=raters, dimension=dimension)]), HUMANS)
+    (record,) = of(variance_records([sample_of(np.zeros(960), ratings=raters, dimension=dimension)]), HUMANS)
     rows, columns = raters.shape
     between = columns * raters.mean(axis=1).var(ddof=1)
     severity = rows * raters.mean(axis=0).var(ddof=1)
     rest = raters - raters.mean(axis=1, keepdims=True) - raters.mean(axis=0) + raters.mean()
     error = (rest**2).sum() / ((rows - 1) * (columns - 1))
-    one, three = record["decisions"]
-    assert one["absolute"] == pytest.approx((between - error) / (between + 2 * error + 3 * (severity - error) / rows))
+    single, three = record["decisions"]
+    assert single["absolute"] == pytest.approx(
+        (between - error) / (between + 2 * error + 3 * (severity - error) / rows)
+    )
     assert three["absolute"] == pytest.approx((between - error) / (between + (severity - error) / rows))
-    assert one["relative"] == pytest.approx((between - error) / (between + 2 * error))
+    assert single["relative"] == pytest.approx((between - error) / (between + 2 * error))
     assert three["relative"] == pytest.approx((between - error) / between)
     assert record["raters"] == 3
