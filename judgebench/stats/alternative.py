@@ -121,7 +121,7 @@ def alternative_record(
     record |= clusters.record({"advantage": advantage}) | {"raters": []}
     for column, (p, p_by) in tested.items():
         rows = ~np.isnan(sides[0][:, column])
-        head = {"column": column, "texts": int(rows.sum()), "groups": len(np.unique(group[rows]))}
+        head: dict[str, Any] = {"column": column, "texts": int(rows.sum()), "groups": len(np.unique(group[rows]))}
         judge, rater = (float(side[rows, column].mean()) for side in sides)
         head |= {"advantage_judge": judge, "advantage_rater": rater}
         record["raters"].append(head | {"p": p, "p_by": p_by, "wins": p_by <= FALSE_DISCOVERY})

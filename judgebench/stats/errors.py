@@ -181,10 +181,9 @@ def _columns(
     factors: Mapping[str, np.ndarray | str], groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Centered columns [n] of the factors that can be told from each other and from chance; reasons for the others."""
-    columns, left_out = dict[str, np.ndarray](), dict[str, str]()
+    columns, left_out = dict[str, np.ndarray](), {n: values for n, values in factors.items() if isinstance(values, str)}
     for name, values in factors.items():
         if isinstance(values, str):
-            left_out[name] = values
             continue
         # with few groups that have a text off the most frequent value, clustered errors are too small
         kinds, counts = np.unique(values, return_counts=True)

@@ -316,8 +316,8 @@ def predicted_differences(data: FewLabels, pairs: Sequence[tuple[str, str]] = ()
         both = np.where(both[2] - both[1] < labels[2] - labels[1], both, labels)
         columns |= _interval(f"labels{end}", *labels) | _interval(f"predicted{end}", *both)
         columns[f"narrower{end}"] = 1 - divided(both[2] - both[1], labels[2] - labels[1])
-        apart = ((both[1] > 0) | (both[2] < 0)).tolist()
-        columns[f"told_apart{end}"] = np.where(np.isnan(both[1]), None, np.array(apart, dtype=object))
+        ends = zip(*both[1:].tolist(), strict=True)
+        columns[f"told_apart{end}"] = [None if math.isnan(low) else low > 0 or high < 0 for low, high in ends]
     fewest = np.minimum(articles[first], articles[second])
     return _records(columns | {"reason": [_too_few(count) for count in fewest.tolist()]})
 

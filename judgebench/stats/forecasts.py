@@ -274,18 +274,16 @@ def reliability_diagram(
     Args:
         forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
     """
-    place = np.clip(np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12) - 1, 0, _BINS - 1)
-    member = place[..., None] == np.arange(_BINS)
+    reached = np.clip(np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12) - 1, 0, _BINS - 1)
+    member = reached[..., None] == np.arange(_BINS)
     columns = (np.ones_like(forecast), forecast, observed)
     mass, predicted, came = (clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns)
     share = divided(mass, np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape))
     predicted, came = divided(predicted, mass), divided(came, mass)
-    bins = [
-        {"bin_low": k / _BINS, "bin_high": (k + 1) / _BINS, "share": float(share[0, k])}
-        | {"forecast": float(predicted[0, k])}
-        | clusters.record({"observed": came[:, k]})
-        for k in np.flatnonzero(share[0] > 0)
-    ]
+    bins = []
+    for k in np.flatnonzero(share[0] > 0):
+        place = {"bin_low": k / _BINS, "bin_high": (k + 1) / _BINS, "share": float(share[0, k])}
+        bins.append({**place, "forecast": float(predicted[0, k]), **clusters.record({"observed": came[:, k]})})
     return (share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1), bins
 
 

@@ -181,7 +181,8 @@ def _rater_errors(sample: Sample, panel: Panel) -> dict[str, float | None]:
         apart = panel.ratings[:, column] - panel.others[:, column]
         return np.stack(_distances(system_means(apart, system, len(names), clusters)))
 
-    return distances_record("rater_error", *panel.over_raters(distances), clusters)
+    sizes, noise = panel.over_raters(distances)
+    return distances_record("rater_error", sizes, noise, clusters)
 
 
 def _distances(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -259,11 +260,12 @@ def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:
     whole = ~np.isnan(tables[2]).any(axis=0)
     if whole.sum() < 2:
         return [record | {"reason": "No test: fewer than two groups have a text of every system."}]
-    complete, drawn = [table[:, whole] for table in tables], (first.resamples, first.seed)
-    tests = permuted_both(*complete, *drawn) if first.resamples else []
+    ours, theirs, human = (table[:, whole] for table in tables)
+    drawn = first.resamples, first.seed
+    tests = permuted_both(ours, theirs, human, *drawn) if first.resamples else []
     p_values = {test["statistic"]: test["p"] for test in tests}
     sizes = {"systems": len(names), "articles": int(whole.sum())}
     return [
         record | sizes | gap | {"p": p_values.get(gap["statistic"]), "reason": None}
-        for gap in boot_both(*complete, *drawn)
+        for gap in boot_both(ours, theirs, human, *drawn)
     ]

@@ -79,7 +79,8 @@ def test_the_judges_family_is_a_factor_where_some_systems_are_of_it():
     systems = np.array(["gpt-3.5-turbo" if i > 24 else "llama-2" for i in range(60)])
     sample = side()
     favored = np.clip(sample.human + (systems != "llama-2"), 1, 5)
-    records = error_records([replace(sample, systems=systems, scores=favored), sample, replace(sample, model=None)])
+    judges = replace(sample, systems=systems, scores=favored), sample, replace(sample, model=None)
+    records = [error_records([judge])[0] for judge in judges]
     (family,) = [row for row in records[0]["factors"] if row["factor"] == "family"]
     assert family["estimate"] > 0.5
     assert [record["left_out"]["family"] for record in records[1:]] == [
