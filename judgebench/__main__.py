@@ -9,8 +9,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from judgebench.cli import handle_errors, run_experiment
-from judgebench.config.checks import check_config
 from judgebench.config.keys import FOLDER
+from judgebench.config.parts import check_config
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from judgebench.cli import as_sentence, handle_errors, run_checked
-from judgebench.config.checks import check_config
 from judgebench.config.keys import FOLDER
+from judgebench.config.parts import check_config
 from judgebench.runtime.errors import UserError
 from judgebench.study.jobs import check_one_run
 
@@ -65,13 +65,13 @@ def _main(config: DictConfig) -> None:
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
         check_one_run(HydraConfig.get())
-        asked = check_config(config)
+        parts = check_config(config)
         # these take a second to import
         from judgebench.cards.calibration import calibration_of, card_view, make_cards
         from judgebench.cards.card import NAME
 
         calibration_of(config)
-        finished = run_checked(config, asked)
+        finished = run_checked(parts)
         if finished is None:  # a process that only helped to read
             return
         cards = make_cards(config, finished)

@@ -19,15 +19,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.checks import check_config
 from judgebench.config.command import REFUSALS, Look, check_command, composing, explained, known_to_hydra
+from judgebench.config.parts import Parts, check_config, with_data
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import hiding, masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
-    from judgebench.config.rules import Asked
     from judgebench.results.results import Results
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -178,7 +177,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
                 config = composed(given)
             with known_to_hydra(config):
                 jobs.check_one_run(HydraConfig.get())
-                results = run_checked(config, check_config(config))
+                results = run_checked(check_config(config))
             from judgebench.results.results import Results
 
             return results or Results()
@@ -187,14 +186,12 @@ def run_overrides(overrides: Sequence[str]) -> Results:
         raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
 
 
-def run_checked(config: DictConfig, asked: Asked | None) -> Results | None:
-    """Runs a configuration that `check_config` has checked; mistakes in the data are named before torch is imported."""
-    from judgebench.config.parts import read_early
-
-    data = read_early(config, asked)
+def run_checked(parts: Parts) -> Results | None:
+    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is imported."""
+    parts = with_data(parts)
     from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
-    return run_pipeline(config, data)
+    return run_pipeline(parts)
 
 
 def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
@@ -206,11 +203,11 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
                 jobs.as_job(config, hydra_config)
             else:
                 jobs.check_one_run(hydra_config)
-            asked = check_config(config)
+            parts = check_config(config)
             objective = jobs.checked_objective(config)
             if sweeping:
                 jobs.check_processes(config)
-            finished = run_checked(config, asked)
+            finished = run_checked(parts)
             outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
         if sweeping and jobs.runs_elsewhere():

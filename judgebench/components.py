@@ -26,6 +26,7 @@ MOVED_TARGETS = {
     "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
     "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
     "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
+    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",  # as configurations and cards spell it
 }
 """Classes that configurations of earlier versions name by another path -> where they are now."""
 

@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.attacks import NONE, Attack, LearnedPhrase, attacked_text, select_attacks
-from judgebench.attacks.search import AdvSuffix
+from judgebench.attacks import NONE, LearnedPhrase, attacked_text
 from judgebench.attacks.vocabulary import select_words
-from judgebench.components import build_component
-from judgebench.config.checks import cells_of, check_run, decodings_of
-from judgebench.config.keys import list_at, path_of
-from judgebench.config.parts import (
-    check_learned,
-    conditions_of,
-    configured_defenses,
-    data_of,
-    learned_attack,
-    prompt_of,
-    ranking_of,
-    tokenizer_of,
-    tuner_of,
-    with_phrases,
-)
-from judgebench.config.rules import MODELS, SETTINGS, TEXTS, Asked, AskedTexts, check_rules
+from judgebench.config.keys import path_of
+from judgebench.config.parts import Parts, check_config, data_of
+from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
 from judgebench.data.dataset import DEV, paired_systems, pairs, rated
 from judgebench.data.module import JudgeDataModule
-from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, Findings, Planned, Prepared, Resources
+from judgebench.defenses import Findings, Planned, Prepared, Resources
 from judgebench.judges import reader_for
-from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.replay import Answers
-from judgebench.judges.spec import GENERATION, LOCAL, JudgeSettings
+from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
-from judgebench.stats.rankings import Ranking
 from judgebench.stats.robustness import Suffix
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
@@ -59,119 +42,98 @@ _WON = (
 )
 
 
-@dataclass
-class Experiment:
-    """The parts that a configuration describes.
+@dataclass(kw_only=True)
+class Experiment(Parts):
+    """The parts that a configuration describes, with their prompts.
 
     Attributes:
         examples: the judged texts of the data, or pairs of them.
-        attacks: changes of the texts, `none` first.
-        defenses: in the configured order; those that are `Planned` must be prepared before anything is read.
-        search: how a phrase is learned before the prompts can be read; None where none is.
-        phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
         answers: earlier answers of the judge to all of `prompts`; None where it is asked now.
-
-    Raises:
-        UserError: in `parse` and whatever it builds: anything in the configuration or the data that cannot be.
+        phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
     """
 
-    config: DictConfig
-    judge: JudgeSettings
-    assistant: Assistant
-    decodings: Mapping[str, Decoding]
     data: JudgeDataModule
-    conditions: list[Condition]
     builder: PromptBuilder
-    prompts: list[Prompt]
+    conditions: list[Condition] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
     examples: Sequence[Example] = ()
     tuner: Tuner | None = None
-    attacks: Sequence[Attack] = ()
-    defenses: Sequence[Defense] = ()
-    search: AdvSuffix | None = None
-    phrases: Sequence[LearnedPhrase] = ()
     answers: Answers | None = None
 
     @classmethod
-    def parse(cls, config: DictConfig, data: JudgeDataModule | None = None) -> Experiment:
-        """Builds the parts, cheap ones first; of the models only tokenizers and configurations are loaded.
+    def parse(cls, config: DictConfig, parts: Parts | None = None) -> Experiment:
+        """Builds the prompts of parts; of the models only tokenizers and configurations are loaded.
 
         Args:
-            data: the data, where they are read already.
+            parts: from `check_config`, where the configuration is checked already.
 
         Raises:
             UserError: anything in the configuration or the data that cannot be.
         """
-        # 1. parts by themselves, and whether they go together
-        asked = _asked(config, build_component(config.judge), build_component(config.assistant))
-        cells = cells_of(config)
-        search, phrases = learned_attack(config, asked.judge, asked.decodings)
-        asked = replace(asked, search=search)
-        attacks = with_phrases(select_attacks(list_at(config, "attacks")), phrases)
-        defenses = configured_defenses(config, asked.judge)
-        # 2. models and data; neither needs the other, so mistakes of both are told
-        mistakes = Mistakes()
-        for source in (asked.judge.source, asked.assistant.source):
+        parts = parts or check_config(config, here=False)
+        # 1. models and data; neither needs the other, so mistakes of both are named
+        mistakes, judge, search = Mistakes(), parts.judge, parts.search
+        for source in (judge.source, parts.assistant.source):
             with mistakes.caught():
                 if source is not None:
                     source.config()  # of models on the hub the first thing to be missing
         if not mistakes.found:
             with mistakes.caught():
-                check_rules(MODELS, asked, mistakes)
-                tokenizer, limit = tokenizer_of(asked)
+                check_rules(parts, model_mismatches(parts))
+                tokenizer, limit = parts.tokenizer()
+                if search is not None:
+                    search.objectives(parts.decodings, judge.mode)
         with mistakes.caught():
-            data = data or data_of(config)
+            data = parts.data or data_of(parts)
         mistakes.tell()
-        # 3. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
-        judge, dimensions = asked.judge, list(dict.fromkeys(dimension for dimension, _ in cells))
+        # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
+        dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
         answer = judge.max_new_tokens if GENERATION in judge.gives else _CANDIDATE
-        room = max(answer, *(defense.answer_tokens or 0 for defense in defenses))
-        given, rivals = prompt_of(config)
-        names, closed = judge.spelled_names(tokenizer), judge.source.encoder_decoder
-        builder = PromptBuilder.from_config(tokenizer, given, dimensions, limit - room, closed)
-        builder = builder.spelling(names).under(defenses)
-        ranges = list(dict.fromkeys(score_range for _, score_range in cells))
-        check_rules(TEXTS, AskedTexts(asked, data, builder, rivals, ranges, defenses))
-        # 4. examples, or pairs of them, under all conditions
-        examples = pairs(data.examples, rivals) if rivals and not data.paired else data.examples
-        conditions = conditions_of(cells, attacks, defenses, bool(rivals))
+        room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses))
+        closed = judge.source.encoder_decoder
+        builder = PromptBuilder.from_config(tokenizer, parts.prompt, dimensions, limit - room, closed)
+        builder = builder.spelling(judge.spelled_names(tokenizer)).under(parts.defenses)
+        check_rules(parts, text_mismatches(parts, data, builder), range_mismatches(parts, builder))
+        # 3. examples, or pairs of them
+        examples = pairs(data.examples, parts.rivals) if parts.rivals and not data.paired else data.examples
         with mistakes.caught():
-            tuner = tuner_of(asked, data, conditions)
-            if search is not None:
-                check_learned(search, tuner, asked.decodings)
+            tuner = parts.tuner_of(data)
         with mistakes.caught():
-            if rivals:
-                ranking_of(config).check(paired_systems(examples))
+            if parts.rivals:
+                parts.ranking.check(paired_systems(examples))
         if search is not None:
             with mistakes.caught():
                 search.examples(examples, data.split, DEV)
             with mistakes.caught():
                 select_words(tokenizer, search.vocabulary, search.words)
         mistakes.tell()
-        # 5. prompts, of which a judge may have answered some already
-        prompts = builder.build(examples, _ready(conditions, defenses), attacked_text(attacks))
-        answers = judge.answers(prompts, data.split, data.name)
-        prompts = prompts if answers is None else answers.answered(prompts)
-        parts = (config, judge, asked.assistant, asked.decodings, data, conditions, builder, prompts, examples, tuner)
-        return cls(*parts, attacks, defenses, search, phrases, answers)
+        # 4. prompts, of which a judge may have answered some already
+        whole = vars(parts) | {"data": data, "builder": builder, "examples": examples, "tuner": tuner}
+        experiment = cls(**whole).built()
+        experiment.answers = judge.answers(experiment.prompts, data.split, data.name)
+        if experiment.answers is not None:
+            experiment.prompts = experiment.answers.answered(experiment.prompts)
+        return experiment
 
-    def again(self, config: DictConfig) -> Experiment:
-        """The same data and prompts under a configuration that differs in how it decodes, measures and shows."""
-        asked = _asked(config, self.judge, self.assistant)
+    def built(self) -> Self:
+        """The same with the prompts of its conditions that can be built already."""
+        planned, conditions = set(self.planned), self.all_conditions()
+        ready = [condition for condition in conditions if condition.defense not in planned]
+        prompts = self.builder.build(self.examples, ready, attacked_text(self.attacks))
+        return replace(self, conditions=conditions, prompts=prompts)
+
+    def again(self, parts: Parts) -> Experiment:
+        """The same data and prompts under parts that differ in how they decode, measure and show."""
         other = copy.copy(self)  # with whatever of its properties is computed already
-        other.config, other.decodings = config, asked.decodings
+        other.config, other.decodings, other.ranking = parts.config, parts.decodings, parts.ranking
         if other.comparative:
             other.ranking.check(paired_systems(other.examples))
-        other.tuner = tuner_of(asked, self.data, self.conditions)
+        other.tuner = other.tuner_of(self.data)
         return other
 
     def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
         """The same with phrases that were learned since, each of their lengths as one more attack."""
-        attacks = with_phrases(self.attacks, phrases)
-        cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in self.conditions))
-        conditions = conditions_of(cells, attacks, self.defenses, self.comparative)
-        prompts = self.builder.build(self.examples, _ready(conditions, self.defenses), attacked_text(attacks))
-        joint = [*self.phrases, *phrases]
-        return replace(self, conditions=conditions, prompts=prompts, attacks=attacks, phrases=joint, search=None)
+        return self.with_phrases(phrases).built()
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
         """The same with those defenses prepared that needed a stage (`defenses.STAGES`)."""
@@ -195,9 +157,7 @@ class Experiment:
             defense.prepared(resources) if isinstance(defense, Planned) and defense.stage == stage else defense
             for defense in self.defenses
         ]
-        builder = self.builder.under(defenses)
-        prompts = builder.build(self.examples, _ready(self.conditions, defenses), judged)
-        return replace(self, defenses=defenses, builder=builder, prompts=prompts)
+        return replace(self, defenses=defenses, builder=self.builder.under(defenses)).built()
 
     @property
     def findings(self) -> Findings:
@@ -244,11 +204,6 @@ class Experiment:
             "defense": defense,
         }
         return Lesson(self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known)
-
-    @property
-    def ranking(self) -> Ranking:
-        """Rule by which systems are ranked where texts are compared."""
-        return ranking_of(self.config)
 
     @property
     def comparative(self) -> bool:
@@ -346,17 +301,3 @@ class Experiment:
             answers=self.answers,
         )
         return reader_for(self.judge, task)
-
-
-def _asked(config: DictConfig, judge: JudgeSettings, assistant: Assistant) -> Asked:
-    """Judge, assistant and decodings, which fit each other; else `UserError`."""
-    asked = Asked(config, judge, assistant, decodings_of(config.get("decoding") or {}))
-    check_rules(SETTINGS, asked)
-    check_run(config)
-    return asked
-
-
-def _ready(conditions: Sequence[Condition], defenses: Sequence[Defense]) -> list[Condition]:
-    """Conditions of which prompts can be built already."""
-    planned = {defense.name for defense in defenses if isinstance(defense, Planned)}
-    return [condition for condition in conditions if condition.defense not in planned]

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from judgebench.attacks.adv_suffix import learn
 from judgebench.config.fields import MEASURE
 from judgebench.config.keys import path_of
-from judgebench.data.module import JudgeDataModule
+from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.loop import Models
@@ -60,8 +60,9 @@ class Job:
     models: Models = field(default_factory=Models)
 
     @classmethod
-    def begin(cls, config: DictConfig, stack: ExitStack, data: JudgeDataModule | None) -> Job:
+    def begin(cls, parts: Parts, stack: ExitStack) -> Job:
         """Everything that a configuration asks for, checked; `stack` keeps other runs out of the folder."""
+        config = parts.config
         console, clock = Terminal(width=max(WIDTH, Terminal().width)), Clock()
         with clock("load"):
             last = load_last(config)
@@ -72,7 +73,7 @@ class Job:
 
             def parsed() -> Experiment:
                 # the last run may know the data and the prompts
-                experiment = last.experiment.again(config) if last else Experiment.parse(config, data)
+                experiment = last.experiment.again(parts) if last else Experiment.parse(config, parts)
                 for source in experiment.sources:
                     check_split(source, trainer)
                 return experiment

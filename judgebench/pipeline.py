@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig
 
 from judgebench.config.keys import command_line
+from judgebench.config.parts import Parts
 from judgebench.data.dataset import DEV
-from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -47,11 +46,8 @@ FINDINGS = ("standards", "strengths", "detectors", "rewritings", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
 
 
-def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Results | None:
-    """Runs the experiment that `config` describes, alone in its run folder.
-
-    Args:
-        data: its data, where they are read already.
+def run_pipeline(parts: Parts) -> Results | None:
+    """Runs the experiment of some parts, alone in its run folder.
 
     Returns:
         Its results; None where nothing was to be written (a dry run, or a process that only helped to read).
@@ -62,8 +58,8 @@ def run_pipeline(config: DictConfig, data: JudgeDataModule | None = None) -> Res
     """
     with ExitStack() as stack:
         # 1. data, prompts, models and settings, all of them checked
-        job = Job.begin(config, stack, data)
-        if config.dry_run:
+        job = Job.begin(parts, stack)
+        if job.config.dry_run:
             show_dry_run(job.experiment, job.console)
             return None
         # 2. what must be read before the judged texts are final: texts for defenses, phrases of attacks

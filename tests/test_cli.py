@@ -231,7 +231,7 @@ MISTAKES = {
     "temperature zero": (["assistant=null_context", "decoding=[contrastive]", "decoding.temperature=0"], "temperature"),
     "no layer": (
         ["assistant=early_exit"],
-        "assistant.layer: None should ",
+        "assistant.layer: None is not a layer; say after which of the judge's layers",
     ),
     "no such layer": (["assistant=early_exit", "assistant.layer=99"], "assistant.layer: 99 is not between 1 and 3"),
     "prompt too long": (["prompt.max_tokens=100"], "prompt.truncate=source"),

@@ -98,10 +98,10 @@ def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
     return cls(**mapping)
 
 
-def known_keys(mapping: Mapping[Any, Any], known: Sequence[str], key: str) -> None:
+def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
     """Refuses keys that are not `known` with a `UserError`."""
     sentences = []
-    for name in (name for name in mapping if name not in known):
+    for name in (name for name in names if name not in known):
         near = nearest(str(name), known)
         remedy = f"{key}.{near} is the nearest" if near else f"there are {', '.join(known)}"
         sentences.append(f"{key}.{name} is unknown; {remedy}.")

@@ -1,28 +1,41 @@
-"""Parts of an experiment, made from their groups and keys; each is checked by its class, and against others."""
+"""The parts that a configuration describes, made and checked once, before torch is imported, which takes seconds."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
-from hydra.utils import instantiate
-from omegaconf import DictConfig
-from omegaconf.errors import MissingMandatoryValue
+from hydra.errors import InstantiationException
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.attacks import Attack, LearnedPhrase, PhraseFile
+from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
-from judgebench.components import build_component
-from judgebench.config.checks import cells_of
-from judgebench.config.fields import plain
-from judgebench.config.keys import list_at
-from judgebench.config.rules import Asked
+from judgebench.components import MOVED_TARGETS, TARGET, build_component
+from judgebench.config.checks import (
+    MACHINE_CHECKS,
+    cells_of,
+    check_recorded,
+    check_run,
+    decodings_of,
+    missing_values,
+    needed_keys,
+)
+from judgebench.config.fields import known_keys, plain
+from judgebench.config.keys import list_at, path_of
+from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, Rivals, rated
 from judgebench.data.module import JudgeDataModule
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
-from judgebench.judges.loading import check_vocabularies
-from judgebench.judges.spec import JudgeSettings
+from judgebench.defenses import Defense, DefenseSettings, select_defenses
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.spec import SERVED, JudgeSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.stats.rankings import Ranking
@@ -37,197 +50,265 @@ if TYPE_CHECKING:
 _PAIRS = ("rivals", "rivals_seed")
 
 
-def tokenizer_of(asked: Asked) -> tuple[PreTrainedTokenizerBase, int]:
-    """The main model's tokenizer, and how many tokens main model and assistant can read; `UserError` where their
-    vocabularies differ."""
-    tokenizer, sources = asked.judge.source.tokenizer(), [asked.judge.source]
-    if asked.assistant.source is not None:
-        sources.append(asked.assistant.source)
-        check_vocabularies(tokenizer, asked.assistant.source.tokenizer())
-    asked.assistant.check_served(asked.judge)
-    configs = [source.config().get_text_config(decoder=True) for source in sources]
-    return tokenizer, min(int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs)
+@dataclass
+class Parts:
+    """Parts of an experiment, each checked by its class, and together by the rules.
+
+    Attributes:
+        decodings: by name.
+        cells: every dimension in every range.
+        attacks: `none` first, those of phrases that were learned elsewhere last.
+        defenses: in the configured order; those that are `Planned` are not ready yet.
+        search: how a phrase is learned; None where none is.
+        prompt: conf/prompt without its keys on rivals, which are `rivals`.
+        data: once it is read.
+    """
+
+    config: DictConfig
+    judge: JudgeSettings
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    cells: Sequence[tuple[str, ScoreRange]] = ()
+    attacks: Sequence[Attack] = ()
+    defenses: Sequence[Defense] = ()
+    search: AdvSuffix | None = None
+    phrases: Sequence[LearnedPhrase] = ()
+    prompt: Any = None
+    rivals: Rivals | None = None
+    ranking: Ranking = field(default_factory=Ranking)
+    data: Any = None
+
+    @property
+    def place(self) -> str:
+        """`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`."""
+        return next(place for place in JUDGES if place in self.judge.gives)
+
+    @property
+    def contrasting(self) -> list[str]:
+        """Names of the decodings that need an assistant."""
+        return [name for name, decoding in self.decodings.items() if decoding.needs_assistant]
+
+    @property
+    def defended(self) -> list[Any]:
+        """Entries of the config key `defenses`."""
+        return list_at(self.config, "defenses")
+
+    @property
+    def tune(self) -> str:
+        """The tuner; empty where nothing is tuned."""
+        return str(OmegaConf.select(self.config, f"tune.{TARGET}") or "").rpartition(".")[2].lower()
+
+    def tokenizer(self) -> tuple[PreTrainedTokenizerBase, int]:
+        """The main model's tokenizer, and how many tokens main model and assistant can read; `UserError` where their
+        vocabularies differ."""
+        tokenizer, sources = self.judge.source.tokenizer(), [self.judge.source]
+        if self.assistant.source is not None:
+            sources.append(self.assistant.source)
+            check_vocabularies(tokenizer, self.assistant.source.tokenizer())
+        self.assistant.check_served(self.judge)
+        configs = [source.config().get_text_config(decoder=True) for source in sources]
+        return tokenizer, min(int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs)
+
+    def with_phrases(self, phrases: Sequence[LearnedPhrase]) -> Self:
+        """The same with phrases that were learned since, as one more attack for each of their lengths; `UserError`
+        where two attacks share a name."""
+        attacks = [*self.attacks, *(attack for phrase in phrases for attack in phrase.attacks())]
+        names = [attack.name for attack in attacks]
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise UserError(
+                f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name."
+            )
+        return replace(
+            self, attacks=attacks, phrases=[*self.phrases, *phrases], search=None if phrases else self.search
+        )
+
+    def all_conditions(self) -> list[Condition]:
+        """Every cell under every attack and every defense, and where texts are compared in both orders."""
+        return [
+            Condition(dimension, score_range, attack.name, defense.name, order)
+            for dimension, score_range in self.cells
+            for attack in self.attacks
+            for defense in self.defenses
+            for order in (ORDERS if self.rivals else ("",))
+        ]
+
+    def tuner_of(self, data: JudgeDataModule) -> Tuner | None:
+        """The tuner of lambda and t, which fits; None where they are as configured."""
+        tuner = _built(self.config, "tune", Tuner)
+        if tuner is None:
+            return None
+        models = (self.judge.name, self.assistant.name)
+        check_tuning(tuner, self.decodings, self.judge.mode, set(data.split.values()), self.cells, models)
+        tuned = tuner.decodings or self.contrasting
+        if both := [name for name in (self.search.against if self.search else ()) if name in tuned]:
+            raise UserError(
+                f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen "
+                "lambda and t; add tune=none, and set decoding.lambda and decoding.temperature."
+            )
+        if tuner.needs_dev:
+            _check_rated(
+                data,
+                self.cells,
+                DEV,
+                f"tune={tuner.name}: none of the {{groups}} of the development split has a human score for {{name!r}}, "
+                "so there is nothing to choose by; give it more with data.dev_share=0.5, draw others with data.seed=1, "
+                "or rate some of them.",
+            )
+        return tuner
 
 
-def learned_attack(
-    config: DictConfig, judge: JudgeSettings, decodings: Mapping[str, Decoding]
-) -> tuple[AdvSuffix | None, list[LearnedPhrase]]:
-    """The search that learns a phrase, or a phrase that was learned elsewhere."""
-    if config.get("attack") is None:
-        return None, []
-    try:
-        made = instantiate(config.attack)
-    except MissingMandatoryValue as error:
-        raise UserError(
-            "attack.phrase_file: name the attack/phrase.json of a run with attack=adv_suffix, or any JSON file with "
-            '{"phrase": "some words"}.'
-        ) from error
-    if isinstance(made, PhraseFile):
-        return None, [made.load()]
-    if not isinstance(made, AdvSuffix):
-        raise UserError(f"attack: {config.attack!r} is no way of learning a phrase; conf/attack has them.")
-    made.objectives(decodings, judge.mode)
-    return made, []
-
-
-def with_phrases(attacks: Sequence[Attack], phrases: Sequence[LearnedPhrase]) -> list[Attack]:
-    """Attacks, and those of learned phrases, one a length; `UserError` where two share a name."""
-    joint = [*attacks, *(attack for phrase in phrases for attack in phrase.attacks())]
-    names = [attack.name for attack in joint]
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise UserError(f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name.")
-    return joint
-
-
-def configured_defenses(config: DictConfig, judge: JudgeSettings) -> list[Defense]:
-    """The configured defenses; those that are `Planned` are not ready yet."""
-    settings = _built(config.defense, "defense")
-    if not isinstance(settings, DefenseSettings):
-        raise UserError(f"defense: {config.defense!r} holds no settings of defenses; conf/defense has them.")
-    tutor = None if config.get("tutor") is None else _built(config.tutor, "tutor")
-    if tutor is not None and not isinstance(tutor, TutorSpec):
-        raise UserError(f"tutor: {config.tutor!r} is no tutor; conf/tutor has them.")
-    defenses = select_defenses(list_at(config, "defenses"), settings, tutor)
-    planned = [defense.name for defense in defenses if isinstance(defense, Planned)]
-    if planned and judge.computes_nothing:
-        raise UserError(f"defenses: {planned[0]} must compute something, and {judge.computes_nothing}; leave it out.")
-    return defenses
-
-
-def read_early(config: DictConfig, asked: Asked | None) -> JudgeDataModule | None:
-    """Makes the parts that need no model and reads the data, so that a mistake in them is named before torch is
-    imported, which takes seconds; nothing where it is imported already.
+def check_config(config: DictConfig, here: bool = True) -> Parts:
+    """The parts of a configuration.
 
     Args:
-        asked: from `check_config`.
+        here: whether to check paths, devices and the run folder of this machine too.
 
     Raises:
-        UserError: all mistakes.
+        UserError: all mistakes: a part that is missing; a key that its part does not take; a value of another kind, or
+            out of its bounds; parts that do not fit each other; a file, folder or model that is not there. Where there
+            is none of these: a run folder that cannot be written.
     """
+    needed_keys(config)  # what is missing altogether is looked for below
+    mistakes, made = Mistakes(), {}
+    incomplete = missing_values(config, mistakes)
+
+    @contextmanager
+    def caught() -> Iterator[None]:
+        try:
+            with mistakes.caught():
+                yield
+        except OmegaConfBaseException:  # it refers to a value that is not given
+            if not incomplete:
+                raise
+
+    makers = {
+        "judge": lambda: _built(config, "judge", JudgeSettings),
+        "assistant": lambda: _built(config, "assistant", Assistant),
+        "decodings": lambda: decodings_of(config.get("decoding") or {}),
+        "cells": lambda: cells_of(config),
+        "attacks": lambda: select_attacks(list_at(config, "attacks")),
+        "defenses": lambda: _defenses(config),
+        "attack": lambda: _built(config, "attack", AdvSuffix | PhraseFile),
+        "prompt": lambda: _prompt(config),
+        "ranking": lambda: Ranking.parse(plain(config.get("pairwise"))),
+    }
+    for name, make in makers.items():
+        with caught():
+            made[name] = make()
+    with caught():
+        check_run(config)
+    for check in MACHINE_CHECKS if here else ():
+        with caught():
+            check(config)
+    learned, prompt = made.pop("attack", None), made.pop("prompt", (None, None))
+    if {"judge", "assistant", "decodings"} <= set(made):
+        search = learned if isinstance(learned, AdvSuffix) else None
+        parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1])
+        with caught():
+            check_rules(parts, unmet_needs(parts), mismatches(parts))
+            served: Any = parts.judge
+            if parts.assistant.served is not None and SERVED in served.gives:
+                parts.assistant.served.spec(served)
+        with caught():
+            parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
+        recording: Any = getattr(parts.judge, "recording", None)
+        if here and recording is not None:
+            with caught():
+                check_recorded(config, recording, parts.cells)
+    for part in (made.get("judge"), made.get("assistant")) if here else ():
+        with caught():  # a model that can only be on this machine
+            if isinstance(source := getattr(part, "source", None), ModelSource) and not source.on_hub:
+                source.locate(weights=False)
+    mistakes.tell()
+    if here:
+        from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+        RunFolder.check(path_of(config, "run_dir"))
+    return parts
+
+
+def with_data(parts: Parts) -> Parts:
+    """The same with the data read, so that a mistake in them is named before torch is imported; where it is imported
+    already, they are read when they are needed, if the last run's cannot be used again."""
     if "torch" in sys.modules:
-        return None
-    mistakes, data = Mistakes(), None
+        return parts
+    mistakes = Mistakes()
     with mistakes.caught():
-        data = data_of(config)
+        parts = replace(parts, data=data_of(parts))
     with mistakes.caught():
-        ranking_of(config)
-    with mistakes.caught():
-        prompt, _ = prompt_of(config)
-        if isinstance(prompt, Mapping) and "rubrics" in prompt:
-            load_rubrics(prompt["rubrics"], list_at(config, "dimensions"), prompt.get("variants"))
-    if config.get("tables"):
+        if isinstance(parts.prompt, Mapping) and "rubrics" in parts.prompt:
+            load_rubrics(parts.prompt["rubrics"], list_at(parts.config, "dimensions"), parts.prompt.get("variants"))
+    if parts.config.get("tables"):
         from judgebench.report.paper import check_tables  # it needs pandas
 
         with mistakes.caught():
-            check_tables(config.tables)
-    if asked is not None:
-        with mistakes.caught():
-            configured_defenses(config, asked.judge)
-        with mistakes.caught():
-            learned_attack(config, asked.judge, asked.decodings)
+            check_tables(parts.config.tables)
     mistakes.tell()
-    return data
+    return parts
 
 
-def data_of(config: DictConfig) -> JudgeDataModule:
+def data_of(parts: Parts) -> JudgeDataModule:
     """The data, read; `UserError` where it has no human scores of a dimension."""
-    data: JudgeDataModule = build_component(config.data)
+    data: JudgeDataModule = build_component(parts.config.data)
     data.setup()
-    known = ", ".join(data.dimensions)
-    if missing := [name for name in dict.fromkeys(name for name, _ in cells_of(config)) if name not in data.dimensions]:
+    asked, known = dict.fromkeys(name for name, _ in parts.cells), ", ".join(data.dimensions)
+    if missing := [name for name in asked if name not in data.dimensions]:
         raise UserError(
             *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing)
         )
-    if unrated := [
-        name
-        for name in dict.fromkeys(name for name, _ in cells_of(config))
-        if data.rated and not rated_in(data, name, TEST)
-    ]:
-        raise UserError(
-            *(
-                f"data.dev_share: none of the {data.groups_are} of the test split has a human score for {name!r}; put "
-                "all into it with data.dev_share=0, draw others with data.seed=1, or rate some of them."
-                for name in unrated
-            )
+    if data.rated:
+        _check_rated(
+            data,
+            parts.cells,
+            TEST,
+            "data.dev_share: none of the {groups} of the test split has a human score for {name!r}; put all into it "
+            "with data.dev_share=0, draw others with data.seed=1, or rate some of them.",
         )
     return data
 
 
-def rated_in(data: JudgeDataModule, dimension: str, split: str) -> bool:
-    """True where somebody rated a text of a split on a dimension."""
-    return any(data.split[example.group_id] == split for example in rated(data.examples, dimension))
+def _check_rated(data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]], split: str, sentence: str) -> None:
+    """Refuses dimensions on which no text of a split is rated."""
+    unrated = [
+        name
+        for name in dict.fromkeys(name for name, _ in cells)
+        if not any(data.split[example.group_id] == split for example in rated(data.examples, name))
+    ]
+    if unrated:
+        raise UserError(*(sentence.format(groups=data.groups_are, name=name) for name in unrated))
 
 
-def prompt_of(config: DictConfig) -> tuple[Any, Rivals | None]:
+def _built(config: DictConfig, key: str, kind: Any) -> Any:
+    """The part that a group describes, checked by its class; None where the group is null."""
+    node = config.get(key)
+    if node is None:
+        return None
+    target = node.get(TARGET) if isinstance(node, DictConfig) else None
+    try:
+        if isinstance(target, str):
+            maker: Any = get_object(MOVED_TARGETS.get(target, target))
+            parameters = inspect.signature(maker).parameters.values()
+            names = [parameter.name for parameter in parameters if parameter.kind != inspect.Parameter.VAR_KEYWORD]
+            if len(names) == len(parameters):
+                known_keys([name for name in node if not str(name).startswith("_")], names, key)
+        made = build_component(node)
+    except (InstantiationException, ImportError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
+        raise UserError(f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())}).") from error
+    if not isinstance(made, kind):
+        raise UserError(f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is.")
+    return made
+
+
+def _defenses(config: DictConfig) -> list[Defense]:
+    settings, tutor = _built(config, "defense", DefenseSettings), _built(config, "tutor", TutorSpec)
+    return select_defenses(list_at(config, "defenses"), settings, tutor)
+
+
+def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
     """conf/prompt without its keys on rivals, and those."""
     prompt = plain(config.get("prompt")) or None
     if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
         return prompt, None
     rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
     return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
-
-
-def conditions_of(
-    cells: Sequence[tuple[str, ScoreRange]], attacks: Sequence[Attack], defenses: Sequence[Defense], compared: bool
-) -> list[Condition]:
-    """Every cell under every attack and every defense, and where texts are compared in both orders."""
-    orders = ORDERS if compared else ("",)
-    return [
-        Condition(dimension, score_range, attack.name, defense.name, order)
-        for dimension, score_range in cells
-        for attack in attacks
-        for defense in defenses
-        for order in orders
-    ]
-
-
-def ranking_of(config: DictConfig) -> Ranking:
-    """The rule by which systems are ranked where texts are compared."""
-    return Ranking.parse(plain(config.get("pairwise")))
-
-
-def tuner_of(asked: Asked, data: JudgeDataModule, conditions: Sequence[Condition]) -> Tuner | None:
-    """The tuner of lambda and t; None where they are as configured."""
-    if asked.config.get("tune") is None:
-        return None
-    tuner = instantiate(asked.config.tune)
-    if not isinstance(tuner, Tuner):
-        raise UserError(f"tune: {asked.config.tune!r} is no way of tuning; conf/tune has them.")
-    models = (asked.judge.name, asked.assistant.name)
-    cells = list(dict.fromkeys((condition.dimension, condition.range) for condition in conditions))
-    check_tuning(tuner, asked.decodings, asked.judge.mode, set(data.split.values()), cells, models)
-    if tuner.needs_dev:
-        check_dev_rated(data, dict(cells), f"tune={tuner.name}")
-    return tuner
-
-
-def check_dev_rated(data: JudgeDataModule, dimensions: Iterable[str], key: str) -> None:
-    """Refuses to choose by a development split in which nobody rated a text."""
-    if unrated := [name for name in dimensions if not rated_in(data, name, DEV)]:
-        raise UserError(
-            *(
-                f"{key}: none of the {data.groups_are} of the development split has a human score for {name!r}, so "
-                "there is nothing to choose by; give it more with data.dev_share=0.5, draw others with data.seed=1, or "
-                "rate some of them."
-                for name in unrated
-            )
-        )
-
-
-def check_learned(search: AdvSuffix, tuner: Tuner | None, decodings: Mapping[str, Decoding]) -> None:
-    """Refuses a phrase that is learned against a decoding which tuning changes before the phrase is tried."""
-    if tuner is None:
-        return
-    tuned = tuner.decodings or [name for name, decoding in decodings.items() if decoding.needs_assistant]
-    if both := [name for name in search.against if name in tuned]:
-        raise UserError(
-            f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen lambda "
-            "and t; add tune=none, and set decoding.lambda and decoding.temperature."
-        )
-
-
-def _built(node: Any, key: str) -> Any:
-    try:
-        return build_component(node)
-    except MissingMandatoryValue as error:
-        raise UserError(f"{key}.path: name the model, as in {key}.path=DIR.") from error

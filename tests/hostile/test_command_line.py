@@ -35,7 +35,7 @@ MISTAKES = {
     "+exp=tables/cdd": "did you mean tables/cd?",
     "+exps=demo": "there is no group or key 'exps'; did you mean exp?",
     "+seeed=3": "there is no group or key 'seeed'",
-    "+judge.pth=/x": "judge.pth: judge takes no such key; judge.path is the nearest",
+    "+judge.pth=/x": "judge.pth is unknown; judge.path is the nearest",
     # what Hydra says itself
     "exp=demo": "To append to your default list use +exp=demo",
     "tune=true": "Config group override must be a string or a list. Got bool",
@@ -79,7 +79,7 @@ MISTAKES = {
     "run_dir=/dev/null/x": "run_dir: /dev/null/x cannot be",
     "-m run_dir=/dev/null/x metrics.seed=1,2": "run_dir: /dev/null/x cannot be",
     "judge.path=package:nope": "the Python package nope is not installed",
-    "judge.path=": "judge.path: '' should ",
+    "judge.path=": "judge.path: '' is not a text",
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
     "'attacks=[{template: /dev/zero}]'": "/dev/zero",

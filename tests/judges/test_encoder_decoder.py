@@ -10,7 +10,8 @@ import transformers as tf
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 
-from judgebench.config.rules import MODELS, Asked, check_rules
+from judgebench.config.parts import Parts
+from judgebench.config.rules import check_rules, model_mismatches
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine import hardware
@@ -87,7 +88,8 @@ def by_hand(model, ids, start):
 
 
 def check_models(judge, assistant):
-    check_rules(MODELS, Asked(OmegaConf.create(), judge, assistant, {}))
+    parts = Parts(OmegaConf.create(), judge, assistant, {})
+    check_rules(parts, model_mismatches(parts))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
