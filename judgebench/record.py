@@ -55,10 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise UserError(f"out={out}: this is a folder; name a file.")
             if not out.absolute().parent.is_dir():
                 raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
-            if not Path(run).expanduser().is_dir():
-                raise UserError(
-                    f"{run}: there is no such folder; give one that a run wrote (its path is printed last)."
-                )
             print(*record(Path(run).expanduser(), out), sep="\n")
     except Refusal as refusal:
         print(f"judgebench: {refusal.sentence}", file=sys.stderr)

@@ -168,7 +168,7 @@ def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers
 MISTAKES = {
     "ties": (["pairwise.ties=both"], "pairwise.ties: 'both' should "),
     "reference": (["pairwise.reference=gpt"], "pairwise.reference: no text is by 'gpt'; the systems are"),
-    "gone": (["~pairwise"], "pairwise: None is no group of settings"),
+    "gone": (["~pairwise"], "pairwise: None should be a mapping"),
     "no tie told": (
         ["prompt=comparative_ties", "prompt.rubrics=rubrics", "dimensions=[fluency]"],
         "ranges: 0-2 lets the judge find a tie, and the rubric for 'fluency' does not say that this is answered with 0",

@@ -222,10 +222,10 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("assistant=null_context", "take assistant=recorded, or assistant=none"),
-        ("attack=adv_suffix", "attack: a phrase is learned by asking the judge, and judge=recorded has readings only"),
-        ("defenses=[cap]", "defenses: cap must compute something, and judge=recorded has readings only"),
-        ("tutor=smollm2", "tutor: judge=recorded has readings only, so nobody needs references"),
+        ("assistant=null_context", "take assistant=recorded or assistant=none"),
+        ("attack=adv_suffix", "attack: a phrase is learned by asking a model here many thousand times, and judge=recorded"),
+        ("defenses=[cap]", "defenses: cap: its references are scored while they are made, and judge=recorded"),
+        ("tutor=smollm2", "tutor: its references are scored while they are made, and judge=recorded"),
         ("judge.path=null", "judge.path: name the file of recorded readings"),
         ("judge.path=nowhere", "nowhere: there is no such file; judge.path must be an existing file"),
         ("prompt=comparative", "readings of texts that were judged alone, and this run asks for texts that were comp"),

@@ -134,12 +134,12 @@ def test_reasoning_ends_in_a_final_rating(judgebench, mine):
 
 def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
     parts = {
-        "assistant=null_context": "assistant=null_context: judge=replay has answers and no probabilities",
-        "decoding=[greedy,expectation]": "decoding expectation: judge=replay has answers and no probabilities",
-        "attack=adv_suffix": "attack: a phrase is learned by asking the judge",
-        "defenses=[cap]": "defenses: cap must compute something, and judge=replay has answers only",
-        "tune=dev": "tune: judge=replay has answers and no probabilities",
-        "tutor=smollm2": "tutor: judge=replay has answers only",
+        "assistant=null_context": "assistant=null_context: judge=replay has answers only",
+        "decoding=[greedy,expectation]": "decoding expectation: reads the candidates' probabilities, and judge=replay has answers only",
+        "attack=adv_suffix": "attack: a phrase is learned by asking a model here",
+        "defenses=[cap]": "defenses: cap: its references are scored while they are made, and judge=replay has answers only",
+        "tune=dev": "tune=dev: lambda and t are chosen by probabilities, and judge=replay has answers only",
+        "tutor=smollm2": "tutor: its references are scored while they are made, and judge=replay has answers only",
     }
     code, _, err = judgebench(*REPLAY, *parts, mistaken=True)
     assert code == 2
@@ -149,7 +149,7 @@ def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("defenses=[perplexity]", "defenses: perplexity must compute something"),
+        ("defenses=[perplexity]", "defenses: perplexity: a model here must read or write for it, and judge=replay"),
         ("prompt=comparative", "judge.fields.order: this run has orders first, second"),
         ("judge.path=nowhere.jsonl", "nowhere.jsonl: there is no such file; judge.path must be an existing file"),
         ("data=mini", "its first row calls its example '0-1', and the first example of the data is 'mini-01-faithful'"),

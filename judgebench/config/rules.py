@@ -1,4 +1,4 @@
-"""What may be combined with what: a table of what judges give, one of what choices need, and rules of all else."""
+"""Rules of combination: a table of what judges give, one of what choices need, and rules of all else."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ NEEDS = (
         ),
         LOCAL,
         "a model here must read or write for it",
-        "another defense, or for a served judge a model here with defense.helper.path=DIR",
+        "another defense, or with a served judge a model here with defense.helper.path=DIR",
         ("defenses", "judge"),
     ),
     Need(
@@ -179,7 +179,7 @@ Broken = Iterator[tuple[str, Sequence[str]]]
 
 
 def unmet_needs(parts: Parts) -> Broken:
-    """What choices need and the judge does not give."""
+    """Needs of choices that the judge does not meet."""
     place = parts.place
     for need in NEEDS:
         names = need.of(parts)
@@ -230,7 +230,7 @@ def mismatches(parts: Parts) -> Broken:
 
 
 def model_mismatches(parts: Parts) -> Broken:
-    """What does not go with the kind of the judge's model, once models' configurations can be read."""
+    """Choices that do not go with the kind of the judge's model, once models' configurations can be read."""
     source, other = parts.judge.source, parts.assistant.source
     kinds = ("an encoder-decoder", "a decoder-only")
     if other is not None and parts.place == LOCAL and other.encoder_decoder != source.encoder_decoder:
@@ -258,7 +258,7 @@ def model_mismatches(parts: Parts) -> Broken:
 
 
 def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder) -> Broken:
-    """What does not go with the data and the rubrics, once both are read."""
+    """Choices that do not go with the data and the rubrics, once both are read."""
     compares = builder.comparative
     if data.paired and not compares:
         yield (

@@ -61,7 +61,7 @@ class BaseReader:
     """The readings of a task's prompts under one judge, with its assistant.
 
     Args:
-        judge: settings that keep `judgebench.config.rules.SETTINGS`.
+        judge: settings that keep the rules of `judgebench.config.rules`.
         task: prompts, and what reads them.
 
     Attributes:
