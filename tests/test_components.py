@@ -157,6 +157,8 @@ def test_an_attack_gives_text(gives, sentence):
 @pytest.mark.parametrize("old", MOVED_TARGETS)
 def test_a_path_of_an_earlier_version_still_names_its_class(old):
     fields = {name: name for name in ("source", "first", "second", "preference")}
-    more = {"Unrated": {"rows": []}, "JsonPairs": {"fields": fields}, "JudgeSpec": {"path": "DIR"}}.get(old.rpartition(".")[2], {})
+    more = {"Unrated": {"rows": []}, "JsonPairs": {"fields": fields}, "JudgeSpec": {"path": "DIR"}}.get(
+        old.rpartition(".")[2], {}
+    )
     (data,) = build_component({"nested": [{"_target_": old, **more}]})["nested"]
     assert f"{type(data).__module__}.{type(data).__name__}" == MOVED_TARGETS[old]
