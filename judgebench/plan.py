@@ -177,11 +177,8 @@ def _pilots(run: Path) -> dict[str, Sample]:
 def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
     import pandas as pd
 
-    from judgebench.report.formats import general
+    from judgebench.report.formats import general, thousands
     from judgebench.report.table import Col, View
-
-    def count(value: Any) -> str:
-        return "-" if value is None or value != value else f"{value:,.0f}"
 
     def note(_: Any, shown: pd.DataFrame) -> str:
         these = "these very articles (target=like: on articles like these)"
@@ -201,9 +198,9 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
         (
             Col("of", "of", left=True),
             Col("within ±", "within", general),
-            Col("labels alone", "labels", count),
-            Col("with the judge", "predicted", count),
-            Col("saved", "saved", count),
+            Col("labels alone", "labels", thousands),
+            Col("with the judge", "predicted", thousands),
+            Col("saved", "saved", thousands),
         ),
         by=["dimension"],
         title="{dimension}",

@@ -1,4 +1,4 @@
-"""`python -m judgebench.report RUN [RUN ...]`: a run's report anew from its files, or several runs on one page."""
+"""`python -m judgebench.report RUN [RUN ...]`: a run's report again from its files, or several runs on one page."""
 
 from __future__ import annotations
 
@@ -28,53 +28,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=f"where the page goes; without it, RUN/report.html (and its figures anew), or ./{_COMPARISON} of several",
+        help=f"where the page goes; without it, RUN/report.html (with its figures), or ./{_COMPARISON} of several",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        print(_one(given.run[0], given.out) if len(given.run) == 1 else _several(given.run, given.out))
+        print(_written(options.run, options.out))
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _one(path: str, out: str | None) -> Path:
-    run = Results.load(path)
-    figures = draw_all(run)
-    page = render_report(run, figures)
-    if out is not None:
-        return _write(Path(out), page)
-    folder = RunFolder(path)
-    drawn = [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
-    drawn.append(folder.write_file("report.html", page))
-    folder.write_digests(drawn)
-    return drawn[-1]
-
-
-def _several(paths: Sequence[str], out: str | None) -> Path:
+def _written(paths: Sequence[str], out: str | None) -> Path:
+    """Where the page of one or several runs was written."""
     runs: list[Results] = []
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
         runs.append(Results.load(path))
-    page = Path(out or _COMPARISON)
-    return _write(page, render_comparison(runs, [_link(run, page) for run in runs]))
-
-
-def _link(run: Results, page: Path) -> str:
-    """The run's report as a page names it that lies elsewhere: the two can then be moved together."""
-    where = os.path.relpath(run.folder / "report.html", page.parent)
-    return quote(where.replace(os.sep, "/"))
-
-
-def _write(path: Path, page: str) -> Path:
+    target = Path(out or _COMPARISON)
+    if len(runs) == 1:
+        figures = draw_all(runs[0])
+        page = render_report(runs[0], figures)
+        if out is None:
+            folder = RunFolder(paths[0])
+            drawn = [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
+            drawn.append(folder.write_file("report.html", page))
+            folder.write_digests(drawn)
+            return drawn[-1]
+    else:
+        # A run's report as a page names it that lies elsewhere: the two can then be moved together.
+        reports = (os.path.relpath(run.folder / "report.html", target.parent) for run in runs)
+        page = render_comparison(runs, [quote(report.replace(os.sep, "/")) for report in reports])
     try:
-        with atomic(path) as temporary:
+        with atomic(target) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--out: {path} cannot be written ({error.strerror or error}).") from error
-    return path
+        raise UserError(f"--out: {target} cannot be written ({error.strerror or error}).") from error
+    return target
 
 
 if __name__ == "__main__":

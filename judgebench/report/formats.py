@@ -11,7 +11,7 @@ Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
 
 UNKNOWN = "-"
-"""What stands for a number that is not known."""
+"""The text of a number that is not known."""
 
 
 def is_known(value: Any) -> bool:
@@ -46,11 +46,23 @@ def decimals(digits: int, signed: bool = False) -> Format:
     return write
 
 
+def _of_known(form: Format) -> Format:
+    return lambda value: form(value) if is_known(value) else UNKNOWN
+
+
 one, two, three = decimals(1), decimals(2), decimals(3)
 """Seconds; scores; correlations."""
-
 signed_two, signed_three = decimals(2, signed=True), decimals(3, signed=True)
 """Differences of scores; differences of correlations."""
+percent = _of_known(lambda share: f"{decimals(0)(100 * share)} %")
+percent_one = _of_known(lambda share: f"{one(100 * share)} %")
+"""A share in whole per cent; with one decimal."""
+points = _of_known(lambda share: decimals(0)(100 * share))
+"""A share in whole per cent without its unit, as in an interval of shares."""
+whole, thousands = _of_known(lambda number: f"{round(number):d}"), _of_known(lambda number: f"{number:,.0f}")
+"""A number without decimals; with a comma behind the thousands."""
+general = _of_known(lambda number: f"{number:.4g}")
+"""A number with up to four digits, as a setting is written."""
 
 
 def change(value: Any) -> str:
@@ -73,36 +85,6 @@ def short(value: Any) -> str:
     return two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
 
 
-def whole(value: Any) -> str:
-    """A number without decimals."""
-    return f"{round(value):d}" if is_known(value) else UNKNOWN
-
-
-def general(value: Any) -> str:
-    """A number with up to four digits, as a setting is written."""
-    return f"{value:.4g}" if is_known(value) else UNKNOWN
-
-
-def percent(value: Any) -> str:
-    """A share in whole per cent.
-
-    Example:
-        >>> percent(0.256), percent(None)
-        ('26 %', '-')
-    """
-    return f"{settled(100 * value):.0f} %" if is_known(value) else UNKNOWN
-
-
-def percent_one(value: Any) -> str:
-    """A share in per cent with one decimal."""
-    return f"{settled(100 * value):.1f} %" if is_known(value) else UNKNOWN
-
-
-def points(value: Any) -> str:
-    """A share in whole per cent without its unit, as in an interval of shares."""
-    return f"{settled(100 * value):.0f}" if is_known(value) else UNKNOWN
-
-
 def p_value(value: Any) -> str:
     """A p-value with three decimals, never 0.
 
@@ -110,14 +92,17 @@ def p_value(value: Any) -> str:
         >>> p_value(0.0312), p_value(0.0001), p_value(None)
         ('0.031', '<.001', '-')
     """
-    if not is_known(value):
-        return UNKNOWN
-    return "<.001" if value < 0.001 else f"{settled(value):.3f}"
+    return "<.001" if is_known(value) and value < 0.001 else three(value)
 
 
 def text(value: Any) -> str:
     """A text as it is; empty where there is none."""
     return str(value) if is_known(value) else ""
+
+
+def no_text(value: Any) -> str:
+    """Nothing, for a column that shows an interval alone."""
+    return ""
 
 
 def rounded_up(count: Any) -> str:
@@ -129,10 +114,22 @@ def rounded_up(count: Any) -> str:
     """
     if not is_known(count):
         return UNKNOWN
-    if count > 1_000_000:
-        return "> 1,000,000"
     unit = 10 ** max(0, int(math.log10(max(1, count))) - 1)
-    return f"{math.ceil(count / unit) * unit:,}"
+    return f"{math.ceil(count / unit) * unit:,}" if count <= 1_000_000 else "> 1,000,000"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them, to two of its units.
+
+    Example:
+        >>> [duration(seconds) for seconds in (0.4, 59.6, 3599, 7260, 190000)]
+        ['under a second', '1 min 0 s', '59 min 59 s', '2 h 1 min', '2 d 4 h']
+    """
+    total = round(seconds)
+    for name, smaller, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if total >= unit:
+            return f"{total // unit} {name} {total % unit // part} {smaller}"
+    return f"{total} s" if seconds >= 1 else "under a second"
 
 
 def singular(words: str) -> str:
@@ -152,9 +149,9 @@ def span(values: Iterable[Any]) -> str:
         >>> span([90.0, 60.0]), span([7, 7])
         ('60 to 90', '7')
     """
-    known = list(values)
-    low, high = (f"{one:.0f}" if isinstance(one, Real) else str(one) for one in (min(known), max(known)))
-    return low if low == high else f"{low} to {high}"
+    numbers = list(values)
+    ends = [f"{end:.0f}" if isinstance(end, Real) else str(end) for end in (min(numbers), max(numbers))]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def interval(low: Any, high: Any, form: Format = short) -> str:
@@ -168,28 +165,16 @@ def interval(low: Any, high: Any, form: Format = short) -> str:
 
 
 def spaced(low: Any, high: Any, form: Format) -> str:
-    """A 95 % interval in a sentence; empty where an end is unknown.
-
-    Example:
-        >>> spaced(0.35, 0.47, two), spaced(None, 0.47, two)
-        ('[0.35, 0.47]', '')
-    """
+    """A 95 % interval in a sentence; empty where an end is unknown."""
     return interval(low, high, form).replace(",", ", ")
 
 
 def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:
-    """A number of a row in a sentence, with its 95 % interval where it has one.
-
-    Args:
-        form: of the ends, and of the number where `of` is None.
+    """A number of a row in a sentence, with its 95 % interval where it has one; `form` is that of the ends, and of the
+    number where `of` is None.
 
     Example:
         >>> bounded({"share": 0.4, "share_low": 0.3, "share_high": 0.5}, "share", points, percent)
         '40 % [30, 50]'
     """
     return f"{(of or form)(row[name])} {spaced(row.get(f'{name}_low'), row.get(f'{name}_high'), form)}".rstrip()
-
-
-def no_text(value: Any) -> str:
-    """Nothing, for a column that shows an interval alone."""
-    return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,72 +14,56 @@ from matplotlib.figure import Figure
 
 from judgebench.report.browser.data import Browser, browse
 from judgebench.report.figures.style import svg_without_caption, with_night
-from judgebench.report.layout import EXAMPLES, PAGE, Drawn, PageSection, Part
+from judgebench.report.layout import EXAMPLES, PAGE, PageSection
 from judgebench.report.render import TEMPLATES, macros, to_html
 from judgebench.report.views.run import headline
 from judgebench.results.results import Results
 
 
 def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
-    """The page of a run as text: answers in sentences, tables, figures, flags, cost.
-
-    Args:
-        figures: what `draw_all` returned; their captions become the page's.
-    """
+    """The page of a run as text: answers in sentences, tables, the figures of `draw_all` with their captions, flags,
+    cost."""
     browser = browse({"": results}) if len(results.readings) else None
-    pictures = [shown_figure(name, figure) for name, figure in figures.items()]
+    sections = rendered(PAGE, results, figures, browser, results.examples_word)
     title, lead = headline(results)
-    sections = rendered(PAGE, results, pictures, browser_part(browser, results.examples_word))
-    named = f"{results.titles['main']} on {results.dataset}"
-    return render_page("report.html.j2", browser, title=named, sections=sections, headline=title, lead=lead)
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A section as it stands in a page."""
-
-    name: str
-    title: str
-    body: Markup
+    name = f"{results.titles['main']} on {results.dataset}"
+    return render_page("report.html.j2", browser, title=name, sections=sections, headline=title, lead=lead)
 
 
 def rendered(
     sections: Sequence[PageSection],
     subject: Any,
-    figures: Sequence[Mapping[str, str]],
-    bodies: Mapping[str, Markup],
-) -> list[Rendered]:
-    """The sections that have something to show.
+    figures: Mapping[str, Figure],
+    browser: Browser | None,
+    word: str,
+) -> list[dict[str, Any]]:
+    """Name, title and body of the sections that have something to show.
 
     Args:
-        subject: what the parts show, such as results.
-        figures: name, caption and source of each.
-        bodies: name -> content of sections that are no blocks.
+        subject: the parts' subject, such as results.
+        browser: the examples; word: for what is judged.
     """
-    starts = sorted(
-        (start for one in sections for part in one.parts if isinstance(part, Drawn) for start in part.starts),
-        key=len,
-        reverse=True,
-    )
-    shown = {figure["name"]: next((s for s in starts if figure["name"].startswith(s)), None) for figure in figures}
+    starts = [part for section in sections for part in section.parts if isinstance(part, str)]
+    places = {name: max(filter(name.startswith, starts), key=len, default=None) for name in figures}
+    written = []
+    for section in sections:
+        body = macros().examples(browser, word) if section == EXAMPLES and browser else Markup("")
+        for part in section.parts:
+            if isinstance(part, str):
+                names = (name for name in figures if places[name] == part)
+                body += Markup("").join(macros().picture(name, *_image(figures[name])) for name in names)
+            else:
+                body += to_html(part(subject))
+        if body.strip():
+            written.append({"name": section.name, "title": section.title, "body": body})
+    return written
 
-    def body(part: Part) -> Markup:
-        if isinstance(part, Drawn):
-            own = [figure for start in part.starts for figure in figures if shown[figure["name"]] == start]
-            return Markup("").join(macros().picture(figure) for figure in own)
-        return to_html(part(subject))
 
-    written = {one.name: bodies.get(one.name, Markup("").join(map(body, one.parts))) for one in sections}
-    return [Rendered(one.name, one.title, written[one.name]) for one in sections if written[one.name].strip()]
-
-
-def browser_part(browser: Browser | None, word: str) -> dict[str, Markup]:
-    """The section of the examples' browser, where there is one.
-
-    Args:
-        word: for what is judged.
-    """
-    return {EXAMPLES.name: Markup("") if browser is None else macros().examples(browser, word)}
+def _image(figure: Figure) -> tuple[str, str]:
+    """Caption and source of a figure: an image, not markup in the page, so that what an SVG says can never run, and ids
+    of two figures never meet."""
+    svg = with_night(svg_without_caption(figure))
+    return str(figure.get_label()), f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -91,18 +74,13 @@ _BROWSER_SCRIPTS = ("vendor/tabulator.js", "vendor/diff.js", "pieces.js", "data.
 
 
 def render_page(template: str, browser: Browser | None, **context: Any) -> str:
-    """A whole page.
-
-    Args:
-        template: which extends base.html.j2.
-        browser: the examples, for whom the page then carries what shows them.
-    """
+    """A whole page, of a template that extends base.html.j2; with the examples, it carries what shows them."""
     styles = [asset(name) for name in (*_STYLES, *(_BROWSER_STYLES if browser else ()))]
     scripts = [asset(name) for name in (*_SCRIPTS, *(_BROWSER_SCRIPTS if browser else ()))]
     return TEMPLATES.get_template(template).render(
         policy=content_policy(styles, scripts),
-        styles=[Markup(one) for one in styles],
-        scripts=[Markup(one) for one in scripts],
+        styles=list(map(Markup, styles)),
+        scripts=list(map(Markup, scripts)),
         browser=browser,
         **context,
     )
@@ -112,7 +90,9 @@ def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     """Content security policy of the page: these styles and scripts, by their digests, and images that stand in the
     page itself; nothing over a network, and nothing that a text in it says."""
     allowed = {"default-src": "'none'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
-    allowed |= {"style-src": " ".join(map(_digest, styles)), "script-src": " ".join(map(_digest, scripts))}
+    for name, contents in (("style-src", styles), ("script-src", scripts)):
+        digests = [base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii") for content in contents]
+        allowed[name] = " ".join(f"'sha256-{digest}'" for digest in digests)
     return "; ".join(f"{name} {value}" for name, value in allowed.items())
 
 
@@ -120,17 +100,3 @@ def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
 def asset(name: str) -> str:
     """A file of assets/, with a browser's line ends, for digests are of what the browser has read."""
     return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-def shown_figure(name: str, figure: Figure) -> dict[str, str]:
-    """A figure as templates show it: name, caption, source.
-
-    An image, not markup in the page: what an SVG says can then never run, and ids of two figures never meet.
-    """
-    svg = with_night(svg_without_caption(figure))
-    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
-    return {"name": name, "caption": str(figure.get_label()), "source": source}
-
-
-def _digest(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}'"

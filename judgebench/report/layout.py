@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -17,49 +16,34 @@ from judgebench.report.figures.style import file_name
 from judgebench.report.figures.tuning import grid_figure, path_figure
 from judgebench.report.figures.variance import variance_figure
 from judgebench.report.table import Paragraph
+from judgebench.report.views import (
+    attacks,
+    beside,
+    bias,
+    comparisons,
+    correlations,
+    defenses,
+    few_labels,
+    pairwise,
+    run,
+)
 from judgebench.report.views.answers import answers, beside_answers, flags
-from judgebench.report.views.attacks import ATTACKS, GAPS
-from judgebench.report.views.beside import POINTS, STAND_IN
-from judgebench.report.views.bias import DIAGNOSTICS, SIMILARITY, favorite_tables
-from judgebench.report.views.comparisons import COMPARISONS, other_statistics
-from judgebench.report.views.correlations import CORRELATION, LEVELS, other_levels
-from judgebench.report.views.defenses import COSTS, DEFENSES, DETECTORS, REFERENCES, standards
 from judgebench.report.views.errors import error_tables
-from judgebench.report.views.few_labels import DIFFERENCES, LABELS_AND_JUDGES, MEANS
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
 from judgebench.report.views.humans import ceilings, experts
-from judgebench.report.views.pairwise import PAIRS, ranking_blocks
 from judgebench.report.views.phrases import phrase_blocks
-from judgebench.report.views.run import cost, judges_line, repeat, served
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.report.views.variance import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
-
-@dataclass(frozen=True)
-class Drawn:
-    """The place of figures on a page: those whose names begin with one of `starts`, unless a longer start is named
-    elsewhere."""
-
-    starts: tuple[str, ...]
-
-    def __init__(self, *starts: str) -> None:
-        object.__setattr__(self, "starts", starts)
+Part = Callable[[Any], Sequence[Any]] | str
+"""Results -> blocks, such as a `View`; or the start of the names of figures, "" for those without another place."""
 
 
-Part = Callable[[Any], Sequence[Any]] | Drawn
-"""Results -> blocks, such as a `View`; or figures."""
-
-
-@dataclass(frozen=True)
-class PageSection:
-    """A section of a page; it is left out where nothing in it has anything to show.
-
-    Attributes:
-        name: its anchor.
-    """
+class PageSection(NamedTuple):
+    """A section of a page, its anchor first; it is left out where nothing in it has anything to show."""
 
     name: str
     title: str
@@ -69,82 +53,68 @@ class PageSection:
 EXAMPLES = PageSection("examples", "Examples", ())
 """The section of the examples' browser, which is no block."""
 
+_UNDER_ATTACK = (
+    *(attacks.ATTACKS, defenses.DEFENSES, defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS),
+    *(phrase_blocks, attacks.GAPS),
+)
+_COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
+_WORTH = (
+    *(beside_answers, experts, beside.POINTS, beside.STAND_IN),
+    *(FORECASTS, "reliability_", ABSTENTION, "abstention_", RANGE_VARIANCE, "range_variance", HUMAN_VARIANCE),
+    *(SYSTEMS, RANKED, SYSTEM_TESTS, few_labels.LABELS_AND_JUDGES, few_labels.MEANS, few_labels.DIFFERENCES),
+    error_tables,
+)
+
 PAGE = (
-    PageSection("answers", "Answers", (answers, CORRELATION, Drawn("spearman_by_range"))),
+    PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range")),
     PageSection(
-        "bias",
-        "Range bias",
-        (favorite_tables, Drawn("scores_", "logprobs_"), DIAGNOSTICS, SIMILARITY),
+        "bias", "Range bias", (bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY)
     ),
     PageSection(
         "contrast",
         "Contrastive decoding",
-        (COMPARISONS, other_statistics, TUNING, Drawn("path_", "grid_")),
+        (comparisons.COMPARISONS, comparisons.other_statistics, TUNING, "path_", "grid_"),
     ),
     PageSection(
         "attacks",
         "Attacks and defenses",
         (
-            *(ATTACKS, DEFENSES, standards, REFERENCES, DETECTORS, COSTS, phrase_blocks, GAPS),
-            Drawn("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
+            *_UNDER_ATTACK,
+            *("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
         ),
     ),
-    PageSection(
-        "pairs",
-        "Which of two is better?",
-        (PAIRS, ranking_blocks, Drawn("ranking_", "wins_")),
-    ),
-    PageSection(
-        "worth",
-        "Beside humans",
-        (
-            *(beside_answers, experts, POINTS, STAND_IN),
-            *(FORECASTS, Drawn("reliability_"), ABSTENTION, Drawn("abstention_")),
-            *(RANGE_VARIANCE, Drawn("range_variance"), HUMAN_VARIANCE),
-            *(SYSTEMS, RANKED, SYSTEM_TESTS),
-            *(LABELS_AND_JUDGES, MEANS, DIFFERENCES),
-            error_tables,
-        ),
-    ),
-    PageSection("statistics", "Statistics", (LEVELS, other_levels, Drawn(""))),
+    PageSection("pairs", "Which of two is better?", (*_COMPARED, "ranking_", "wins_")),
+    PageSection("worth", "Beside humans", _WORTH),
+    PageSection("statistics", "Statistics", (correlations.LEVELS, correlations.other_levels, "")),
     PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
-    PageSection("cost", "Cost", (cost,)),
-    PageSection("repeat", "How to repeat it", (repeat,)),
+    PageSection("cost", "Cost", (run.cost,)),
+    PageSection("repeat", "How to repeat it", (run.repeat,)),
 )
 """The sections of a run's page."""
+
+_TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
+    *(experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK, comparisons.COMPARISONS),
+    *(TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
+)
 
 
 def terminal_blocks(results: Results) -> list[Any]:
     """All that a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
     own; the other tables are of clean ones."""
-    parts: list[Any] = [Paragraph(judges_line(results.titles)), *experts(results)]
-    parts += CORRELATION(results) + LEVELS(results)
-    parts += PAIRS(results) + ranking_blocks(results)
-    for part in (ATTACKS, DEFENSES, phrase_blocks, GAPS, standards, REFERENCES, DETECTORS, COSTS):
-        parts += part(results)
-    for part in (COMPARISONS, TUNING, DIAGNOSTICS, SIMILARITY, flags, served):
-        parts += part(results)
-    return parts
+    return [Paragraph(run.judges_line(results.titles)), *(block for part in _TERMINAL for block in part(results))]
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill, by name.
-
-    `spearman_by_range`: correlation with the humans, of clean texts. `range_variance`: parts of the scores' variance
-    that texts and ranges make. `scores_<dimension>`: which scores judges and
-    humans give. `logprobs_<dimension>`: log-probability of each score, left out in free generation. Where lambda and t
-    were tuned, also `path_<dimension>_<decoding>`: the exact path, and `grid_<dimension>_<decoding>`: the heat map of
-    the grid. Of learned phrases `suffix_<attack>_<dimension>`, and the range where there are several: mean score by
-    words. Of defenses those of `defense_figures`, as `front_<dimension>` and `detectors`.
-    Of judges' probabilities `reliability_<dimension>` and `abstention_<dimension>`: whether they come true, and the
-    error of the texts that are kept where a person gets the unsure ones.
-    Where texts were compared `ranking_<dimension>` and `wins_<dimension>`: systems' strengths, and who beats whom.
+    """Every figure that this run's data can fill, by name: `spearman_by_range`, `range_variance`,
+    `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
+    learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
+    `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>` and
+    `wins_<dimension>`.
     """
-    readings, scores, records, titles = results.readings, results.scores, results.metrics, results.titles
-    scale, groups = results.scale, results.groups
+    readings, scores, titles, scale = results.readings, results.scores, results.titles, results.scale
     figures: dict[str, Figure | None] = {
-        "spearman_by_range": correlation_figure(unattacked(records), titles, ceilings(results)),
+        "spearman_by_range": correlation_figure(unattacked(results.metrics), titles, ceilings(results)),
         "range_variance": variance_figure(results),
     }
     for dimension in dict.fromkeys(scores["dimension"]):
@@ -153,10 +123,10 @@ def draw_all(results: Results) -> dict[str, Figure]:
         figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
     for tuned in tuning_blocks(results.tuning):
         dimension, decoding = str(tuned[0]["dimension"]), str(tuned[0]["decoding"])
-        if not decoding.endswith(PER_RANGE):  # the same path and grid as the decoding that it is beside
+        if not decoding.endswith(PER_RANGE):  # it has the path and grid of the decoding from which it is made
             name = f"{file_name(dimension)}_{file_name(decoding)}"
             figures[f"path_{name}"] = path_figure(results, tuned)
-            figures[f"grid_{name}"] = grid_figure(tuned, groups)
+            figures[f"grid_{name}"] = grid_figure(tuned, results.groups)
     figures |= phrase_figures(results) | defense_figures(results) | forecast_figures(results)
     for (kind, dimension), figure in pairwise_figures(results).items():
         figures[f"{kind}_{file_name(dimension)}"] = figure

@@ -12,7 +12,18 @@ from judgebench.stats.alternative import FEWEST_RATERS
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 
-_FORMATS = ("change", "percent", "points", "short", "signed_two", "signed_three", "singular", "three", "two")
+_FORMATS = (
+    "change",
+    "percent",
+    "points",
+    "short",
+    "signed_two",
+    "signed_three",
+    "singular",
+    "thousands",
+    "three",
+    "two",
+)
 
 
 def _source(name: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from judgebench.report.__main__ import main
-from judgebench.report.comparison import SECTIONS, Compared, NamedRun, paired_differences, render_comparison
+from judgebench.report.comparison import SECTIONS, Compared, lettered, paired_differences, render_comparison
 from judgebench.report.views.comparisons import comparison_rows, comparison_sentences
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
@@ -104,18 +104,14 @@ def two(small, builder, tmp_path_factory):
     return [Results.load(one.path) for one in (first, second)]
 
 
-def named(runs):
-    return [NamedRun(letter, run) for letter, run in zip("AB", runs, strict=True)]
-
-
 def section(name, runs):
     """The blocks of a section of the comparison of two runs."""
     (part,) = (one for one in SECTIONS if one.name == f"compared_{name}")
-    return part.parts[0](Compared(named(runs), []))
+    return part.parts[0](Compared(lettered(runs)))
 
 
 def test_paired_differences_are_those_of_the_correlations_on_the_same_texts(two):
-    records = paired_differences(named(two), resamples=50)
+    records = paired_differences(lettered(two), resamples=50)
     assert {r["first_judge"] for r in records} == {"B main", "B pair"}
     assert {r["split"] for r in records} == {"test"}
     found = next(r for r in records if r["statistic"] == "spearman" and r["first_decoding"] == "contrastive")
@@ -127,17 +123,17 @@ def test_paired_differences_are_those_of_the_correlations_on_the_same_texts(two)
 
 
 def test_holms_correction_is_over_all_that_the_page_shows(two):
-    records = [one for one in paired_differences(named(two), resamples=50) if one["statistic"] == "spearman"]
+    records = [one for one in paired_differences(lettered(two), resamples=50) if one["statistic"] == "spearman"]
     assert len(records) == 3
     assert [one["comparisons"] for one in records] == [3] * 3
-    three = [*named(two), NamedRun("C", two[0])]
+    three = lettered([*two, two[0]])
     records = [one for one in paired_differences(three, resamples=50) if one["statistic"] == "spearman"]
     assert [one["comparisons"] for one in records] == [9] * 9
     assert "over all the 9 comparisons of this page" in render_comparison([*two, two[0]], resamples=50)
 
 
 def test_a_run_against_its_own_copy_differs_by_nothing(two):
-    records = paired_differences(named([two[0], two[0]]), resamples=50)
+    records = paired_differences(lettered([two[0], two[0]]), resamples=50)
     assert records
     assert all(r["difference"] == r["low"] == r["high"] == 0 for r in records)
     told = comparison_sentences(comparison_rows(records, "articles"))
@@ -147,7 +143,7 @@ def test_a_run_against_its_own_copy_differs_by_nothing(two):
 
 def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
     other = Results.load(write_run(builder(articles=3, ranges=[ScoreRange(0, 4)]), tmp_path / "other").path)
-    assert paired_differences(named([two[0], other]), resamples=50) == []
+    assert paired_differences(lettered([two[0], other]), resamples=50) == []
     page = render_comparison([two[0], other], resamples=50)
     assert "No two of these runs have judged the same examples under the same condition." in page
     assert "Is one better?</h2>" not in page

@@ -46,7 +46,7 @@ def test_conditions_and_their_tokens_stand_above():
     conditions = [Condition("coherence", ScoreRange(1, top)) for top in (5, 10)]
     prompts = [prompt(condition, f"{condition}", i) for condition in conditions for i in range(2)]
     lines = printed(prompts, dict(zip(conditions, [(14, 9), (1400, 900)], strict=True)), 100).splitlines()
-    rows = [line.split() for line in lines if line.strip().startswith(("coherence  ", "all"))]
+    rows = [line.split() for line in lines if line.strip().startswith(("coherence ", "all"))]
     assert rows == [
         ["coherence", "1-5", "none", "none", "2", "14", "9", "7"],
         ["coherence", "1-10", "none", "none", "2", "1,400", "900", "7"],
