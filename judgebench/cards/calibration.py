@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 
-from judgebench.cards.card import LOCAL, NO_ASSISTANT, PARTS, Estimate, JudgeCard, check_arguments
+from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import DEV, TEST
@@ -68,7 +68,7 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
                 "could not be used; leave it out, or write the defense as a template ({template: FILE.txt})."
             )
     recording = _recording(config)
-    if recording is not None and recording.setting("judge", "_target_") != LOCAL:
+    if recording is not None and recording.setting("judge", "_target_") != LOCAL_JUDGE:
         raise UserError(
             f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
             "address, so its card could not be used; calibrate with that judge itself."
@@ -124,8 +124,7 @@ def _card(
     rows = rows[rows["status"] != FAILED]
     dev, test = (rows[rows["split"] == split] for split in (DEV, TEST))
     # 3. its figures
-    judged, human = dev["score"].to_numpy(), dev["human"].to_numpy()
-    estimate = fit(settings.estimate, judged, human, score_range, scale)
+    estimate = fit(settings.estimate, dev["score"].to_numpy(), dev["human"].to_numpy(), score_range, scale)
     figures = {split: agreement(selected[split]) for split in (DEV, TEST)}
     if estimate is not None and len(test):
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
@@ -133,17 +132,13 @@ def _card(
     attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
     sentences = limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about)
     # 4. what it is made of
-    parts, recording = _parts(config, selected, results.folder), _recording(config)
-    if recording is not None:
-        parts, sentences = recorded_parts(parts, recording), [*sentences, _OF_RECORDED]
     environment = results.environment
     prints = environment["model_fingerprints"]
-    for role, model in (("judge", "main"), ("assistant", "assistant")):
-        dtype = prints.get(model, {}).get("dtype")
-        if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
-            parts[role]["dtype"] = dtype
-    prompt = plain(config.prompt)
-    rubric = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))[dimension]
+    parts = _parts(config, selected, results)
+    if _recording(config) is not None:
+        sentences = [*sentences, _OF_RECORDED]
+    rubrics, variants = plain(config.prompt.rubrics), plain(config.prompt.get("variants"))
+    rubric = load_rubrics(rubrics, [dimension], variants)[dimension]
     return JudgeCard(
         dimension=dimension,
         range=score_range,
@@ -160,8 +155,7 @@ def _card(
         limits=sentences,
         made_with={
             "packages": {name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")},
-            "git_commit": environment["git_commit"],
-            "device": environment["device"],
+            **{name: environment[name] for name in ("git_commit", "device")},
             "chosen_by": f"{settings.metric} on the development split",
         },
         files=_files(parts, results.folder),
@@ -204,7 +198,7 @@ def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Map
         )
     if not any(judge[DEV] and judge[DEV]["n"] for judge in tried):
         raise UserError(
-            f"data.dev_share: a judge of {dimension} is chosen on the development split, and nobody rated a text of "
+            f"data.dev_share: a judge of {dimension} is chosen on the development split, and no text of "
             "it; give it more articles with data.dev_share=0.5, draw others with data.seed=1, or rate some of them."
         )
     usable = [judge for judge in tried if judge[DEV] and judge[DEV][metric] is not None and not judge[DEV]["constant"]]
@@ -216,9 +210,9 @@ def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Map
     return max(usable, key=lambda judge: judge[DEV][metric])
 
 
-def _parts(config: DictConfig, selected: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) -> dict[str, Any]:
     """`PARTS`, with nothing that the selected judge does not need; files are named as they lie beside the card."""
-    parts = {name: plain(config.get(name)) for name in PARTS}
+    parts, folder = {name: plain(config.get(name)) for name in PARTS}, results.folder
     # 1. the decoding, with the lambda and t that tuning chose for it
     name = selected["decoding"]
     decoding = dict(parts["decoding"].get(name) or parts["decoding"][name.removesuffix(PER_RANGE)])
@@ -248,8 +242,15 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], folder: Path) -> dic
         parts["tutor"] = None
     elif parts["tutor"] is not None and any((folder / "defense").glob("vectors_*.safetensors")):
         parts["tutor"]["vectors"] = "defense"
-    masked: dict[str, Any] = mask_secrets(parts)
-    return masked
+    parts = mask_secrets(parts)
+    # 4. its models
+    if (recording := _recording(config)) is not None:
+        parts = recorded_parts(parts, recording)
+    for role, model in (("judge", "main"), ("assistant", "assistant")):
+        dtype = results.environment["model_fingerprints"].get(model, {}).get("dtype")
+        if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
+            parts[role]["dtype"] = dtype
+    return parts
 
 
 def recorded_parts(parts: Mapping[str, Any], recording: Recording) -> dict[str, Any]:
@@ -382,35 +383,8 @@ def limits(
         tried: number of judges that it was selected from.
         wanted: the kind of the estimate that was asked for.
     """
-    dev, test = figures[DEV], figures.get(TEST) or {}
-    low, high = test.get(f"{metric}_low"), test.get(f"{metric}_high")
-    # 1. its agreement
-    sentences = []
-    if not test:
-        sentences.append("Nothing was kept back to test it on: how well it agrees with humans is not known.")
-    elif low is None:
-        sentences.append(f"Its {metric} on the test split has no interval: how sure it is cannot be said.")
-    elif low <= 0:
-        value = f"{metric} {test[metric]:.2f} [{low:.2f}, {high:.2f}]"
-        sentences.append(f"Its agreement with humans on the test split, {value}, is not shown to be above 0.")
-    if tried > 1:
-        sentences.append(
-            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
-            "therefore too high; the test split's counts."
-        )
-    if test and (test.get("groups") or 0) < _FEW_GROUPS:
-        sentences.append(
-            f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and those of the "
-            "correlations may be too narrow still."
-        )
-    # 2. its scores
-    for flag in dict.fromkeys(flag for figure in figures.values() for flag in figure.get("flags") or ()):
-        splits = [split for split, figure in figures.items() if flag in (figure.get("flags") or ())]
-        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
-        sentences.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
-    if test.get("failed_share", 0) > _MANY_FAILED:
-        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
-    # 3. its estimates
+    test = figures.get(TEST) or {}
+    sentences = _agreement_limits(metric, tried, figures, data["groups_are"])
     if wanted != "none" and estimate is None:
         sentences.append(
             "The humans' scores do not rise with its scores on the development split, so there is no estimate on the "
@@ -421,7 +395,6 @@ def limits(
             f"Its estimates on the humans' scale are off by {test['mean_absolute_error']:.2f} on average, which is not "
             f"shown to be better than always saying the mean ({test['guess_error']:.2f})."
         )
-    # 4. attacks
     raised = [attack for attack in attacks if (attack["change_low"] or 0) > 0]
     if raised:
         worst = max(raised, key=lambda attack: attack["change"])
@@ -432,6 +405,36 @@ def limits(
     elif not attacks:
         sentences.append("What texts that are written to fool it would score was not tried.")
     return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
+
+
+def _agreement_limits(metric: str, tried: int, figures: Mapping[str, Mapping[str, Any]], groups: str) -> list[str]:
+    dev, test = figures[DEV], figures.get(TEST) or {}
+    low, high = test.get(f"{metric}_low"), test.get(f"{metric}_high")
+    sentences = []
+    if not test:
+        sentences.append("Nothing was kept back to test it on: how well it agrees with humans is not known.")
+    elif low is None:
+        sentences.append(f"Its {metric} on the test split has no interval: how sure it is cannot be said.")
+    elif low <= 0:
+        value = f"{test[metric]:.2f} [{low:.2f}, {high:.2f}]"
+        sentences.append(f"Its agreement with humans on the test split, {metric} {value}, is not shown to be above 0.")
+    if tried > 1:
+        sentences.append(
+            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
+            "therefore too high; the test split's counts."
+        )
+    if test and (test.get("groups") or 0) < _FEW_GROUPS:
+        sentences.append(
+            f"The test split has {test['groups']} {groups}: its intervals are wide, and those of the "
+            "correlations may be too narrow still."
+        )
+    for flag in dict.fromkeys(flag for figure in figures.values() for flag in figure.get("flags") or ()):
+        splits = [split for split, figure in figures.items() if flag in (figure.get("flags") or ())]
+        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
+        sentences.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
+    if test.get("failed_share", 0) > _MANY_FAILED:
+        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
+    return sentences
 
 
 def card_view(card: JudgeCard) -> str:

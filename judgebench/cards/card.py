@@ -35,13 +35,13 @@ FORMAT = "judgebench judge card 1"
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """The parts of a configuration that make the judge."""
 
-LOCAL = "judgebench.judges.reader.JudgeSpec"
-REPLAYED = "judgebench.judges.replay.ReplaySpec"
+LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
+REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _CONTRASTIVE = "judgebench.decoding.Contrastive"
 _MAKERS = {
-    ("judge",): (LOCAL, "judgebench.judges.api.settings.ApiSpec", REPLAYED),
+    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): ("judgebench.decoding.Greedy", "judgebench.decoding.Expectation", _CONTRASTIVE),
     ("defense",): ("judgebench.defenses.settings.DefenseSettings",),

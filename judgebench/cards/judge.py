@@ -23,7 +23,7 @@ import pandas as pd
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import NO_ASSISTANT, REPLAYED, JudgeCard, check_arguments
+from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
 from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.jsonl import Unrated
@@ -230,15 +230,6 @@ def write_scores(frame: pd.DataFrame, path: Path) -> None:
 
 # --- from a card to scores --------------------------------------------------------------------------------------------
 
-_TRAINER = {
-    "_target_": "lightning.Trainer",
-    "_partial_": True,
-    "accelerator": "auto",
-    "devices": 1,
-    **dict.fromkeys(("logger", "enable_checkpointing", "enable_model_summary", "enable_progress_bar"), False),
-    "inference_mode": True,
-}
-
 
 def scoring_config(
     card: JudgeCard,
@@ -263,31 +254,8 @@ def scoring_config(
         UserError: the user has not agreed to send texts or a key to another machine; a file is missing or another than
             the card states; or the card's parts do not fit this version.
     """
-    # 1. the parts, checked and agreed to, with the user's settings
-    parts, overridden = card.parts_here(), overridden or {}
-    if card.series["judge"] == "main":  # which needs no assistant
-        parts["assistant"] = dict(NO_ASSISTANT)
-    check_arguments(parts)
-    if parts["judge"]["_target_"] == REPLAYED and "path" not in (overridden.get("judge") or {}):
-        # the answers that were calibrated: the path could name any file here
-        path = Path(str(card.parts["judge"].get("path"))).expanduser()
-        remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
-        digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
-        if digest != card.models.get("main", {}).get("sha256"):
-            raise UserError(f"card: {path} does not hold the answers that were calibrated; {remedy}.")
-    hosts = [send_to] if isinstance(send_to, str) else send_to or ()
-    for role in ("judge", "assistant"):
-        settings = overridden.get(role) or {}
-        check_consent(role, parts[role], settings, hosts)
-        safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
-        parts[role] = {**parts[role], **safe, **settings}
-    for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
-        if isinstance(other, dict):
-            other["trust_remote_code"] = False
-            if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
-                other["path"] = parts["judge"].get("path")
-    parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
-    # 2. a run of one dimension and range, of which nothing is reported
+    parts = _parts_here(card, overridden or {}, [send_to] if isinstance(send_to, str) else send_to or ())
+    # a run of one dimension and range, of which nothing is reported
     content = {
         **parts,
         "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
@@ -300,8 +268,37 @@ def scoring_config(
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
     config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
-    config.trainer = OmegaConf.create(_TRAINER) if trainer is None else trainer
+    if trainer is None:
+        trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
+    config.trainer = trainer
     return config
+
+
+def _parts_here(card: JudgeCard, overridden: Overridden, hosts: Sequence[str]) -> dict[str, Any]:
+    """The card's parts, checked and agreed to, with the user's settings."""
+    parts = card.parts_here()
+    if card.series["judge"] == "main":  # which needs no assistant
+        parts["assistant"] = dict(NO_ASSISTANT)
+    check_arguments(parts)
+    if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (overridden.get("judge") or {}):
+        # the answers that were calibrated: the path could name any file here
+        path = Path(str(card.parts["judge"].get("path"))).expanduser()
+        remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
+        digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
+        if digest != card.models.get("main", {}).get("sha256"):
+            raise UserError(f"card: {path} does not hold the answers that were calibrated; {remedy}.")
+    for role in ("judge", "assistant"):
+        settings = overridden.get(role) or {}
+        check_consent(role, parts[role], settings, hosts)
+        safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
+        parts[role] = {**parts[role], **safe, **settings}
+    for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
+        if isinstance(other, dict):
+            other["trust_remote_code"] = False
+            if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
+                other["path"] = parts["judge"].get("path")
+    parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
+    return parts
 
 
 def literal(node: Any) -> Any:
@@ -371,7 +368,7 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
     """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
     served, by their names and, once they have answered, by what their servers say they are."""
-    if card.parts["judge"]["_target_"] == REPLAYED:  # answers to other texts are another file
+    if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # answers to other texts are another file
         return
     for role, model in card.models.items():
         here, name = fingerprints.get(role, {}), {"main": "judge"}.get(role, role)

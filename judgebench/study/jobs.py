@@ -87,7 +87,7 @@ def check_one_run(hydra_config: Any) -> None:
 
 def check_processes(config: DictConfig) -> None:
     """Checks that a job of a multirun reads in one process, else `UserError`: others would begin the whole multirun
-    anew, unless SLURM started them all for this one job."""
+    again, unless SLURM started them all for this one job."""
     if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
         return
 

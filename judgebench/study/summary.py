@@ -98,22 +98,7 @@ def summarize(
                 record |= {"exact": dict(optima[key]), "below_exact": 0.0 if below < EQUAL else below}
                 record["below_exact"] = None if row["constant"] else record["below_exact"]
         cells[key] = record
-    # 3. means over the cells of each objective
-    means = []
-    for objective in dict.fromkeys(key[0] for key in cells):
-        keys = [key for key in cells if key[0] == objective]
-        bests = [cells[key]["best"] for key in keys]
-        mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
-        mean["one_setting"] = None
-        by_trial: dict[int, list[Row]] = {}
-        for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
-            by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
-        if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
-            rows = min(everywhere, key=_rank)
-            mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
-        if optima.keys() >= set(keys):
-            mean["exact"] = _split_means([optima[key] for key in keys])
-        means.append(mean)
+    means = [_means(objective, cells, rows_of, optima) for objective in dict.fromkeys(key[0] for key in cells)]
     return {
         "trials": len(done),
         "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
@@ -121,6 +106,28 @@ def summarize(
         "cells": list(cells.values()),
         "means": means,
     }
+
+
+def _means(
+    objective: int,
+    cells: Mapping[Cell, Mapping[str, Any]],
+    rows_of: Mapping[Cell, Sequence[Row]],
+    optima: Mapping[Cell, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Means over the cells of an objective: each with its own best setting, with one for all, at the exact optima."""
+    keys = [key for key in cells if key[0] == objective]
+    bests = [cells[key]["best"] for key in keys]
+    mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
+    mean["one_setting"] = None
+    by_trial: dict[int, list[Row]] = {}
+    for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
+        by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
+    if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
+        rows = min(everywhere, key=_rank)
+        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
+    if optima.keys() >= set(keys):
+        mean["exact"] = _split_means([optima[key] for key in keys])
+    return mean
 
 
 def cell_of(cell: Mapping[str, Any]) -> Cell:
