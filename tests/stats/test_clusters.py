@@ -18,6 +18,9 @@ from judgebench.stats.clusters import (
     weights_of,
     with_agreement_interval,
 )
+from judgebench.stats.preferences import AGREEMENT_MEASURES, MEASURES, Preferences, comparative
+from judgebench.stats.robustness import CHANGES, MEANS, robustness
+from judgebench.types import ScoreRange
 
 
 @given(
@@ -38,6 +41,43 @@ def test_sums_and_means_are_those_of_the_texts_drawn(texts, seed):
     assert clusters.totals(columns).sum(axis=0) == pytest.approx(columns.sum(axis=0), abs=1e-9)
 
 
+def attacked(rows, groups):
+    rng = np.random.default_rng(1)
+    clean = rng.integers(1, 6, 36).astype(float)
+    raised = np.minimum(5, clean + rng.integers(-1, 3, 36))
+    record = robustness(clean[rows], raised[rows], ScoreRange(1, 5), groups)
+    return {name: record[name] for name in (*MEANS, *CHANGES)}, record
+
+
+def compared(rows, groups):
+    rng = np.random.default_rng(3)
+    human = np.round(rng.normal(size=36), 1) * (rng.random(36) < 0.8)
+    record = comparative(rng.random(36)[rows], rng.random(36)[rows], human[rows], groups)
+    return {name: record[name] for name in (*MEASURES, "decided_consistency")}, record
+
+
+def preferred(rows, groups):
+    rng = np.random.default_rng(2)
+    human = np.round(rng.normal(size=36)) / 2
+    judge = np.clip(np.round(human / 5 + rng.normal(scale=0.2, size=36), 1), -0.5, 0.5)
+    record = Preferences(judge[rows], human[rows], rng.choice([0.5, 1.0], 36)[rows], groups).agreement(0.1)
+    return {name: record[name] for name in AGREEMENT_MEASURES}, record
+
+
+@pytest.mark.parametrize("figures", [attacked, compared, preferred])
+def test_figures_have_the_intervals_of_texts_resampled_one_by_one(figures):
+    group = np.repeat(np.arange(9), 4)
+    _, record = figures(np.arange(36), Clusters.of(group, 60, 3))
+    drawn = []
+    for counts in group_weights(9, 60, 3):
+        rows = np.concatenate([np.flatnonzero(group == g) for g in range(9) for _ in range(counts[g])])
+        copies = np.repeat(np.arange(9), 4)  # an article that was drawn twice is two
+        drawn.append(figures(rows, Clusters.of(copies, 0))[0])
+    for name in drawn[0]:
+        ends = np.quantile([one[name] for one in drawn], CONFIDENCE)
+        assert [record[f"{name}_low"], record[f"{name}_high"]] == pytest.approx(ends, abs=1e-10), name
+
+
 def test_resamples_are_scipys():
     values = np.random.default_rng(3).normal(size=40)
     theirs = stats.bootstrap((values,), np.mean, n_resamples=200, rng=np.random.default_rng(7), method="percentile")
@@ -50,8 +90,7 @@ def test_resamples_are_scipys():
 def test_expanded_ends_make_a_normal_interval_students(groups):
     """Resamples of a mean spread by sqrt((G - 1) / G) of its standard error; at these ends they reach as far as t."""
     low, high = expanded(groups)
-    spread = np.sqrt((groups - 1) / groups)
-    assert stats.norm.ppf(low) * spread == pytest.approx(stats.t.ppf(0.025, groups - 1))
+    assert stats.norm.ppf(low) * np.sqrt((groups - 1) / groups) == pytest.approx(stats.t.ppf(0.025, groups - 1))
     assert high == 1 - low
     assert expanded(10**7) == pytest.approx(CONFIDENCE, abs=1e-6)
     assert expanded(1) == CONFIDENCE
@@ -62,8 +101,7 @@ def test_a_record_has_an_interval_or_none():
     mean = clusters.mean(np.array([1.0, 2.0, 6.0]))
     some = np.where(np.arange(101) % 2, np.nan, mean)  # undefined in every other resample
     record = clusters.record({"mean": mean, "some": some, "none": np.full(101, np.nan)})
-    assert record["mean"] == 3
-    assert [record["mean_low"], record["mean_high"]] == pytest.approx(np.quantile(mean[1:], expanded(3)))
+    assert [record["mean"], record["mean_low"], record["mean_high"]] == [3, *np.quantile(mean[1:], expanded(3))]
     assert [record["some_low"], record["some_high"]] == pytest.approx(np.quantile(some[2::2], expanded(3)))
     assert {name: value for name, value in record.items() if "none" in name} == unknown(["none"])
     alone = Clusters.of(["a", "a"])
@@ -77,10 +115,7 @@ def test_the_jackknife_leaves_out_each_group_in_turn():
     assert figures["sum"].tolist() == [12, 10, 8, 6]
     np.testing.assert_array_equal(figures["three"], [np.nan, 1, np.nan, 1])
     assert jackknife(lambda rows: {"n": len(rows)}, groups[:1])["n"].tolist() == [1]
-
-
-def test_many_groups_are_left_out_a_few_at_a_time():
-    rows = left_out(2 * MOST_LEFT_OUT + 1)
+    rows = left_out(2 * MOST_LEFT_OUT + 1)  # many groups are left out a few at a time
     assert len(rows) <= MOST_LEFT_OUT
     assert ((rows == 0).sum(axis=0) == 1).all()
 

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from judgebench.config.fields import MOST_RESAMPLES
 from judgebench.runtime.errors import UserError
@@ -205,13 +204,6 @@ def test_settings_that_cannot_be_are_sentences_at_both_doors(settings, told):
         with pytest.raises(UserError) as caught:
             door()
         assert str(caught.value).startswith(told)
-
-
-def test_settings_from_a_configuration_are_taken():
-    check_metric_settings(
-        **OmegaConf.create({"levels": ["system", "dataset"], "resamples": 0, "seed": np.int64(3).item()})
-    )
-    check_metric_settings(("document",), np.int64(MOST_RESAMPLES), 0)
 
 
 def test_the_humans_scale_gives_the_bias():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.clusters import Clusters, group_weights
+from judgebench.stats.clusters import Clusters
 from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, Suffix, robustness, suffix_records
 from judgebench.types import ScoreRange
 from tests.stats.test_evaluate import evaluate, joined, scores, table
@@ -59,35 +59,17 @@ def test_ties_share_ranks_and_first_places():
     assert found["clean_win_share"] == 0.25
 
 
-def test_intervals_are_those_of_an_explicit_resampling():
-    rng = np.random.default_rng(1)
-    groups = np.repeat(np.arange(9), rng.integers(1, 5, 9))
-    clean = rng.integers(1, 6, len(groups)).astype(float)
-    attacked = np.minimum(5, clean + rng.integers(-1, 3, len(groups)))
-    found = changed(clean, attacked, groups, RANGE, resamples=60, seed=3)
-
-    def rank(i, score):
-        others = clean[(groups == groups[i]) & (np.arange(len(groups)) != i)]
-        return 1 + (others > score).sum() + (others == score).sum() / 2
-
-    places = np.array([rank(i, clean[i]) - rank(i, attacked[i]) for i in range(len(groups))])
-    several = np.bincount(groups)[groups] > 1
-    names = ("clean_mean_score", "attacked_mean_score", "change", "delta", "rate_of_means", "mean_of_rates")
-    drawn = {name: [] for name in (*names, "raised_share", "places_gained", "standardized")}
-    for counts in group_weights(9, 60, 3):
-        rows = np.concatenate([np.flatnonzero(groups == g) for g in range(9) for _ in range(counts[g])])
-        a, c = attacked[rows], clean[rows]
-        drawn["clean_mean_score"].append(c.mean())
-        drawn["attacked_mean_score"].append(a.mean())
-        drawn["standardized"].append((a.mean() - c.mean()) / c.std())
-        drawn["change"].append(a.mean() - c.mean())
-        drawn["delta"].append(abs(a.mean() - c.mean()))
-        drawn["rate_of_means"].append(abs(a.mean() - c.mean()) / c.mean())
-        drawn["mean_of_rates"].append(abs(((a - c) / c).mean()))
-        drawn["raised_share"].append((a > c).mean())
-        drawn["places_gained"].append(places[rows][several[rows]].mean())
-    for name, values in drawn.items():
-        assert [found[f"{name}_low"], found[f"{name}_high"]] == pytest.approx(np.quantile(values, [0.025, 0.975]))
+def test_a_text_stands_among_the_others_with_its_mean_over_its_rivals():
+    # one article, three texts, each against both others; unattacked a beats all, c loses to all
+    texts, clusters = np.array([*"aabbcc"]), Clusters.of(["g"] * 6)
+    clean, attacked = np.array([1.0, 1, 0, 1, 0, 0]), np.array([1, 1, 1, 1, 0.5, 0.5])
+    found = robustness(clean, attacked, ScoreRange(0, 1, 0.5), clusters, texts)
+    # means: clean 1, 1/2, 0; attacked a 1 (rank 1), b 1 (ties with a: 1.5, half the first place), c 1/2 (2.5)
+    assert found["places_gained"] == pytest.approx((0 + 0.5 + 0.5) / 3)
+    assert (found["win_share"], found["clean_win_share"]) == pytest.approx(((1 + 0.5 + 0) / 3, 1 / 3))
+    assert found["change"] == pytest.approx(2 / 6)
+    alone = robustness(clean, attacked, ScoreRange(0, 1, 0.5), clusters)
+    assert alone["clean_win_share"] == pytest.approx(1 / 6)  # six texts, of which three tie for the first place
 
 
 def test_nothing_is_relative_to_zero():

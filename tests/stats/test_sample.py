@@ -93,11 +93,6 @@ def test_scores_are_mapped_to_the_humans_scale_and_its_whole_numbers_listed():
     assert unknown.categories is None
 
 
-def test_texts_follow_their_names():
-    (one,) = sides(table(scores, scores), texts={name: f"text of {name}" for name in NAMES})
-    assert one.texts[3] == f"text of {NAMES[3]}"
-
-
 def leaves(value):
     """The numbers and words of records, in order."""
     if isinstance(value, dict | list):
@@ -105,11 +100,6 @@ def leaves(value):
             yield from leaves(part)
     else:
         yield value
-
-
-@pytest.mark.parametrize("study", STUDIES)
-def test_every_study_takes_nothing(study):
-    assert STUDIES[study]([]) == []
 
 
 def test_studies_tell_the_same_in_any_order_of_the_texts():
