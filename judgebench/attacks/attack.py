@@ -63,7 +63,7 @@ class Attack:
 @dataclass(frozen=True)
 class TemplateAttack(Attack):
     """An attack by a template with `{text}`, or `{no_text}` where the judged text is left out on purpose; it may name
-    `{min_range}`, `{max_range}` and `{dimension}`. `UserError` for another field.
+    `{min_range}`, `{max_range}` and `{dimension}`.
 
     Example:
         >>> from judgebench.types import ScoreRange
@@ -107,8 +107,7 @@ class PhraseAttack(Attack):
 @dataclass(frozen=True, eq=False)
 class CheckedAttack(Attack):
     """An attack of the user's own, which must keep what `Attack` promises: every text is made once, so that prompts,
-    files and report show the same one. `judged` raises `UserError` where it makes something else than text, or another
-    text each time."""
+    files and report show the same one."""
 
     attack: Attack
     _texts: dict[Any, str] = field(default_factory=dict)
@@ -165,7 +164,7 @@ def shipped_attacks() -> dict[str, Attack]:
 
 def select_attacks(entries: Sequence[Any]) -> list[Attack]:
     """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it is not named: every
-    change needs its clean base. `UserError` for an entry that names no attack, or two attacks of one name."""
+    change needs its clean base."""
 
     def template(name: str, file: Path) -> Attack:
         # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another
@@ -183,8 +182,7 @@ def select_attacks(entries: Sequence[Any]) -> list[Attack]:
 
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:
-    """The JSON object of a phrase file that a config key names; "phrase" in it is text without blanks at its ends.
-    `UserError` where it cannot be read, or holds no phrase."""
+    """The JSON object of a phrase file that a config key names; "phrase" in it is text without blanks at its ends."""
     check_run_file(file, key)
     content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
     phrase = content.get("phrase") if isinstance(content, dict) else None
@@ -234,7 +232,7 @@ class LearnedPhrase:
 @dataclass(frozen=True)
 class PhraseFile:
     """A phrase that another run has learned, to be tried on this run's judge: a JSON file with "phrase", and what else
-    `LearnedPhrase.to_json` gives; `UserError` where it cannot be read, or holds no phrase."""
+    `LearnedPhrase.to_json` gives."""
 
     phrase_file: str
 

@@ -22,13 +22,13 @@ from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 @dataclass(frozen=True)
 class Objective:
     """The expected score of a decoding, as in the CAP paper (2.1): sum over k of value_k * p(k), p normalized over the
-    candidates; where the decoding contrasts, under the softmax of the adjusted scores. `UserError` for a decoding that
-    picks one candidate: its score moves in jumps, which no search can follow."""
+    candidates; where the decoding contrasts, under the softmax of the adjusted scores."""
 
     name: str
     decoding: Decoding
 
     def __post_init__(self) -> None:
+        # the score of a decoding that picks one candidate moves in jumps, which no search can follow
         if not isinstance(self.decoding, Expectation | Contrastive) or self.decoding.rule != "expectation":
             raise UserError(
                 f"attack.against: {self.name} picks one candidate, so that most words change nothing in its score; "
@@ -56,7 +56,7 @@ class EngineExit:
 
 
 class PhraseScorer:
-    """The objective of phrases in gaps; `values` and `estimates` raise `UserError` for a NaN.
+    """The objective of phrases in gaps.
 
     Args:
         main, assistant: whose log-probabilities the objective takes; assistant None where it needs none.
@@ -145,18 +145,35 @@ class PhraseScorer:
         self, before: Sequence[int], after: Sequence[int], words: np.ndarray, anchors: np.ndarray, at: Sequence[int]
     ) -> np.ndarray:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
+        other = self._assistant
+        # an exit of the main model is read in the same pass
+        shared = other is not None and other.engine is self._main.engine and other.nulls is None
         # 1. mean value at the anchors, and for each model the mean gradient [anchors, tokens, hidden] over the gaps
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]
         base = 0.0
         slopes: dict[Any, torch.Tensor] = {}
-        for number in at:
-            gap = self.gaps[number]
+        for gap in (self.gaps[number] for number in at):
             prompts = [gap.filled(phrase) for phrase in phrases]
             main, assistant = self._logprobs(gap, prompts)
             base += float(self._worth(gap, main, assistant).mean())
+
+            def of_main(exits: list[torch.Tensor], gap: Gap = gap, assistant: Any = assistant) -> torch.Tensor:
+                theirs = exits[other.exit] if other is not None and shared else assistant
+                return self._worth(gap, exits[self._main.exit], theirs).sum()
+
+            def of_assistant(exits: list[torch.Tensor], gap: Gap = gap, main: Any = main) -> torch.Tensor:
+                assert other is not None
+                return self._worth(gap, main, exits[other.exit]).sum()
+
             start = len(gap.head) + len(before)
-            for model, slope in self._slopes(gap, prompts, slice(start, start + anchors.shape[1]), main, assistant):
-                slopes[model] = slopes.get(model, 0) + slope / len(anchors)
+            places = slice(start, start + anchors.shape[1])
+            for engine, objective in zip(self._engines, (of_main, of_assistant), strict=False):
+                if not isinstance(engine, PrefixEngine):
+                    raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive.")
+                began = engine.computed
+                slope = engine.gradient(prompts, self.tries[gap.condition.range], places, objective, gap.head)
+                engine.computed += 2 * (engine.computed - began)  # the way back costs twice the way there
+                slopes[engine.model] = slopes.get(engine.model, 0) + slope / len(anchors)
         # 2. sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a, m))
         rise = np.zeros(len(words))
         for model, slope in slopes.items():
@@ -166,36 +183,6 @@ class PhraseScorer:
                 embedded = embed(torch.as_tensor(words[rows], device=slope.device)).float()
                 rise[rows] += (torch.einsum("mh,wmh->w", slope.sum(0), embedded) - there).double().cpu().numpy()
         return (base + rise) / len(at)
-
-    def _slopes(
-        self,
-        gap: Gap,
-        prompts: Sequence[np.ndarray],
-        positions: slice,
-        main: torch.Tensor,
-        assistant: torch.Tensor | None,
-    ) -> list[tuple[Any, torch.Tensor]]:
-        """For each model that reads the phrase [prompts, positions, hidden] the gradient of the summed objective."""
-        other = self._assistant
-
-        def of_main(exits: list[torch.Tensor]) -> torch.Tensor:
-            shared = other is not None and other.engine is self._main.engine and other.nulls is None
-            theirs = exits[other.exit] if other is not None and shared else assistant
-            return self._worth(gap, exits[self._main.exit], theirs).sum()
-
-        def of_assistant(exits: list[torch.Tensor]) -> torch.Tensor:
-            assert other is not None
-            return self._worth(gap, main, exits[other.exit]).sum()
-
-        slopes: list[tuple[Any, torch.Tensor]] = []
-        for engine, objective in zip(self._engines, (of_main, of_assistant), strict=False):
-            if not isinstance(engine, PrefixEngine):
-                raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive.")
-            began = engine.computed
-            trie = self.tries[gap.condition.range]
-            slopes.append((engine.model, engine.gradient(prompts, trie, positions, objective, gap.head)))
-            engine.computed += 2 * (engine.computed - began)  # the way back costs twice the way there
-        return slopes
 
     def _logprobs(self, gap: Gap, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""

@@ -34,9 +34,6 @@ class Search:
         contexts: for each round the share of the gaps in which words are scored; ascending, the last is 1.
         survivors: for each round but the last the share of its words that go on to the next.
 
-    Raises:
-        UserError: anything else.
-
     Example:
         >>> Search(contexts=[0.25, 1], survivors=[0.1]).rounds(gaps=8, words=1000, beam=1)
         [(2, 100), (8, 1)]
@@ -107,9 +104,6 @@ class AdvSuffix:
         beam: phrases that are kept from word to word; 1 is greedy.
         refine: how often each place of the finished phrase is tried with other words; 0 leaves it.
         seed: of all that is drawn.
-
-    Raises:
-        UserError: a value that is none of these.
     """
 
     length: Annotated[int, Ge(1), Le(20)] = 4
@@ -129,8 +123,7 @@ class AdvSuffix:
             raise UserError(f"attack.against: {self.against!r} names a decoding twice; name each once.")
 
     def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
-        """The objectives that are maximized, a phrase each; `UserError` for a decoding that is not there or that no
-        search can follow, or a judge without probabilities."""
+        """The objectives that are maximized, a phrase each."""
         from judgebench.attacks.scoring import Objective  # it needs torch
 
         if mode != "score_tokens":

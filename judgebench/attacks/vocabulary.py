@@ -49,12 +49,8 @@ class Gap:
 def gaps_of(
     builder: PromptBuilder, examples: Sequence[Example], conditions: Sequence[Condition], words: int
 ) -> list[Gap]:
-    """The gaps of examples under conditions, condition by condition, with room for a phrase of so many words.
-
-    Raises:
-        UserError: the tokenizer joins a phrase with what stands around it; or an article must be shortened: by how much
-            depends on the phrase, so that nothing before the gap stays as it is.
-    """
+    """The gaps of examples under conditions, condition by condition, with room for a phrase of so many words."""
+    # where an article must be shortened, it depends on the phrase by how much, and nothing before the gap stays
     probed = [builder.build(examples, conditions, PhraseAttack("", " ".join([word] * words)).judged) for word in PROBES]
     if cut := [prompt for prompts in probed for prompt in prompts if prompt.source_tokens_cut]:
         raise UserError(
@@ -73,9 +69,8 @@ def gaps_of(
             )
         first, last = common_ends([prompt.text for prompt in prompts])
         before, after = text[:first].rstrip()[-AROUND:], text[len(text) - last :][:AROUND]
-        gaps.append(
-            Gap(example, prompts[0].condition, ids[:head].astype(np.int32), ids[-tail:].astype(np.int32), before, after)
-        )
+        ids = ids.astype(np.int32)
+        gaps.append(Gap(example, prompts[0].condition, ids[:head], ids[-tail:], before, after))
     return gaps
 
 
@@ -107,7 +102,7 @@ def whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def frequent_words(count: int) -> list[str]:
-    """The most frequent English words of letters alone, the most frequent first (`wordfreq`, its large list)."""
+    """The most frequent English words of letters alone (`wordfreq`, its large list), the most frequent first."""
     import wordfreq
 
     frequent = wordfreq.top_n_list("en", 2 * count + 100)  # some are numbers, or have marks in them
@@ -115,7 +110,7 @@ def frequent_words(count: int) -> list[str]:
 
 
 def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int | None) -> list[str]:
-    """The words that configuration names, each once; `UserError` where there is none.
+    """The words that configuration names, each once.
 
     Args:
         vocabulary: `tokenizer`, its whole words; `frequent`, the most frequent English words; or the path of a file

@@ -26,7 +26,7 @@ from judgebench.config.checks import (
     missing_values,
     needed_keys,
 )
-from judgebench.config.fields import known_keys, plain
+from judgebench.config.fields import known_keys, plain, settings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, Rivals, rated
@@ -36,6 +36,7 @@ from judgebench.defenses import Defense, DefenseSettings, select_defenses
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource, check_vocabularies
 from judgebench.judges.spec import SERVED, JudgeSettings
+from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.stats.rankings import Ranking
@@ -236,8 +237,8 @@ def with_data(parts: Parts) -> Parts:
     with mistakes.caught():
         parts = replace(parts, data=data_of(parts))
     with mistakes.caught():
-        if isinstance(parts.prompt, Mapping) and "rubrics" in parts.prompt:
-            load_rubrics(parts.prompt["rubrics"], list_at(parts.config, "dimensions"), parts.prompt.get("variants"))
+        prompts = settings_of(PromptSettings, parts.prompt, "prompt")
+        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
     if parts.config.get("tables"):
         from judgebench.report.paper import check_tables  # it needs pandas
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from judgebench.config.fields import known_keys
+from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.chat import ChatFormat
 from judgebench.prompts.rubrics import (
     Filled,
@@ -26,7 +26,6 @@ from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-TRUNCATIONS = ("error", "source")
 NO_DEFENSE = "none"
 """The defense of a condition that leaves the prompt as the rubric has it."""
 
@@ -36,7 +35,6 @@ Judged = Callable[[Example, Condition], str]
 _HARMLESS = "a"
 _MOST_FRAMES = 1000
 _NOTHING = Example(example_id="", group_id="", system_id="", source="", output="", human={})
-_KEYS = ("rubrics", "variants", "max_tokens", "truncate", "template_options")
 
 
 class Defense:
@@ -48,7 +46,7 @@ class Defense:
     One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `defenses`, as in
     `'defenses=[none,{_target_: mine.Plain, most: 60}]'`, where mine.py lies in the folder in which the command is
     started (or on PYTHONPATH). The entry's other keys are passed to the class. One that must compute something before
-    prompts can be built, such as a threshold found on development texts, is a `judgebench.defenses.Planned`.
+    prompts can be built, such as a threshold chosen on development texts, is a `judgebench.defenses.Planned`.
 
     Attributes:
         name: in the column `defense` of every table.
@@ -96,6 +94,17 @@ class Defense:
         return ()
 
 
+@dataclass(frozen=True)
+class PromptSettings:
+    """conf/prompt, which says what each key is."""
+
+    rubrics: Any
+    variants: Mapping[str, Annotated[str, NotBlank()]] | None
+    max_tokens: Annotated[int, Ge(1)] | None
+    truncate: Annotated[str, OneOf(("error", "source"))]
+    template_options: Mapping[str, Any] | None
+
+
 class PromptBuilder:
     """Builds prompts for one tokenizer. What an example says never becomes a control token; see ControlTokens.
 
@@ -106,17 +115,14 @@ class PromptBuilder:
         max_tokens: longest prompt that the judge can read.
         truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
-        closed: whether a plain text ends with the tokenizer's EOS, where it would put one: what goes to an encoder is
-            a whole, what a decoder goes on with is not.
+        closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes to an encoder is a
+            whole, what a decoder goes on with is not.
 
     Attributes:
         comparative: see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
         numbered: those whose rubrics speak of scores between the ends, which letters and words do not have.
-
-    Raises:
-        UserError: an unknown `truncate`; no room for a prompt; an option that is not the template's.
     """
 
     def __init__(
@@ -128,12 +134,10 @@ class PromptBuilder:
         template_options: Mapping[str, Any] | None = None,
         closed: bool = False,
     ):
-        if truncate not in TRUNCATIONS:
-            raise UserError(f"prompt.truncate: {truncate!r} is not one of {', '.join(TRUNCATIONS)}.")
         if max_tokens < 1:
             raise UserError(
-                f"judge.max_new_tokens and prompt.max_tokens leave {max_tokens} tokens for a prompt, which needs at "
-                "least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
+                f"judge.max_new_tokens and prompt.max_tokens leave {max_tokens} tokens for a prompt, of all that the "
+                "models can read, and it needs at least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
             )
         self.tokenizer = tokenizer
         self.comparative = are_comparative(rubrics)
@@ -158,30 +162,17 @@ class PromptBuilder:
         limit: int,
         closed: bool = False,
     ) -> PromptBuilder:
-        """From conf/prompt; `UserError` for a key that is unknown, missing or holds something else than it should.
-        `limit` is the tokens of a prompt that all models can read, room for the answer already taken off."""
-        if not isinstance(config, Mapping):
-            raise UserError(f"prompt: {config!r} is no group of settings; conf/prompt/paper.yaml shows one.")
-        known_keys(config, _KEYS, "prompt")
-        for key in _KEYS:
-            if key not in config:
-                raise UserError(f"prompt.{key} is not given; conf/prompt/paper.yaml shows what it is.")
-        maximum = config["max_tokens"]
-        if maximum is not None and (type(maximum) is not int or maximum < 1):
-            raise UserError(f"prompt.max_tokens must be null or a whole number of at least 1, got {maximum!r}.")
-        if limit < 1:
-            raise UserError(
-                f"judge.max_new_tokens: an answer that long leaves {limit} tokens for the prompt, of all that the "
-                "models can read; lower it."
-            )
-        rubrics = load_rubrics(config["rubrics"], dimensions, config["variants"])
-        limit = limit if maximum is None else min(limit, maximum)
-        return cls(tokenizer, rubrics, limit, config["truncate"], config["template_options"], closed)
+        """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for the answer already
+        taken off."""
+        settings = settings_of(PromptSettings, config, "prompt")
+        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants)
+        limit = min(limit, settings.max_tokens or limit)
+        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
     ) -> list[Prompt]:
-        """The prompts, condition by condition, the examples of a group together; `UserError` for one that is too long.
+        """The prompts, condition by condition, the examples of a group together.
 
         All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of its
         group under any of them. `judged` gives the judged text of each prompt; None takes the example's.
@@ -201,7 +192,7 @@ class PromptBuilder:
         return self.build([_NOTHING], [condition])[0]
 
     def under(self, defenses: Sequence[Defense]) -> PromptBuilder:
-        """The same with these defenses for conditions to name, beside `none`."""
+        """The same with these defenses for conditions to name, besides `none`."""
         other = copy.copy(self)
         other._defenses = {defense.name: defense for defense in defenses}
         return other
@@ -265,9 +256,9 @@ class PromptBuilder:
         # in the chat template, then as tokens, of which none that the example says is a control token
         spelled = [self._control.broken(self._chat(filled)) for filled in plain]
         encoded = encode_texts(self.tokenizer, [filled.text for filled, _ in spelled])
-        shared, choices = spelled[0][0].prefix, self._letters(condition.dimension, condition.range)
+        shared, choices = spelled[0][0].prefix, self._letters(condition)
         prompts = []
-        for example, frame, (filled, named), whole in zip(group, plain, spelled, encoded, strict=True):
+        for example, frame, (filled, names), whole in zip(group, plain, spelled, encoded, strict=True):
             cuts: list[int] = []
             if defense is not None:
                 for first, last in filled.judged:
@@ -276,7 +267,7 @@ class PromptBuilder:
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + named, choices))
+            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, choices))
         return prompts
 
     def _allowed(self, filled: Filled) -> int:
@@ -294,9 +285,10 @@ class PromptBuilder:
             self._frames[frame] = self._control.count(ids)
         return self._frames[frame]
 
-    def _letters(self, dimension: str, score_range: ScoreRange) -> Mapping[str, float]:
+    def _letters(self, condition: Condition) -> Mapping[str, float]:
         """The rubric's multiple choice; see `Prompt.choices`."""
-        cell = dimension, score_range
+        cell = condition.dimension, condition.range
         if cell not in self._choices:
-            self._choices[cell] = choices_of(fill(self._rubrics[dimension], score_range, _NOTHING).text, score_range)
+            text = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
+            self._choices[cell] = choices_of(text, condition.range)
         return self._choices[cell]

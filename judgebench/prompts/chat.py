@@ -24,25 +24,40 @@ class ChatFormat:
     it.
 
     Args:
-        options: passed to the template; `UserError` for one that is not the template's.
+        options: passed to the template.
         closed: True ends a plain text with the tokenizer's EOS, where it would put one.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool):
         self._tokenizer = tokenizer
-        self._options = _template_options(tokenizer, options)
+        self._options = dict(options or {})
+        taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
+        if clash := sorted(taken & set(self._options)):
+            raise UserError(
+                f"prompt.template_options.{clash[0]}: judgebench itself decides how the template is applied; leave it "
+                "out."
+            )
         self._bos, eos = _plain_marks(tokenizer)
         self._eos = eos if closed else ""
 
     def __call__(self, filled: Filled) -> Filled:
         """A text as a model reads it."""
-        # templates trim what they are given; trimmed beforehand, the text stands in the result as it is
+        # templates trim their content; trimmed beforehand, the text stands in the result as it is
         content = filled.text.strip()
         trimmed = len(filled.text) - len(filled.text.lstrip())
-        text = self._bos + content + self._eos
-        places = [len(self._bos)]
+        text, places = self._bos + content + self._eos, [len(self._bos)]
         if self._tokenizer.chat_template is not None:
-            text = self._templated(content)
+            options: Any = {"tokenize": False, "add_generation_prompt": True, **self._options}
+            try:
+                text = str(self._tokenizer.apply_chat_template([{"role": "user", "content": content}], **options))
+            # a template is a program of its own, and raises what it likes
+            except Exception as error:
+                reason = " ".join(str(error).split())[:300] or type(error).__name__
+                raise UserError(
+                    f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} "
+                    f"(judge.path) fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or "
+                    "give another."
+                ) from error
             places = [match.start() for match in re.finditer(re.escape(content), text)] if content else [0]
         if not places:
             raise UserError(
@@ -54,24 +69,10 @@ class ChatFormat:
             shift, end = at - trimmed, at + len(content)
             return [(max(first + shift, at), min(last + shift, end)) for first, last in spans]
 
-        # a template may give what it is told twice, and the example speaks in both places
+        # a template may give its content twice, and the example speaks in both places
         said = tuple(span for at in places for span in moved(filled.said, at))
         start = max(len(filled.prefix) + places[0] - trimmed, places[0])
         return Filled(text[:start], text[start:], said, tuple(moved(filled.judged, places[0])))
-
-    def _templated(self, content: str) -> str:
-        turn = [{"role": "user", "content": content}]
-        try:
-            return str(
-                self._tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, **self._options)
-            )
-        # a template is a program of its own, and raises what it likes
-        except Exception as error:
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(
-                f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} (judge.path) "
-                f"fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give another."
-            ) from error
 
 
 def text_prompts(
@@ -101,20 +102,3 @@ def _plain_marks(tokenizer: PreTrainedTokenizerBase) -> tuple[str, str]:
     starts = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
     ends = tokenizer.eos_token_id is not None and ids[-1:] == [tokenizer.eos_token_id]
     return str(tokenizer.bos_token) if starts else "", str(tokenizer.eos_token) if ends else ""
-
-
-def _template_options(tokenizer: PreTrainedTokenizerBase, options: Any) -> dict[str, Any]:
-    if options is None:
-        return {}
-    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-        raise UserError(
-            "prompt.template_options must map names in the chat template to values, as in {enable_thinking: false}, "
-            f"or be null, got {options!r}."
-        )
-    taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
-    if clash := sorted(taken & set(options)):
-        raise UserError(
-            f"prompt.template_options.{clash[0]}: this is no option of a chat template; judgebench itself decides how "
-            "the template is applied."
-        )
-    return dict(options)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 from judgebench.runtime.errors import UserError
 from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
@@ -25,9 +24,9 @@ _COMPARED = tuple(field for both in _BOTH for field in both)
 _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 
 REFERENCES = ("Reference_low", "Reference_high")
-"""Fields that only the form of a rubric may have in which texts are held against references."""
+"""Fields that only the form of a rubric may have in which texts are compared with references."""
 COT, WITH_REFERENCES = FORMS = ("cot", "references")
-"""Forms of a rubric, each in a file `<dimension>.<form>.txt` beside it: the judge thinks step by step and ends with
+"""Forms of a rubric, each in a file `<dimension>.<form>.txt` in its folder: the judge thinks step by step and ends with
 `Final Rating:`; the judge compares with a poor and a good reference."""
 
 _LETTERS = "ABCDEFGH"  # of a multiple choice; the next one is a pronoun
@@ -72,8 +71,7 @@ class Filled:
 def load_rubrics(
     collection: str | Mapping[str, str], dimensions: Sequence[str], variants: Mapping[str, str] | None = None
 ) -> dict[str, Rubric]:
-    """The rubric of each dimension; `UserError` for no such collection or rubric, or a template with an unknown field
-    or without a judged text.
+    """The rubric of each dimension.
 
     Args:
         collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
@@ -81,10 +79,25 @@ def load_rubrics(
             dimension; or the templates themselves by the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
     """
-    texts = _texts(collection)
-    title = collection if isinstance(collection, str) else "text"
+    # 1. name -> function that gives the rubric's text, of every file
+    if isinstance(collection, Mapping):
+        if not collection or not all(isinstance(text, str) for pair in collection.items() for text in pair):
+            raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
+        title, texts = "text", {name: partial(str, text) for name, text in collection.items()}
+    else:
+        title, folder = str(collection), collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
+        if folder is None:
+            raise UserError(
+                f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with "
+                "one <dimension>.txt a dimension."
+            )
+        templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
+        texts = {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates}
     names = sorted(name for name in texts if not name.endswith(tuple(f".{form}" for form in FORMS)))
-    variants = _variants(variants, {*names, *dimensions}, f"prompt.rubrics={title}")
+    # 2. the rubrics of the dimensions, with their forms
+    variants = variants or {}
+    if unknown := [dimension for dimension in variants if dimension not in {*names, *dimensions}]:
+        raise UserError(f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}.")
     rubrics = {}
     for dimension in dimensions:
         name = variants.get(dimension, dimension)
@@ -102,7 +115,7 @@ def load_rubrics(
 
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
-    """True where the rubrics ask which of two texts is better; `UserError` where some do and others judge one alone."""
+    """True where the rubrics ask which of two texts is better."""
     compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
     if len(set(compares.values())) > 1:
         pair, alone = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
@@ -161,22 +174,20 @@ def fill(
     values |= dict.fromkeys(_OUTPUTS, judged)
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
-    parts: list[str] = []
+    text, at = "", 0
     said: list[tuple[int, int]] = []
     to_judge: list[tuple[int, int]] = []
-    length, at = 0, 0
     for match in _FIELD.finditer(template):
         name = match[1] or match[2]
-        parts += [template[at : match.start()], values[name]]
-        start = length + len(parts[-2])
-        length = start + len(parts[-1])
+        text += template[at : match.start()]
+        span = (len(text), len(text) + len(values[name]))
+        text += values[name]
         if match[1]:
-            said.append((start, length))
+            said.append(span)
         if name in (*_OUTPUTS, *_COMPARED):
-            to_judge.append((start, length))
+            to_judge.append(span)
         at = match.end()
-    parts.append(template[at:])
-    text = "".join(parts)
+    text += template[at:]
     start = to_judge[0][0] if to_judge else len(text)
     return Filled(text[:start], text[start:], tuple(said), tuple(to_judge))
 
@@ -226,64 +237,36 @@ def _quarter(score_range: ScoreRange, i: int) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
-def _variants(variants: Any, known: Set[str], collection: str) -> dict[str, str]:
-    if variants is None:
-        return {}
-    shape = "prompt.variants must map dimensions to rubrics, as in {relevance: relevance_as_printed}"
-    if not isinstance(variants, Mapping):
-        raise UserError(f"{shape}, or be null, got {variants!r}.")
-    for dimension, name in variants.items():
-        if not isinstance(name, str) or not name:
-            raise UserError(f"{shape}, got {name!r} for {dimension!r}.")
-        if dimension not in known:
-            raise UserError(f"prompt.variants: {dimension!r} is no judged dimension, and no rubric of {collection}.")
-    return dict(variants)
-
-
 def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:
     """A template whose fields are known, which names a text to be judged, or two, and all `references`."""
     try:
         template = text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields, known = _fields(template), {*_KNOWN, *references}
-    if unknown := sorted(fields - known):
-        raise UserError(
-            f"{where} has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(sorted(known))}; "
-            "the score range is {min_range} to {max_range}, in single braces."
+    fields, possible = _fields(template), sorted({*_KNOWN, *references})
+    judged, compared = fields & set(_OUTPUTS), fields & set(_COMPARED)
+    fault = None
+    if unknown := sorted(fields.difference(possible)):
+        fault = (
+            f"has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(possible)}; the score range is "
+            "{min_range} to {max_range}, in single braces"
         )
-    compared = fields & set(_COMPARED)
-    if not compared and not fields & set(_OUTPUTS):
-        raise UserError(f"{where} has no {{{{Summary}}}} or {{{{Response}}}} to be judged.")
-    if compared and (fields & set(_OUTPUTS) or compared not in [set(both) for both in _BOTH]):
-        raise UserError(
-            f"{where} must compare {{{{Summary_1}}}} with {{{{Summary_2}}}}, or {{{{Response_1}}}} with "
-            "{{Response_2}}, and name no other text to be judged."
+    elif not compared and not judged:
+        fault = "has no {{Summary}} or {{Response}} to be judged"
+    elif compared and (judged or compared not in [set(both) for both in _BOTH]):
+        fault = (
+            "must compare {{Summary_1}} with {{Summary_2}}, or {{Response_1}} with {{Response_2}}, and name no other "
+            "text to be judged"
         )
-    for name in references:
-        if name not in fields:
-            raise UserError(f"{where} has no {{{{{name}}}}}; it must name both references.")
+    elif missing := [name for name in references if name not in fields]:
+        fault = f"has no {{{{{missing[0]}}}}}; it must name both references"
+    if fault:
+        raise UserError(f"{where} {fault}.")
     return template
 
 
 def _fields(template: str) -> set[str]:
     return {field for field, _ in _FIELD.findall(template) if field}
-
-
-def _texts(collection: Any) -> dict[str, Callable[[], str]]:
-    """Name -> function that gives the rubric's text, of every file of a collection."""
-    if isinstance(collection, Mapping):
-        if not collection or not all(isinstance(text, str) for pair in collection.items() for text in pair):
-            raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
-        return {name: partial(str, text) for name, text in collection.items()}
-    folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
-    if folder is None:
-        raise UserError(
-            f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with one "
-            "<dimension>.txt a dimension."
-        )
-    templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
-    return {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates}
 
 
 def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
