@@ -288,7 +288,7 @@ def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def answer_record(reading: ModelReading) -> dict[str, Any]:
     """The record of a reading besides its numbers, see `_record`."""
-    record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", shape={}, limits=_STORED)
+    record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
     return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
 

@@ -30,82 +30,34 @@ from judgebench.runtime.parsing import parse_json
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-PROTOCOLS = ("chat", "completions")
-WAYS = ("logprobs", "samples", "text")
-EXPLICIT = ("vllm", "sglang", "llama_cpp")
-LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 MOST_LISTED = 2**18
 """Tokens of a list."""
 _CHARACTERS = 4
 """Characters of a token, where no tokenizer is at hand."""
 _UNLIMITED = 2**31
 
-_DAY = 86_400.0
-
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-
-_Seconds = Annotated[float, Gt(0), Le(_DAY)]
+_Seconds = Annotated[float, Gt(0), Le(86_400.0)]
 _PerMinute = Annotated[float, Ge(1 / 1440)]
 
 
 @dataclass(frozen=True)
 class ApiSpec(JudgeSettings):
-    """Settings of a served judge.
-
-    Args:
-        url: the base of the protocol's addresses, as http://127.0.0.1:8000/v1, without user, password or query.
-        model: its name at the server.
-        key_variable: the environment variable that holds the key; None where the server asks for none.
-        title: its name in tables; None takes the last part of `model`.
-        protocol: `chat`, messages that the server frames in its own template; `completions`, the exact tokens, framed
-            here, for which `tokenizer` is needed.
-        scores_from: `logprobs`, the lists of likeliest next tokens; `samples`, the shares of `samples` answers;
-            `text`, one answer. Nothing else is taken where the server does not give what is asked for.
-        explicit: the way to ask for the candidates' own log-probabilities, likely or not: `vllm` and `sglang` by a list
-            of tokens (with `completions`), `llama_cpp` by longer and longer lists; None reads what is listed, and
-            bounds the rest.
-        top_logprobs: number of likeliest next tokens to ask for; servers have limits of their own.
-        follow_above: where a candidate is more than one token, the next is asked for in a request of its own if what
-            comes before has at least this probability; what is not asked for is bounded. With `completions`; `chat`
-            has what follows on the likeliest answer alone.
-        samples: answers drawn of each prompt.
-        temperature: of the answers; None is 0 for `logprobs` and `text`, 1 for `samples`.
-        seed: sent with each request, of samples `seed`, `seed + 1`, ...; None sends none. It also draws the retries'
-            waits.
-        max_new_tokens: longest answer of `samples` and `text`.
-        length_name: the server's name of that limit.
-        extra_body: more keys of each request.
-        tokenizer, gguf_file, revision, trust_remote_code: the model's tokenizer, see `ModelSource`. With `chat` it only
-            says which names of control tokens, and which ways of writing a score, there are.
-        context: most tokens of prompt and answer together; None where it is not known.
-        concurrency: most requests under way at once.
-        requests_per_minute, tokens_per_minute: most that are started; None is no limit.
-        timeout: seconds until a request counts as lost.
-        retries: repetitions of a request that failed for a reason which may pass.
-        backoff: seconds before the first of those, doubled each time, to at most `longest_wait`; a run ends where the
-            server asks for more.
-        price: see `Price`.
-        max_cost: USD that a run may cost; a request that could pass it is not sent. Needs prices.
-        path, dtype, engine: settings of a model here that other parts of a configuration read; they stay as they are.
-
-    Raises:
-        UserError: a value that is none of these.
-    """
+    """Settings of a served judge; conf/judge/api.yaml says what each of them is."""
 
     url: str
     model: str
     key_variable: str | None = None
     title: Annotated[str, NotBlank()] | None = None
-    protocol: Annotated[str, OneOf(PROTOCOLS)] = "chat"
-    scores_from: Annotated[str, OneOf(WAYS)] = "logprobs"
-    explicit: Annotated[str, OneOf(EXPLICIT)] | None = None
+    protocol: Annotated[str, OneOf(("chat", "completions"))] = "chat"
+    scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
+    explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
     samples: Annotated[int, Ge(1), Le(1000)] = 8  # whose share has a standard error of at most 0.016
     temperature: Annotated[float, Ge(0), Le(2)] | None = None
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
     max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
-    length_name: Annotated[str, OneOf(LENGTH_NAMES)] = "max_tokens"
+    length_name: Annotated[str, OneOf(("max_tokens", "max_completion_tokens"))] = "max_tokens"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     tokenizer: str | None = None
     gguf_file: str | None = None
@@ -206,13 +158,13 @@ class ApiSpec(JudgeSettings):
 
     @property
     def note(self) -> str:
-        given = {
+        ways = {
             "logprobs": f"the log-probabilities that {self.url} lists",
             "samples": f"the shares of {self.samples} answers of {self.url} at temperature {self.degree():g}",
             "text": f"one answer of {self.url} at temperature {self.degree():g}",
         }
         counted = "; prompt tokens are estimated, at four characters each" if self.protocol == "chat" else ""
-        return f"Scores from {given[self.scores_from]} ({self.protocol}{counted})."
+        return f"Scores from {ways[self.scores_from]} ({self.protocol}{counted})."
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         if self.protocol != "chat":
@@ -225,7 +177,7 @@ class ApiSpec(JudgeSettings):
             mistakes.add(f"{self.role}.model: name the model as the server calls it.")
         # no message repeats what was given: a key may stand in it by mistake
         if self.key_variable is not None and (
-            not isinstance(self.key_variable, str) or not _VARIABLE.fullmatch(self.key_variable)
+            not isinstance(self.key_variable, str) or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_variable)
         ):
             mistakes.add(
                 f"{self.role}.key_variable: give the name of an environment variable in capitals, as OPENAI_API_KEY, "
@@ -293,43 +245,38 @@ def estimating_tokenizer() -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?")
 
 
-_PROMPT = "the prompt is what judgebench asks, and another would be judged in its place"
-_LISTS = "which lists are asked for follows from {role}.scores_from, {role}.explicit and {role}.top_logprobs"
-_ONE = "one answer a request is read and paid for; see {role}.samples"
 _OWN_BODY = {
-    **dict.fromkeys(("messages", "prompt", "input_ids", "text", "input", "input_embeds", "suffix", "echo"), _PROMPT),
-    **dict.fromkeys(("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids"), _LISTS),
-    **dict.fromkeys(("return_logprob", "top_logprobs_num", "token_ids_logprob"), _LISTS),
-    **dict.fromkeys(("n", "best_of", "stream"), _ONE),
-    **dict.fromkeys(
-        ("max_tokens", "max_completion_tokens", "sampling_params"),
-        "how long an answer may be, and so what it may cost, is {role}.max_new_tokens",
+    "the prompt is what judgebench asks, and another would be judged in its place": (
+        *("messages", "prompt", "input_ids", "text", "input", "input_embeds", "suffix", "echo"),
     ),
-    "model": "the model is {role}.model",
-    "temperature": "the temperature is {role}.temperature",
-    "seed": "the seed is {role}.seed",
+    "which lists are asked for follows from {role}.scores_from, {role}.explicit and {role}.top_logprobs": (
+        *("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids"),
+        *("return_logprob", "top_logprobs_num", "token_ids_logprob"),
+    ),
+    "one answer a request is read and paid for; see {role}.samples": ("n", "best_of", "stream"),
+    "how long an answer may be, and so what it may cost, is {role}.max_new_tokens": (
+        *("max_tokens", "max_completion_tokens", "sampling_params"),
+    ),
+    "it is {role}.{name}": ("model", "temperature", "seed"),
 }
-"""Keys of a request that `extra_body` may not hold -> the reason."""
+"""Reason -> keys of a request that `extra_body` may not hold."""
 
 
-def parse_extra(given: Any, role: str) -> dict[str, Any]:
-    """The config key `<role>.extra_body`, as plain JSON.
-
-    Raises:
-        UserError: no mapping, nothing that JSON can hold, or a key that has another place.
-    """
+def parse_extra(extra: Any, role: str) -> dict[str, Any]:
+    """The config key `<role>.extra_body`, as plain JSON; `UserError` for no mapping, what JSON cannot hold, or a key
+    that has another place."""
     key = f"{role}.extra_body"
-    if not isinstance(given, Mapping):
-        raise UserError(f"{key}: must be a mapping, got {shown(given)}.")
-    for name in given:
-        if name in _OWN_BODY:
-            raise UserError(f"{key}.{name}: {_OWN_BODY[name].format(role=role)}; leave it out of extra_body.")
+    if not isinstance(extra, Mapping):
+        raise UserError(f"{key}: must be a mapping, got {shown(extra)}.")
+    for reason, names in _OWN_BODY.items():
+        for name in (name for name in names if name in extra):
+            raise UserError(f"{key}.{name}: {reason.format(role=role, name=name)}; leave it out of extra_body.")
     try:
-        text = json.dumps(given)
+        text = json.dumps(extra)
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{key}: cannot be written as JSON ({error}).") from None
-    plain: dict[str, Any] = parse_json(text, key)
-    return plain
+    body: dict[str, Any] = parse_json(text, key)
+    return body
 
 
 def is_loopback(url: str) -> bool:
