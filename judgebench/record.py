@@ -32,30 +32,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="python -m judgebench.record",
+        usage="%(prog)s [-h] RUN out=FILE.parquet",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
     )
-    parser.add_argument("run", metavar="RUN", help="the folder of a finished run; start this where the run was started")
-    parser.add_argument("out", metavar="out=FILE.parquet", help="the file to write")
+    parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run; start this where it was")
     parser.error = _refuse  # type: ignore[method-assign]
     try:
         with as_sentence():
-            given = parser.parse_args(arguments)
-            run, (key, _, name) = given.run, given.out.partition("=")
-            if run.startswith("out="):
-                run, (key, _, name) = given.out, given.run.partition("=")
-            if key != "out" or not name.strip() or run.startswith("out="):
-                raise UserError(f"out is not given; name the file that is written, as {_EXAMPLE}.")
-            out = Path(name).expanduser()
-            if out.suffix != ".parquet":
+            words = parser.parse_args(arguments).words
+            names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
+            runs = [Path(word).expanduser() for word in words if not word.startswith("out=")]
+            if len(names) != 1 or len(runs) != 1 or not names[0]:
+                _refuse("a run folder and out=FILE are needed")
+            out, run = Path(names[0]).expanduser(), runs[0]
+            if out.suffix != ".parquet" or out.is_dir():
                 raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
-            if out.is_dir():
-                raise UserError(f"out={out}: this is a folder; name a file.")
             if not out.absolute().parent.is_dir():
                 raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
-            print(*record(Path(run).expanduser(), out), sep="\n")
+            print(*record(run, out), sep="\n")
     except Refusal as refusal:
         print(f"judgebench: {refusal.sentence}", file=sys.stderr)
         return 2
@@ -63,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise UserError(f"{message}; give a run folder and a file, as {_EXAMPLE}.")
+    raise UserError(f"{message}; give them as {_EXAMPLE}.")
 
 
 def record(run: Path, out: Path) -> list[str]:
@@ -84,16 +81,13 @@ def record(run: Path, out: Path) -> list[str]:
     if config["judge"].get("_target_") == _RECORDED:
         raise UserError(f"{run}: its readings are recorded ones already; pass on the file that it read.")
     experiment, left_out = _rebuilt(folder, config)
+    computed = f"for their prompts need something computed: {', '.join(left_out)}"
     rows = _rows(folder, experiment, left_out)
     if not rows:
-        raise UserError(
-            f"{run}: nothing is left to record, for all prompts need something computed: {', '.join(left_out)}."
-        )
+        raise UserError(f"{run}: nothing is left to record, {computed}.")
     about = _about(folder, config, experiment, rows, left_out)
     write_recording(out, rows, about)
-    lines = []
-    if left_out:
-        lines.append(f"Left out, for their prompts need something computed: {', '.join(left_out)}.")
+    lines = [f"Left out, {computed}."] if left_out else []
     models = " with ".join(model["title"] for model in about["models"].values())
     count = len(about["conditions"])
     kind = "free answers" if about["mode"] == "generate" else "readings"
@@ -132,9 +126,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         given.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
         left_out += [f"defense {name}" for name in planned.values()]
         if not given.defenses:
-            raise UserError(
-                f"there is nothing to record, for all prompts need something computed: {', '.join(left_out)}."
-            )
+            raise UserError(f"all prompts need something computed: {', '.join(left_out)}.")
         given.tutor = None
         return Experiment.parse(given), left_out
     except UserError as error:
@@ -147,7 +139,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of the file, in the order in which the run has them."""
     from judgebench.decoding.scores import KEYS, key_columns
-    from judgebench.readings.recording import SCHEMA, axes_of, prompt_digest
+    from judgebench.readings.recording import AXES, SCHEMA, prompt_digest
     from judgebench.types import LABELS, Reading
 
     readings = folder.read("readings")
@@ -173,13 +165,10 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
             )
         values = {name: reading.get(name) for name in SCHEMA.names}
         row = {name: None if isinstance(value, float) and value != value else value for name, value in values.items()}
-        row |= {"example_id": prompt.example.example_id, **axes_of(prompt.condition)}
-        rows.append(row | {"candidates": list(reading["candidates"]), "prompt_sha256": prompt_digest(prompt)})
+        row |= {axis: str(getattr(prompt.condition, axis)) for axis in AXES}
+        row |= {"example_id": prompt.example.example_id, "candidates": list(reading["candidates"])}
+        rows.append(row | {"prompt_sha256": prompt_digest(prompt)})
     return rows
-
-
-_MODEL = ("title", "sha256", "dtype", "kernels", "model")
-_CONFIG = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
 
 
 def _about(
@@ -190,19 +179,20 @@ def _about(
     left_out: Sequence[str],
 ) -> dict[str, Any]:
     """The file's metadata; nothing in it depends on this machine but what models and code were used."""
-    from judgebench.readings.recording import recorded_conditions
+    from judgebench.readings.recording import AXES
     from judgebench.runtime.secrets import mask_secrets
 
     environment, titles = folder.read("environment"), folder.read("about")["titles"]
     ended = (folder.path / "environment.json").stat().st_mtime
-    models = environment["model_fingerprints"]
-    command = environment.get("command")
+    models, command = environment["model_fingerprints"], environment.get("command")
+    names = ("title", "sha256", "dtype", "kernels", "model")
+    groups = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
+    cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
         "mode": "score_tokens" if any(row["main_logprobs"] is not None for row in rows) else "generate",
         "compares": experiment.comparative,
         "models": {
-            role: {name: model[name] for name in _MODEL if model.get(name) is not None}
-            for role, model in models.items()
+            role: {name: model[name] for name in names if model.get(name) is not None} for role, model in models.items()
         },
         "assistant": {"kind": config["assistant"].get("kind") or "api", "title": titles["assistant"]},
         "command": None if command is None else " ".join(shlex.quote(public(word)) for word in shlex.split(command)),
@@ -213,10 +203,10 @@ def _about(
             "device": environment["device"],
         },
         "data": {"name": experiment.data.name, "examples": len({row["example_id"] for row in rows})},
-        "conditions": recorded_conditions(rows),
+        "conditions": [dict(zip(AXES, cell, strict=False)) for cell in cells],
         "left_out": list(left_out),
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
-        "config": {name: public(config.get(name)) for name in _CONFIG},
+        "config": {name: public(config.get(name)) for name in groups},
     }
     masked: dict[str, Any] = mask_secrets(about)
     return masked
@@ -225,7 +215,6 @@ def _about(
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,\]}\"']*", re.IGNORECASE)
 _FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^,\[\]{}\"'=/\\]+[/\\])*")
-_LONGEST = 200
 
 
 def public(node: Any) -> Any:
@@ -247,7 +236,7 @@ def public(node: Any) -> Any:
         return [public(value) for value in node]
     if not isinstance(node, str):
         return node
-    if len(node) > _LONGEST or not node.isprintable():
+    if len(node) > 200 or not node.isprintable():
         return None
     # a relative path looks as the name of a model on the hub does, but is there
     name = Path(node).name if node.count("/") and Path(node).exists() else node

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +60,10 @@ def mistaken(capfd, *arguments: str) -> str:
 
 
 def test_a_recorded_pair_gives_the_same_numbers_to_the_last_bit(judgebench, recorded, tiny_pair):
-    asked = (ALL, RANGES, "tune=dev", "attacks=[none,dsi]", "defenses=[none,sandwich]")
+    ranges = "ranges=[[1,5],[0,1,0.5],[E,D,C,B,A],[4,0]]"
+    asked = (ALL, ranges, "tune=dev", "attacks=[none,dsi]", "data=conala_sample")
     live, said = recorded(*asked)
-    assert "576 readings of tiny-main with tiny-assistant on 48 mini texts under 12 conditions" in said
+    assert "384 readings of tiny-main with tiny-assistant on 48 conala_sample texts under 8 conditions" in said
     judgebench(*RECORDED, *asked, "run_dir=again")
     again = RunFolder.open("again")
     same(live, again, "metrics", "comparisons", "tuning", "attack_differences")
@@ -110,13 +110,6 @@ def test_the_judge_may_be_its_own_assistant(judgebench, recorded, assistant):
     same(live, RunFolder.open("again"), "metrics", "tuning")
     about = [folder.read("about")["titles"]["assistant"] for folder in (live, RunFolder.open("again"))]
     assert about[0] == about[1]
-
-
-def test_scales_with_labels_on_texts_of_many_raters(judgebench, recorded):
-    asked = ("data=conala_sample", "ranges=[[0,4],[4,0],[E,D,C,B,A],[0,100,10]]", ALL)
-    live, _ = recorded(*asked)
-    judgebench(*RECORDED, *asked, "run_dir=again")
-    same(live, RunFolder.open("again"), "metrics")
 
 
 def test_free_answers_are_recorded_with_the_decoding_that_wrote_them(judgebench, recorded):
@@ -274,18 +267,20 @@ def test_a_recording_that_comes_with_judgebench_goes_by_its_name(judgebench, rea
 
 
 def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording, capfd):
-    told = partial(mistaken, capfd)
     run = str(one_recording / "live")
-    assert "the following arguments are required: RUN" in told()
-    assert "out is not given; name the file that is written" in told(run, "readings.parquet")
-    assert "unrecognized arguments: --force" in told(run, "out=x.parquet", "--force")
-    assert "give a name that ends in .parquet" in told(run, "out=x.jsonl")
-    assert "there is no folder nowhere" in told(run, "out=nowhere/x.parquet")
-    assert "nowhere: this folder does not exist" in told("nowhere", "out=x.parquet")
     Path("empty").mkdir()
-    assert "not a run folder" in told("empty", "out=x.parquet")
     judgebench(*RECORDED, "run_dir=again")
-    assert "its readings are recorded ones already" in told("again", "out=x.parquet")
+    for words, message in (
+        ((), "a run folder and out=FILE are needed"),
+        ((run, "readings.parquet"), "a run folder and out=FILE are needed"),
+        ((run, "out=x.parquet", "--force"), "unrecognized arguments: --force"),
+        ((run, "out=x.jsonl"), "give a name that ends in .parquet"),
+        ((run, "out=nowhere/x.parquet"), "there is no folder nowhere"),
+        (("nowhere", "out=x.parquet"), "nowhere: not a run folder"),
+        (("empty", "out=x.parquet"), "not a run folder"),
+        (("again", "out=x.parquet"), "its readings are recorded ones already"),
+    ):
+        assert message in mistaken(capfd, *words)
 
 
 def test_help_needs_no_torch(tmp_path):
@@ -302,14 +297,17 @@ def test_help_needs_no_torch(tmp_path):
 def test_nothing_private_is_passed_on():
     given = {"path": "/srv/models/mine", "url": "http://10.0.0.1", "rubrics": {"coherence": "Rate {{Summary}}."}}
     assert public(given) == {"path": "mine", "rubrics": ["coherence"]}
-    assert public(["owner/name", "package:llm", "../a b/c", "C:\\me\\model", "line\nbreak", "x" * 999, 1, None]) == [
-        *("owner/name", "package:llm", "c", "model", None, None, 1, None)
-    ]
-    for argument, kept in (
+    for private, kept in (
+        ("owner/name", "owner/name"),
+        ("package:llm", "package:llm"),
+        ("../a b/c", "c"),
+        ("C:\\me\\model", "model"),
+        ("line\nbreak", None),
+        ("x" * 999, None),
         ("judge.path=/home/me/my models/small", "judge.path=small"),
         ("judge.url=http://10.0.0.1:8000/v1", "judge.url=..."),
         ("attacks=[none,./mine/lead.txt]", "attacks=[none,lead.txt]"),
         ("ranges=[[1,5]]", "ranges=[[1,5]]"),
         ("judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct", "judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct"),
     ):
-        assert public(argument) == kept
+        assert public([private, 1, None]) == [kept, 1, None]

@@ -26,15 +26,18 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Condition, Prompt
+from judgebench.types import Prompt
 
 FORMAT = "judgebench recorded readings 1"
 FOLDER = Path(__file__).with_name("recorded")
 """The folder of the recordings that come with judgebench; a file's name without its ending stands for it."""
 
+AXES = ("dimension", "range", "attack", "defense", "order")
+"""The columns that say which condition a row is about, and attributes of `Condition`."""
+
 SCHEMA = pa.schema(
     [
-        *[(name, pa.string()) for name in ("example_id", "dimension", "range", "attack", "defense", "order")],
+        *[(name, pa.string()) for name in ("example_id", *AXES)],
         ("candidates", pa.list_(pa.string())),
         *[(name, pa.list_(pa.float32())) for name in ("main_logprobs", "assistant_logprobs")],
         *[(name, pa.string()) for name in ("text", "judge", "decoding")],
@@ -45,7 +48,7 @@ SCHEMA = pa.schema(
 """Columns: one row an example, condition and, of free answers, way of answering. `range` is as tables print it;
 `prompt_sha256` is of the rubric's plain text about the example, see `prompt_digest`."""
 
-_NEEDED = ("example_id", "dimension", "range", "attack", "defense", "order", "candidates", "seconds", "prompt_sha256")
+_NEEDED = ("example_id", *AXES, "candidates", "seconds", "prompt_sha256")
 _KEY = b"judgebench"
 _LIMITS = Limits(size=2**22, nodes=200_000)
 _LARGEST = 2**31
@@ -157,8 +160,8 @@ class Recording:
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_ANEW}.")
-        keys = ("example_id", "dimension", "range", "attack", "defense", "order", "judge", "lambda", "temperature")
-        counts = Counter(tuple(row[key] for key in (*keys, "decoding")) for row in rows)
+        keys = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
+        counts = Counter(tuple(row[key] for key in keys) for row in rows)
         if twice := next((key for key, count in counts.items() if count > 1), None):
             raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_ANEW}.")
         return rows
@@ -170,18 +173,6 @@ _ANEW = "the file is damaged, so get it again, or record it anew with `python -m
 def prompt_digest(prompt: Prompt) -> bytes:
     """SHA-256 [32 bytes] of a prompt that was built without a model's tokenizer: the rubric's plain text."""
     return hashlib.sha256(prompt.text.encode()).digest()
-
-
-def axes_of(condition: Condition) -> dict[str, str]:
-    """The columns that say which condition a row is about."""
-    return {axis: str(getattr(condition, axis)) for axis in ("dimension", "range", "attack", "defense", "order")}
-
-
-def recorded_conditions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The conditions of some rows, in the order in which they appear."""
-    axes = ("dimension", "range", "attack", "defense")
-    cells = dict.fromkeys(tuple(row[axis] for axis in axes) for row in rows)
-    return [dict(zip(axes, cell, strict=True)) for cell in cells]
 
 
 def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
