@@ -276,7 +276,7 @@ def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording,
         ((run, "out=x.parquet", "--force"), "unrecognized arguments: --force"),
         ((run, "out=x.jsonl"), "give a name that ends in .parquet"),
         ((run, "out=nowhere/x.parquet"), "there is no folder nowhere"),
-        (("nowhere", "out=x.parquet"), "nowhere: not a run folder"),
+        (("nowhere", "out=x.parquet"), "nowhere: this folder does not exist"),
         (("empty", "out=x.parquet"), "not a run folder"),
         (("again", "out=x.parquet"), "its readings are recorded ones already"),
     ):
