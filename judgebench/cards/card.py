@@ -68,7 +68,7 @@ _CARD = {
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
-_LIMITS = replace(YAML_LIMITS, nan=True)  # which a figure may be
+_LIMITS = replace(YAML_LIMITS, loose=True)  # which a figure may be
 _LARGEST_FILE = 2**30
 _DIGEST = "sha256"
 """The last key of a card's file: the digest of all others. Cards of 0.1.0 have none, and are not checked."""

@@ -33,7 +33,7 @@ _DISTINCT = frozenset(
 )
 """Columns whose values hardly repeat, so that a dictionary of them would be waste."""
 
-_LIMITS = replace(YAML_LIMITS, nan=True, halves=True, keys=True)
+_LIMITS = replace(YAML_LIMITS, loose=True)
 
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""

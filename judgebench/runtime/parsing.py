@@ -8,7 +8,7 @@ Example:
     {'phrase': 'so good'}
     >>> parse_json('{"phrase": NaN}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number).
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too large).
 """
 
 from __future__ import annotations
@@ -16,29 +16,21 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Union
 
 import yaml
 from typing_extensions import TypedDict
-from yaml.composer import Composer
-from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
 
 from judgebench.runtime.errors import UserError, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-_HALF = re.compile("[\ud800-\udfff]")
-_LONGEST_NUMBER = 1000
-"""Characters of a number; longer ones take quadratic time to read."""
-_SAFE_DIGITS = 300
-"""A whole number that has fewer is in the range of a float."""
 _MIB = 2**20
 
 
@@ -51,26 +43,19 @@ class Limits:
         depth: of nested lists and objects.
         nodes: values and keys, where a YAML alias counts as all that it stands for. The characters of its texts count
             so too, and may be as many as `size`.
-        halves, nan, keys: let half surrogates, NaN and Infinity, and YAML's keys that are no text pass to a caller that
-            checks them itself.
+        loose: lets half surrogates, NaN and Infinity pass to a caller that checks them itself.
     """
 
     size: int = 64 * _MIB
     depth: int = 100
     nodes: int = 5_000_000
-    halves: bool = False
-    nan: bool = False
-    keys: bool = False
+    loose: bool = False
 
 
 LIMITS = Limits()
 """For JSON."""
 YAML_LIMITS = Limits(size=4 * _MIB, nodes=100_000)
 """For YAML, which takes longer to read."""
-
-
-class _Refused(ValueError):
-    """A reason, as a clause."""
 
 
 def read_json(path: Path, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = "") -> Any:
@@ -85,12 +70,14 @@ def read_yaml(path: Path, name: str, *, shape: Any = None, limits: Limits = YAML
 
 def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "") -> str:
     """The text of a UTF-8 file, its line ends as they are; `UserError` where it cannot be read."""
-    return _guarded(lambda: _contents(path, size).decode("utf-8"), name, " cannot be read", remedy)
+    with _one_sentence(f"{name} cannot be read", remedy):
+        return _contents(path, size).decode("utf-8")
 
 
 def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "") -> bytes:
     """The bytes of a regular file; `UserError` where there is none, it is too large, or unreadable."""
-    return _guarded(lambda: _contents(path, size), name, " cannot be read", remedy)
+    with _one_sentence(f"{name} cannot be read", remedy):
+        return _contents(path, size)
 
 
 def parse_json(
@@ -105,26 +92,19 @@ def parse_json(
         remedy: a clause that says what would be right.
 
     Raises:
-        UserError: no JSON, NaN or Infinity, a number that no float holds, half a surrogate,
-            more than `limits` allow, or another shape.
+        UserError: no JSON, NaN or Infinity, a number that no float holds, half a surrogate, more than `limits` allow,
+            or another shape.
     """
-
-    def read() -> Any:
-        content = _text(text, limits.size)
-        value = json.loads(
-            content,
-            parse_int=_whole,
-            parse_float=lambda number: float(_bounded(number)),
-            parse_constant=None if limits.nan else _constant,
-        )
-        opened = content.count("[") + content.count("{")
+    with _one_sentence(f"{name}: not valid JSON", remedy):
+        content = _within(text, limits)
+        make = None if limits.loose else _finite(float)
+        value = json.loads(content, parse_int=_finite(int), parse_float=_finite(float), parse_constant=make)
         # the walk takes as long as the reading, so it is left out where nothing can be wrong
-        halves = not limits.halves and ("\\u" in content or (isinstance(text, str) and not content.isascii()))
-        if halves or opened > limits.depth or content.count(",") + opened >= limits.nodes:
-            _check_plain(value, limits, leaves=halves)
-        return value
-
-    value = _guarded(read, name, ": not valid JSON", remedy)
+        opened = content.count("[") + content.count("{")
+        if opened > limits.depth or content.count(",") + opened >= limits.nodes:
+            _check_plain(value, limits)
+        if not limits.loose and ("\\u" in content or not content.isascii()):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses half a surrogate
     check_shape(value, shape, name, remedy)
     return value
 
@@ -133,187 +113,114 @@ def parse_yaml(
     text: str | bytes, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
 ) -> Any:
     """The value that one YAML document holds, whose keys must be text; see `parse_json`. An alias that stands for
-    itself, a date, bytes and a class are refused too.
-
-    Raises:
-        UserError: as `parse_json`, and for an alias that stands for itself, a date, bytes or a class.
-    """
-
-    def read() -> Any:
-        loader = _Loader(_text(text, limits.size), limits)
-        try:
-            value = loader.get_single_data()
-        finally:
-            loader.dispose()
-        return _check_plain(value, limits, leaves=True)
-
-    value = _guarded(read, name, ": not valid YAML", remedy)
+    itself, a date, bytes and a class are refused too."""
+    with _one_sentence(f"{name}: not valid YAML", remedy):
+        content = _within(text, limits)
+        _count(content, limits)
+        value = _check_plain(yaml.load(content, Loader=_Loader), limits)
     check_shape(value, shape, name, remedy)
     return value
 
 
-def _guarded(read: Callable[[], Any], name: str, fault: str, remedy: str) -> Any:
-    """Result of `read`, or one sentence. Parsers of others' text raise whatever they like, so all is caught."""
+@contextmanager
+def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
+    """Makes one sentence of whatever is raised: parsers of others' text raise what they like."""
     end = f"; {remedy}." if remedy else "."
     try:
-        return read()
+        yield
     except RecursionError as error:
-        raise UserError(f"{name}: lists or objects are nested too deep to be read{end}") from error
+        raise UserError(f"{fault} (lists or objects are nested too deep){end}") from error
     except Exception as error:
-        raise UserError(f"{name}{fault} ({_reason(error)}){end}") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-    if isinstance(error, MemoryError):
-        return "it does not fit into memory"
-    return (" ".join(str(error).split()) or type(error).__name__)[:200].rstrip(".")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+        raise UserError(f"{fault} ({(reason or type(error).__name__)[:200].rstrip('.')}){end}") from error
 
 
 def _contents(path: Path, size: int) -> bytes:
     # a pipe without a writer would wait for one
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise _Refused("it is no regular file")
-        return _within(file.read(size + 1), size)
+            raise ValueError("it is no regular file")
+        content = file.read(size + 1)
+    if len(content) > size:
+        raise ValueError(f"it has more than {size:,} bytes")
+    return content
 
 
-def _within(text: Any, size: int) -> Any:
-    if len(text) > size:
-        raise _Refused(f"it has more than {size:,} bytes")
-    return text
+def _within(text: str | bytes | bytearray, limits: Limits) -> str:
+    if len(text) > limits.size:
+        raise ValueError(f"it has more than {limits.size:,} bytes")
+    return text if isinstance(text, str) else text.decode("utf-8-sig")
 
 
-def _text(text: str | bytes | bytearray, size: int) -> str:
-    given = _within(text, size)
-    return given if isinstance(given, str) else given.decode("utf-8-sig")
+def _finite(make: Callable[[str], float]) -> Callable[[str], float]:
+    """A reader of numbers that refuses what no float holds."""
 
-
-def _whole(text: str) -> int:
-    return int(text) if len(text) < _SAFE_DIGITS else int(_bounded(text))
-
-
-def _bounded(text: str) -> str:
-    if len(text) > _LONGEST_NUMBER or math.isinf(float(text)):
-        raise _Refused(f"the number {shown(text)[1:-1]} is too large or too long")
-    return text
-
-
-def _constant(text: str) -> float:
-    raise _Refused(f"{text} is no number")
-
-
-def _check_plain(value: Any, limits: Limits, leaves: bool) -> Any:
-    """The same value, if it is plain and within `limits`; texts and numbers are checked where `leaves`."""
-    level: list[Any] = [[value]]  # the containers of one depth
-    count = 0
-    for _ in range(limits.depth + 1):
-        below: list[Any] = []
-        for node in level:
-            count += len(node)
-            if leaves and isinstance(node, dict):
-                for key in node:
-                    _check_leaf(key, limits)
-            items = node.values() if isinstance(node, dict) else node
-            for item in items:
-                if isinstance(item, dict | list):
-                    below.append(item)
-                elif leaves:
-                    _check_leaf(item, limits)
-            if count > limits.nodes:
-                raise _Refused(f"it holds more than {limits.nodes:,} values")
-        if not below:
-            return value
-        level = below
-    raise RecursionError
-
-
-def _check_leaf(leaf: Any, limits: Limits) -> None:
-    if isinstance(leaf, str):
-        if not limits.halves and (half := _HALF.search(leaf)):
-            raise _Refused(f"half a character, {half[0]!a}: a surrogate without its partner")
-    elif isinstance(leaf, float):
-        if not limits.nan and not math.isfinite(leaf):
-            raise _Refused(f"{leaf!r} is no number")
-    elif leaf is not None and not isinstance(leaf, int):
-        kind = f"a {type(leaf).__name__}"
-        raise _Refused(f"{shown(leaf)} is {kind}; write it in quotation marks")
-
-
-if yaml.__with_libyaml__:
-    from yaml._yaml import CParser
-
-    class _Nodes(Composer, CParser, SafeConstructor, Resolver):
-        """Events of the C library, which is several times as fast, and nodes of Python, which can be counted."""
-
-        def __init__(self, text: str) -> None:
-            CParser.__init__(self, text)
-            Composer.__init__(self)
-            SafeConstructor.__init__(self)
-            Resolver.__init__(self)
-
-else:
-    _Nodes = yaml.SafeLoader  # type: ignore[assignment,misc]
-
-
-class _Loader(_Nodes):
-    """Counts what it composes before it makes anything of it."""
-
-    def __init__(self, text: str, limits: Limits) -> None:
-        super().__init__(text)
-        self._limits, self._depth, self._count, self._length = limits, 0, 0, 0
-        self._weights: dict[int, tuple[int, int]] = {}
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """A node, or the one that an alias stands for, counted again."""
-        alias, count, length = self.check_event(yaml.AliasEvent), self._count, self._length
-        self._depth += 1
-        if self._depth > self._limits.depth + 1:
-            raise RecursionError
-        node: Any = super().compose_node(parent, index)
-        self._depth -= 1
-        if alias and id(node) not in self._weights:
-            raise _Refused("an alias stands for a list or mapping that it is in")
-        text = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        values, characters = self._weights[id(node)] if alias else (1, text)
-        self._count += values
-        self._length += characters
-        for total, most, unit in (
-            (self._count, self._limits.nodes, "values"),
-            (self._length, self._limits.size, "characters"),
-        ):
-            if total > most:
-                raise _Refused(f"it holds more than {most:,} {unit}, aliases counted as what they stand for")
-        self._weights.setdefault(id(node), (self._count - count, self._length - length))
-        return node
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """A mapping whose keys are text; `<<` is one of them, and means nothing."""
-        made: dict[Any, Any] = {}
-        for key_node, value in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if type(key) is not str and not (self._limits.keys and isinstance(key, int)):
-                raise _Refused(f"the key {shown(key)} is no text")
-            made[key] = self.construct_object(value, deep=deep)
-        return made
-
-
-def _number(make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def checked(loader: Any, node: Any) -> Any:
-        if len(str(node.value)) > _LONGEST_NUMBER:
-            raise _Refused(f"the number {shown(node.value)[1:-1]} is too large or too long")
-        value = make(loader, node)
-        float(value)  # refuses what no float holds
+    def number(text: str) -> float:
+        value = make(text)
+        if not math.isfinite(value):
+            raise ValueError(f"{text[:60]} is no number, or too large")
         return value
 
-    return checked
+    return number
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _number(yaml.SafeLoader.construct_yaml_int))
-_Loader.add_constructor("tag:yaml.org,2002:float", _number(yaml.SafeLoader.construct_yaml_float))
+def _check_plain(value: Any, limits: Limits) -> Any:
+    """The same value, if it is plain and within `limits`."""
+    level, count, depth = [value], 0, 0
+    while level:
+        below: list[Any] = []
+        for node in level:
+            if depth == limits.depth and isinstance(node, dict | list):
+                raise RecursionError
+            if isinstance(node, dict):
+                if odd := [key for key in node if not isinstance(key, str) and not (limits.loose and type(key) is int)]:
+                    raise ValueError(f"the key {shown(odd[0])} is no text")
+                below += [*node, *node.values()]
+            elif isinstance(node, list):
+                below += node
+            elif isinstance(node, str) and not limits.loose:
+                node.encode("utf-8")  # refuses half a surrogate
+            elif isinstance(node, int | float) and not (limits.loose or math.isfinite(node)):
+                raise ValueError(f"{node!r} is no number")
+            elif not isinstance(node, str | int | float | None):
+                raise ValueError(f"{shown(node)} is a {type(node).__name__}; write it in quotation marks")
+        count += len(below)
+        if count > limits.nodes:
+            raise ValueError(f"it holds more than {limits.nodes:,} values")
+        level, depth = below, depth + 1
+    return value
+
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _count(text: str, limits: Limits) -> None:
+    """Refuses a YAML text that holds more than `limits`, before anything is made of it; an alias counts as what it
+    stands for."""
+    sizes: dict[str, tuple[int, int]] = {}  # anchor -> values and characters
+    opened: list[tuple[str | None, int, int]] = []
+    values = characters = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, values, characters))
+            values += 1
+            if len(opened) > limits.depth + 1:
+                raise RecursionError
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, values_before, characters_before = opened.pop()
+            sizes |= {anchor: (values - values_before, characters - characters_before)} if anchor else {}
+        elif isinstance(event, yaml.ScalarEvent):
+            values, characters = values + 1, characters + len(event.value)
+            sizes |= {event.anchor: (1, len(event.value))} if event.anchor else {}
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise ValueError(f"alias {event.anchor} stands for nothing, or for a list or mapping that it is in")
+            values, characters = values + sizes[event.anchor][0], characters + sizes[event.anchor][1]
+        for total, most, unit in ((values, limits.nodes, "values"), (characters, limits.size, "characters")):
+            if total > most:
+                raise ValueError(f"it holds more than {most:,} {unit}, aliases counted as what they stand for")
 
 
 def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "") -> None:

@@ -125,7 +125,7 @@ def test_what_is_no_attack_is_told(given, sentence):
         ("a.json", b"{", "not valid JSON"),
         ("a.json", b"[]", "holds no phrase"),
         ("a.json", b'{"phrase": " "}', "holds no phrase"),
-        ("a.json", b'{"phrase": "\\ud800"}', "half a character"),
+        ("a.json", b'{"phrase": "\\ud800"}', "surrogates not allowed"),
     ],
 )
 def test_a_broken_file_is_told(tmp_path, file, content, sentence):

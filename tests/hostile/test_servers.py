@@ -227,7 +227,7 @@ def test_a_broken_answer_does_not_stay_in_the_store(small_server, tmp_path):
     content["series"]["decoding"] = "greedy"
     judge = Judge.from_card(written(content, tmp_path), store=tmp_path / "s.sqlite")
     small_server.otherwise = garbage('{"choices": [{"message": {"content": "4\\ud800"}}]}')
-    with pytest.raises(UserError, match="half a character"):
+    with pytest.raises(UserError, match="surrogates not allowed"):
         judge.score("An article.", "Its summary.")
     small_server.otherwise = answer("4")
     assert judge.score("An article.", "Its summary.").score == 4

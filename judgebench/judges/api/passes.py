@@ -36,7 +36,7 @@ _AT_ONCE = 4
 """Requests of a batch, for each that may be under way: at a batch's end some wait for its last one."""
 _WIDER = 8
 """Times as many tokens as in the list before, where llama.cpp's was too short for every candidate."""
-_STORED = Limits(halves=True, nan=True)
+_STORED = Limits(loose=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
 _MOST_CUT = 15
