@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from judgebench.stats.clusters import Clusters, divided, jackknife, with_agreement_interval
-from judgebench.stats.correlation import krippendorff_alpha, rating_table, resampled_correlations
+from judgebench.stats.correlation import krippendorff_alpha, resampled_correlations
 
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
@@ -144,7 +144,6 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters, categories: np.nda
     """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see `with_agreement_interval`),
     groups left out in turn; raters_per_text: harmonic mean, the k of ICC(2,k); agreement_reason: sentences that say why
     figures are None, else None. Categories as of `categories_of`."""
-    ratings = rating_table(ratings)
     rated = ~np.isnan(ratings).all(axis=1)
     ratings, clusters = ratings[rated], clusters.at(rated)
     values = ratings[~np.isnan(ratings)]

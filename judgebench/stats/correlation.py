@@ -24,19 +24,15 @@ _LONG = 150  # entries of a row beyond which sorting it is faster than comparing
 
 
 def pearson(judge: np.ndarray, human: np.ndarray) -> float:
-    """Pearson's r of two vectors [N]; 0.0 where either is constant.
-
-    Raises:
-        ValueError: other shapes, NaN or infinite values. So do `spearman` and `kendall`.
-    """
+    """Pearson's r of two vectors [N]; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
-    return float(pearson_rows(judge[None], human[None])[0])
+    return float(_pearson(judge[None], human[None])[0])
 
 
 def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
-    return float(spearman_rows(judge[None], human[None])[0])
+    return float(_pearson(stats.rankdata(judge)[None], stats.rankdata(human)[None])[0])
 
 
 def kendall(judge: np.ndarray, human: np.ndarray) -> float:
@@ -44,7 +40,7 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
-    return float(stats.kendalltau(judge, human).statistic)  # n log n, and exact where kendall_rows would need n * n
+    return float(stats.kendalltau(judge, human).statistic)  # n log n, and exact where rows would need n * n
 
 
 def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,46 +62,30 @@ def is_constant(values: np.ndarray) -> bool:
     return len(values) < 2 or bool((values == values[0]).all())
 
 
-# --- many pairs of vectors at a time --------------------------------------------------------------------------------
-
-
 def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """All correlations of many pairs of vectors: [B, N] and [B, N] -> [3, B] in the order of `CORRELATIONS`."""
-    return np.stack([pearson_rows(judge, human), spearman_rows(judge, human), kendall_rows(judge, human)])
-
-
-def pearson_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Pearson's r of each row, [B, N] -> [B]; 0.0 where either side of a row is constant."""
-    if not judge.shape[1]:
-        return np.zeros(len(judge))
-    # first to the row's first value: a constant row becomes exactly 0, which its mean's rounding would not promise
-    x, y = (side - side[:, :1] for side in (judge, human))
-    x, y = (side - side.mean(axis=1, keepdims=True) for side in (x, y))
-    return ratio((x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1))
-
-
-def spearman_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Spearman's rho of each row, [B, N] -> [B]; 0.0 where either side of a row is constant."""
-    if not judge.shape[1]:
-        return np.zeros(len(judge))
-    return pearson_rows(stats.rankdata(judge, axis=1), stats.rankdata(human, axis=1))
-
-
-def kendall_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Kendall's tau-b of each row, [B, N] -> [B]; 0.0 where either side of a row is constant.
-
-    Many short rows are compared all with all at a time, N * N each; long ones take n log n each.
-    """
+    """All correlations of many pairs of vectors: [B, N] and [B, N] -> [3, B] in the order of `CORRELATIONS`; 0.0 where
+    either side of a row is constant. Many short rows are compared all with all at a time, N * N each, for Kendall's
+    tau; long ones take n log n each."""
     rows, width = judge.shape
+    if not width:
+        return np.zeros((3, rows))
+    rho = _pearson(stats.rankdata(judge, axis=1), stats.rankdata(human, axis=1))
+    tau, step = np.zeros(rows), max(1, MOST_ENTRIES // (width * width))
     if width > _LONG:
-        return np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
-    tau = np.zeros(rows)
-    step = max(1, MOST_ENTRIES // max(1, width * width))
-    for start in range(0, rows, step):
+        tau = np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
+    for start in range(0, rows, step) if width <= _LONG else ():
         part = slice(start, start + step)
         x, y = (np.sign(side[part, :, None] - side[part, None, :]) for side in (judge, human))
         tau[part] = ratio((x * y).sum(axis=(1, 2)), (x * x).sum(axis=(1, 2)), (y * y).sum(axis=(1, 2)))
-    return tau
+    return np.stack([_pearson(judge, human), rho, tau])
+
+
+def _pearson(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """Pearson's r of each row, [B, N] -> [B]."""
+    # first to the row's first value: a constant row becomes exactly 0, which its mean's rounding would not promise
+    x, y = (side - side[:, :1] for side in (judge, human))
+    x, y = (side - side.sum(axis=1, keepdims=True) / max(1, side.shape[1]) for side in (x, y))
+    return ratio((x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1))
 
 
 def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np.ndarray:
@@ -141,7 +121,6 @@ class DistinctPairs:
     """
 
     def __init__(self, judge: np.ndarray, human: np.ndarray, groups: np.ndarray, group_count: int) -> None:
-        """See `resampled_correlations` for the arguments."""
         self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
         self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
         codes, pair = np.unique(x * len(self.y) + y, return_inverse=True)
@@ -249,7 +228,6 @@ def krippendorff_alpha(ratings: np.ndarray, metric: Literal["interval", "ordinal
         metric: the distance of two values: `interval`, their squared difference; `ordinal`, the squared number of
             ratings ranked between them.
     """
-    ratings = rating_table(ratings)
     shared = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return None
@@ -260,18 +238,8 @@ def mean_pairwise_spearman(ratings: np.ndarray) -> float | None:
     """The mean over pairs of raters of Spearman's rho on the examples that both rated, from ratings [N, R] with NaN
     where a rater gave none; a constant rater counts 0.0. None if no two raters share two examples."""
     rhos = []
-    for first, second in combinations(rating_table(ratings).T, 2):
+    for first, second in combinations(ratings.T, 2):
         both = ~np.isnan(first) & ~np.isnan(second)
         if both.sum() >= 2:
             rhos.append(spearman(first[both], second[both]))
     return float(np.mean(rhos)) if rhos else None
-
-
-def rating_table(ratings: np.ndarray) -> np.ndarray:
-    """Ratings as float64 [N, R]; ValueError for another shape, or infinite ratings."""
-    ratings = np.asarray(ratings, dtype=np.float64)
-    if ratings.ndim != 2:
-        raise ValueError(f"ratings must have shape [examples, raters], got {list(ratings.shape)}")
-    if np.isinf(ratings).any():
-        raise ValueError("ratings must be finite, or NaN where there is none")
-    return ratings

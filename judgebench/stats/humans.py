@@ -24,7 +24,6 @@ from judgebench.stats.correlation import (
     is_constant,
     krippendorff_alpha,
     mean_pairwise_spearman,
-    rating_table,
 )
 from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rater_points_record, rounded
 from judgebench.stats.scores import CLEAN, Cell, Sample, Scores, ratings_of
@@ -74,9 +73,6 @@ class Panel:
     ratings: np.ndarray
     of_texts: Clusters
     names: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratings", rating_table(self.ratings))
 
     @cached_property
     def others(self) -> np.ndarray:

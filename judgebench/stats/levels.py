@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from judgebench.config.fields import LEVELS
-from judgebench.runtime.errors import UserError
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, left_out
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, left_out
 from judgebench.stats.correlation import (
     correlate_rows,
     is_constant,
@@ -93,71 +92,46 @@ def correlate(
       systems like these: "both" of Deutsch, Dror and Roth, "A Statistical Analysis of Summarization Evaluation Metrics
       Using Resampling Methods" (TACL 2021).
 
-    `systems` [N] are labels. Raises `UserError` for an unknown level, and `ValueError` for shapes that do not fit, NaN
-    or infinite values.
+    `systems` [N] are labels.
     """
-    if level not in LEVELS:
-        raise UserError(f"levels: {level!r} is not one of {', '.join(LEVELS)}.")
     judge, human = vectors(judge, human)
-    group, count = clusters.number, clusters.count
-    if len(group) != len(judge) or len(systems) != len(judge):
-        raise ValueError(f"groups and systems must have {len(judge)} labels, got {len(group)} and {len(systems)}")
+    group, count, weights = clusters.number, clusters.count, clusters.weights
     names, system = np.unique(np.asarray(systems), return_inverse=True)
-    n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
-
     # 1. why there is nothing to correlate, and why nothing is resampled
+    n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
     if missing := _no_correlation(level, group, system):
         return Correlated(np.zeros((3, 1)), n, count, missing=missing, known=False)
-    weights = clusters.weights
     if count < 2 and clusters.resamples:
         missing = "No intervals: there is one group, and resampling takes at least two."
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
         missing = f"No intervals over systems: {len(names):,} are more than the {MOST_SYSTEMS:,} that are resampled."
         weights = weights[:1]
-
     # 2. correlations of the data, of the resamples, and with each group left out
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
-    values = correlations_at(level, judge, human, group, system, rows)
+    facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
+        values = resampled_correlations(judge, human, group, rows)
         data = np.array([[correlation(judge, human)] for correlation in (pearson, spearman, kendall)])
-        facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
+    elif level == "document":
+        within = _within_groups(judge, human, group, count)
+        values, data = (within @ of.T / np.maximum(of.sum(axis=1), 1) for of in (rows, weights[:1]))
+        facts = _constant_groups(judge, human, group, within)
     else:
-        data = correlations_at(level, judge, human, group, system, weights[:1])
-    if level == "document":
-        facts = _document_facts(judge, human, group, count)
-    elif level == "system":
-        means = (_means(side, group, system)(weights[:1])[0] for side in (judge, human))
-        facts = dict(zip(("constant", "constant_humans"), map(is_constant, means), strict=True))
+        means = [_means(side, group, system) for side in (judge, human)]
+        values, data = (_over_systems(means, of, len(names)) for of in (rows, weights[:1]))
+        constant = (is_constant(side(weights[:1])[0]) for side in means)
+        facts = dict(zip(("constant", "constant_humans"), constant, strict=True))
         if len(names) >= _FEWEST_SYSTEMS:
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
-            facts["over_systems"] = _of_systems(judge, human, group, system, weights[1:], rng)
+            facts["over_systems"] = _over_systems(means, weights[1:], len(names), rng)
     # 3. the data by themselves: to the bit the same with resamples and without
     resampled, left = values[:, 1 : len(weights)], values[:, len(weights) :]
     return Correlated(np.hstack([data, resampled]), n, count, jackknife=left, missing=missing, **facts)
 
 
-def _document_facts(judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int) -> dict[str, Any]:
-    """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
-    varies = []
-    for values in (judge, human):
-        low, high = np.full(count, np.inf), np.full(count, -np.inf)
-        np.minimum.at(low, group, values)
-        np.maximum.at(high, group, values)
-        varies.append(low < high)
-    judge_varies, human_varies = varies
-    varied = correlations_at("document", judge, human, group, group, human_varies[None])[:, 0]
-    return {
-        "constant": not judge_varies.any(),
-        "constant_humans": not human_varies.any(),
-        "constant_groups": int((~(judge_varies & human_varies)).sum()),
-        "human_constant_groups": int((~human_varies).sum()),
-        "varied": varied if human_varies.any() else None,
-    }
-
-
 def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
-    """The reason why there is nothing to correlate, whatever judge and humans say."""
+    """The reason why there is nothing to correlate, for any scores."""
     if not len(group):
         return "No correlation: nobody rated these texts."
     if level == "system" and not system.any():
@@ -169,21 +143,8 @@ def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | 
     return None
 
 
-def correlations_at(
-    level: str, judge: np.ndarray, human: np.ndarray, group: np.ndarray, system: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """The correlations [3, B] of each resample at one level of `LEVELS`, see `correlate`.
-
-    Args:
-        group, system: [N] numbered from 0, without gaps.
-        weights: [B, G] how often each group was drawn, at least one in each resample.
-    """
-    if level == "dataset":
-        return resampled_correlations(judge, human, group, weights)
-    if level == "system":
-        return _of_systems(judge, human, group, system, weights, None)
-    # each group's own correlations, of as many groups of one size at a time as there are; 0.0 in a group of one text
-    count = weights.shape[1]
+def _within_groups(judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int) -> np.ndarray:
+    """[3, G] each group's own correlations, of as many groups of one size at a time as there are; 0.0 of one text."""
     sizes = np.bincount(group, minlength=count)
     order, starts = np.argsort(group, kind="stable"), sizes.cumsum() - sizes
     within = np.zeros((3, count))
@@ -191,25 +152,57 @@ def correlations_at(
         here = np.flatnonzero(sizes == size)
         rows = order[starts[here, None] + np.arange(size)]
         within[:, here] = correlate_rows(judge[rows], human[rows])
-    return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
+    return within
 
 
-def _of_systems(
-    judge: np.ndarray,
-    human: np.ndarray,
-    group: np.ndarray,
-    system: np.ndarray,
-    weights: np.ndarray,
-    rng: np.random.Generator | None,
+def _constant_groups(judge: np.ndarray, human: np.ndarray, group: np.ndarray, within: np.ndarray) -> dict[str, Any]:
+    """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
+    varies = []
+    for values in (judge, human):
+        low, high = np.full(within.shape[1], np.inf), np.full(within.shape[1], -np.inf)
+        np.minimum.at(low, group, values)
+        np.maximum.at(high, group, values)
+        varies.append(low < high)
+    judge_varies, human_varies = varies
+    return {
+        "constant": not judge_varies.any(),
+        "constant_humans": not human_varies.any(),
+        "constant_groups": int((~(judge_varies & human_varies)).sum()),
+        "human_constant_groups": int((~human_varies).sum()),
+        "varied": within[:, human_varies].mean(axis=1) if human_varies.any() else None,
+    }
+
+
+Means = Callable[[np.ndarray], np.ndarray]
+
+
+def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
+    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what correlations do not see;
+    NaN where a system was not drawn.
+
+    Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they were summed in.
+    """
+    spread = np.ptp(values)
+    scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
+    # sparse: where each text has a group and a system of its own, the tables would grow with the square of the texts
+    sizes, sums = (sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
+
+    def at(weights: np.ndarray) -> np.ndarray:
+        drawn = weights.T.astype(np.float64)
+        return np.ascontiguousarray(np.round(divided(sums @ drawn, sizes @ drawn), 12).T)
+
+    return at
+
+
+def _over_systems(
+    means: Sequence[Means], weights: np.ndarray, count: int, rng: np.random.Generator | None = None
 ) -> np.ndarray:
     """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many systems drawn from
     it, and NaN where these are not two."""
-    means = [_means(side, group, system) for side in (judge, human)]
-    count = int(system.max()) + 1
     correlations = np.zeros((3, len(weights)))
     step = max(1, MOST_ENTRIES // count)
     for start in range(0, len(weights), step):
-        x, y = (means_at(weights[start : start + step]) for means_at in means)
+        x, y = (side(weights[start : start + step]) for side in means)
         part = correlations[:, start : start + step]
         if rng is not None:
             drawn = rng.integers(0, count, x.shape)
@@ -224,23 +217,3 @@ def _of_systems(
             last, first = np.where(present, drawn, -1).max(axis=1), np.where(present, drawn, count).min(axis=1)
             part[:, last <= first] = np.nan
     return correlations
-
-
-def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what correlations do not see;
-    NaN where a system was not drawn.
-
-    Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they were summed in.
-    """
-    spread = np.ptp(values) if len(values) else 0.0
-    scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
-    # sparse: where each text has a group and a system of its own, the tables would grow with the square of the texts
-    sizes, sums = (sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
-
-    def at(weights: np.ndarray) -> np.ndarray:
-        drawn = weights.T.astype(np.float64)
-        mass = sizes @ drawn
-        means = np.divide(sums @ drawn, mass, out=np.full_like(mass, np.nan), where=mass > 0)
-        return np.ascontiguousarray(np.round(means, 12).T)
-
-    return at

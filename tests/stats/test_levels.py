@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from judgebench.runtime.errors import UserError
 from judgebench.stats import levels
 from judgebench.stats.clusters import Clusters, group_weights
 from judgebench.stats.correlation import kendall, pearson, spearman
@@ -92,11 +91,6 @@ def test_equal_system_means_tie_whatever_the_order_of_their_sum():
     found = correlate("system", judge, np.arange(6.0), np.array([*"xyzxyz"]), system, resamples=50)
     assert found.constant
     assert (found.values[:, 0] == 0).all()
-
-
-def test_an_unknown_level_is_refused():
-    with pytest.raises(UserError, match="'article' is not one of dataset, document, system"):
-        correlate("article", *data())
 
 
 def test_over_systems_each_resample_draws_systems_too():
