@@ -1,4 +1,4 @@
-"""Forecasts as tables, sentences and figures: numbers of the records, true in every case."""
+"""Figures of forecasts: numbers of the records."""
 
 from __future__ import annotations
 
@@ -6,13 +6,6 @@ import numpy as np
 import pytest
 
 from judgebench.report.figures.forecasts import forecast_figures
-from judgebench.report.views.forecasts import (
-    ABSTENTION,
-    FORECASTS,
-    forecast_frame,
-    forecast_sentences,
-    mass_sentences,
-)
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
 from judgebench.stats.forecasts import forecast_records, with_silent
@@ -29,14 +22,6 @@ def results(*sides, **more):
     found = forecast_records(sides)
     about = {"scale": {"coherence": (1.0, 5.0)}, "titles": {"main": "Small-1B"}}
     return Results(**({"forecasts": found, "metrics": with_silent(metrics, found), "about": about} | more))
-
-
-def test_nothing_is_shown_of_nothing():
-    empty = Results()
-    assert FORECASTS(empty) == ABSTENTION(empty) == []
-    assert forecast_sentences(empty) == mass_sentences(empty) == []
-    assert forecast_figures(empty) == {}
-    assert not len(forecast_frame(empty))
 
 
 def test_figures_are_drawn_and_named_as_the_run_folder_knows_them():

@@ -6,9 +6,27 @@ import io
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from judgebench.report.formats import UNKNOWN, decimals, interval, percent, short, signed_two, two
+from judgebench.report.formats import (
+    UNKNOWN,
+    decimals,
+    general,
+    interval,
+    p_value,
+    percent,
+    percent_one,
+    points,
+    rounded_up,
+    short,
+    signed_two,
+    text,
+    thousands,
+    two,
+    whole,
+)
 from judgebench.report.render import to_html, to_latex, to_markdown, to_terminal
 from judgebench.report.table import Col, Facts, Folded, Heading, Paragraph, View
 from tests.report.conftest import words_of
@@ -139,11 +157,20 @@ def test_other_blocks_on_a_page_and_in_a_terminal():
     [
         *((signed_two, -0.004, "0.00"), (signed_two, 0.256, "+0.26"), (two, float("nan"), UNKNOWN)),
         *((short, 0.95, ".95"), (short, 0.996, "1.00"), (short, -0.2, "-.20"), (percent, 0.256, "26 %")),
-        (decimals(3), None, UNKNOWN),
+        *((decimals(3), None, UNKNOWN), (p_value, 0.0, "<.001"), (p_value, 1.0, "1.000"), (p_value, None, "-")),
+        *((percent_one, 0.1234, "12.3 %"), (points, None, "-"), (whole, 2.6, "3"), (thousands, 12345, "12,345")),
+        *((general, 0.123456, "0.1235"), (text, None, "")),
     ],
 )
 def test_numbers_as_people_read_them(form, value, text):
     assert form(value) == text
+
+
+@given(st.integers(2, 10**6))
+def test_estimated_groups_are_rounded_up_to_two_digits(count):
+    shown = int(rounded_up(count).replace(",", ""))
+    assert count <= shown < 1.1 * count + 1
+    assert len(str(shown).rstrip("0")) <= 2
 
 
 def test_intervals_without_an_end_are_left_out():

@@ -8,8 +8,24 @@ from judgebench.report.figures.variance import variance_figure
 from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
-from tests.report.test_variance import THREE, judges, results
-from tests.stats.sides import sample_of
+from judgebench.stats.variance import variance_records
+from tests.stats.sides import FOUR, known_judge, sample_of
+
+
+def results(sides, **titles):
+    return Results(variance=variance_records(sides), about={"titles": titles})
+
+
+def judges(*names, ratings=None, **more):
+    values, groups = known_judge(0, 40)
+    return [
+        sample_of(values[:, i], *FOUR[i], groups=groups, ratings=ratings, judge=judge, decoding=decoding, **more)
+        for judge, decoding in names
+        for i in range(4)
+    ]
+
+
+THREE = ("main", "greedy"), ("main", "expectation"), ("pair", "contrastive")
 
 
 def test_bars_are_the_shares_of_each_series_without_assistants():

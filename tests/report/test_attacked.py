@@ -1,19 +1,25 @@
-"""Tables and figures of learned phrases: their numbers are the records'."""
+"""Attacked texts, defenses and learned phrases as a page shows them: their numbers are the records'."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from pandas.testing import assert_frame_equal
 
 from judgebench.report.figures.attacks import phrase_figure, phrase_figures
+from judgebench.report.formats import change, three, two
 from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
+from judgebench.report.views.attacks import GAPS
+from judgebench.report.views.defenses import DEFENSES, DETECTORS, standards
 from judgebench.report.views.phrases import PANEL, WORDS, drawn_rows, phrase_blocks, phrase_frame
+from judgebench.results.folder import RunFolder
 from judgebench.results.schema import PLACES
 from judgebench.types import ScoreRange
-from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of
+from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of, with_cot
 from tests.report.conftest import in_terminal, on_page, texts_of, words_of
+from tests.report.defended_records import RECORD, defense_records, standard
 
 ONE = [ScoreRange(1, 5)]
 
@@ -99,10 +105,64 @@ def test_the_page_and_the_tables_spell_the_phrase(attacked, results):
     assert "never saw" not in words_of(on_page(bare) + in_terminal(bare))
 
 
-def test_nothing_of_a_phrase_becomes_markup(attacked):
-    hostile = [record | {"phrase": HOSTILE, "suffix": HOSTILE, "objective": HOSTILE} for record in attacked.suffix]
-    blocks = phrase_blocks(results_of(attacked.run, suffix=hostile))
-    assert "<b>" not in to_html(blocks)
-    assert "&lt;b&gt;" in to_html(blocks)
+# --- defenses ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decodings", [["expectation"], ["greedy", "expectation"]])
+def test_free_text_has_a_row_in_every_section_of_its_judge(builder, decodings):
+    results = with_cot(builder, decodings)
+    (table,) = DEFENSES.tables(results)
+    assert [section.title for section in table.sections] == [f"dsi, 1-5: main, {name}" for name in decodings]
+    own = {one["attack"]: one for one in results.metrics if one["defense"] == "cot" and one["split"] == "test"}
+    for section in table.sections:
+        assert [row[0].text for row in section.rows] == ["none", "cot (its number)", "words"]
+        assert [cell.text for cell in section.rows[1][1:5]] == [
+            *(two(own["none"]["mean_score"]), three(own["none"]["spearman"])),
+            *(two(own["dsi"]["attacked_mean_score"]), change(own["dsi"]["change"])),
+        ]
+    assert "answers in words" in table.note
+    for text in (in_terminal(results), on_page(results)):
+        assert "cot (its number)" in text
+
+
+# --- preparation ------------------------------------------------------------------------------------------------------
+
+
+def test_page_and_terminal_show_the_preparation(run):
+    bare = results_of(run)
+    names = ("standards", "strengths", "references", "costs")
+    prepared = replace(bare, **{name: getattr(defense_records(), name) for name in names})
+    test = RECORD["test"] | {"recall": 0.75, "false_positive_rate": 0.125, "recall_by_attack": {"dsi": 0.5, "bed": 1.0}}
+    prepared = replace(prepared, detectors=[RECORD | {"test": test}])
+    for text, absent in ((in_terminal(prepared), in_terminal(bare)), (on_page(prepared), on_page(bare))):
+        for part in ("Layer 2 of 3 is steered", "alpha 0", "dsi 50 %, bed 100 %", "w_cap"):
+            assert part in words_of(text)
+            assert part not in words_of(absent)
+    assert "does not clearly score CAP's good references" in words_of(on_page(prepared))
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    prepared, folder = defense_records(), RunFolder(tmp_path)
+    names = ["standards", "strengths", "costs", "references"]
+    written = prepared.save(folder)
+    assert {tmp_path / "defense" / f"{name}.json" for name in names[:3]} <= set(written)
+    assert tmp_path / "defense" / "references.parquet" in written
+    for name in names[:3]:
+        assert folder.read(name) == [*getattr(prepared, name)]
+    assert_frame_equal(folder.read("references"), prepared.references, check_dtype=False)
+
+
+def test_nothing_that_others_named_becomes_markup(attacked):
+    sides = {f"{side}_{name}": None for side in ("first", "second") for name in ("lambda", "temperature")}
+    sides |= {"first_judge": "pair", "first_decoding": HOSTILE, "second_judge": "main", "second_decoding": "greedy"}
+    gap = {"split": "test", "dimension": "joint", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "ranges": 1}
+    gap |= {"defense": "none", "attack": HOSTILE, "statistic": "change", "groups": 18, "first": 0.53, "second": 0.5}
+    gap |= {"difference": 0.03, "low": -0.01, "high": 0.08, "groups_needed": 71, "says": "not significant"} | sides
+    phrases = [record | {"phrase": HOSTILE, "suffix": HOSTILE, "objective": HOSTILE} for record in attacked.suffix]
+    made = [standard(tutor=HOSTILE, dimension=HOSTILE)], [RECORD | {"defense": HOSTILE}]
+    hostile = results_of(attacked.run, suffix=phrases, attack_differences=[gap], standards=made[0], detectors=made[1])
+    for blocks in (GAPS(hostile), phrase_blocks(hostile), standards(hostile), DETECTORS(hostile)):
+        assert "<b>" not in to_html(blocks)
+        assert "&lt;b&gt;" in to_html(blocks)
     marked = [record | {"phrase": "[bold]x[/bold]"} for record in attacked.suffix]
     assert "[bold]x[/bold]" in in_terminal(results_of(attacked.run, suffix=marked))

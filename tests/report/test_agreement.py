@@ -1,0 +1,219 @@
+"""Agreement with the humans: what is marked as the best, humans and tasks as rows, human scores on a judge's range."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from judgebench.report.figures.scores import correlation_figure
+from judgebench.report.views.beside import beside_runs
+from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_frequent, shares, to_range
+from judgebench.report.views.correlations import CORRELATION
+from judgebench.report.views.humans import RATERS, ceilings
+from judgebench.report.views.tasks import TASKS_TABLE, tasks_frame
+from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results, ratings_frame
+from judgebench.results.series import SeriesIndex
+from judgebench.types import Example, ScoreRange
+
+CEILING = {
+    **{"dataset": "d", "dimension": "coherence", "split": "test", "texts": 1440, "groups": 90, "raters": 4},
+    **{"ratings_per_text": 2.5, "ceiling": 0.62, "ceiling_low": 0.57, "ceiling_high": 0.66, "raters_counted": 3},
+    **{"alpha": 0.55, "reason": None},
+}
+BESIDE = {
+    **{"spearman_others": 0.45, "spearman_others_low": 0.4, "spearman_others_high": 0.5},
+    **{"humans_difference": -0.17, "humans_difference_low": -0.22, "humans_difference_high": -0.12},
+    **{"modal_score": 3.0, "modal_share": 0.614},
+}
+
+
+def record(judge="main", low=1, high=5, spearman=0.5, **more):
+    values = {}
+    for name in ("pearson", "spearman", "kendall"):
+        values |= {name: spearman, f"{name}_low": spearman - 0.1, f"{name}_high": spearman + 0.1}
+    base = {"dataset": "d", "split": "test", "level": "dataset", "dimension": "coherence", "attack": "none"}
+    base |= {"defense": "none", "range_min": low, "range_max": high, "range_step": 1, "judge": judge}
+    base |= {"decoding": "greedy", "lambda": None, "temperature": None, "n": 1440, "groups": 90, "failed_share": 0.0}
+    return base | values | {"clamped_share": 0.0, "flags": []} | more
+
+
+def run_of(*records, dataset="d", humans=()):
+    titles = {"main": "SmolLM2", "assistant": "early exit"}
+    return Results(metrics=[one | {"dataset": dataset} for one in records], about={"titles": titles}, humans=humans)
+
+
+@pytest.mark.parametrize(
+    ("records", "best"),
+    [
+        ([record("main"), record("assistant")], [[True, True]]),
+        ([record("main")], [[False]]),
+        ([record("main", spearman=-0.1), record("assistant", spearman=0.0)], [[False, False]]),
+    ],
+    ids=["ties are all best", "a lone row is not", "nothing wins against inverted judges"],
+)
+def test_what_is_called_the_best(records, best):
+    (table,) = CORRELATION.tables(run_of(*records))
+    assert [[row[2].marked for row in section.rows] for section in table.sections] == best
+
+
+def test_series_are_ordered_as_people_read_them(run):
+    assert [str(series) for series in SeriesIndex(run.records).all] == [
+        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation", "pair, contrastive"),
+    ]
+
+
+# --- humans -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_has_a_dashed_line_and_its_band_where_the_humans_stand():
+    results = run_of(record(), record(low=0, high=4), record(dimension="fluency"), humans=[CEILING])
+    figure = correlation_figure(results.metrics, {}, ceilings(results))
+    coherence, fluency = figure.axes
+    (line,) = [line for line in coherence.lines if line.get_linestyle() == "--"]
+    assert set(line.get_ydata()) == {0.62}
+    (band,) = coherence.patches
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((0.57, 0.66))
+    assert not fluency.patches
+    assert "one human rater with the mean of the others" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "easier to agree with" in figure.get_label()
+    kendall = correlation_figure(results.metrics, {}, ceilings(results), "kendall")
+    assert "easier to agree with" not in kendall.get_label()
+
+
+def test_ratings_of_a_run_are_read_back_as_they_were_written(tmp_path):
+    texts = [Example(f"e{i}", f"g{i // 2}", "s", "source", "text", {"quality": 1.0}) for i in range(3)]
+    ratings = np.array([[1.0, np.nan], [2.0, 4.5], [np.nan, 3.0]])
+    split = {"g0": "test", "g1": "dev"}
+    frame = ratings_frame(texts, {"quality": ratings}, ["ann", "bob"], split)
+    assert frame[["example_id", "rater", "score", "split"]].to_numpy().tolist() == [
+        ["e0", "ann", 1.0, "test"],
+        ["e1", "ann", 2.0, "test"],
+        ["e1", "bob", 4.5, "test"],
+        ["e2", "bob", 3.0, "dev"],
+    ]
+    assert set(ratings_frame(texts, {"quality": ratings}, (), split)["rater"]) == {"1", "2"}
+    folder = RunFolder(tmp_path)
+    folder.write("ratings", frame)
+    folder.write("humans", [CEILING])
+    assert folder.read("ratings").equals(frame)
+    assert json.loads((tmp_path / "humans.json").read_text("utf-8")) == [CEILING]
+    assert len(ratings_frame(texts, {}, (), split)) == 0
+
+
+def test_runs_whose_raters_differ_have_a_human_each():
+    def run(ceiling):
+        ends = {f"{name}{end}": ceiling for name in ("ceiling", "single_mae") for end in ("", "_low", "_high")}
+        judged = dict.fromkeys(("favorite", "winning_rate", "passes", "advantage_low", "favorite_winning_rate"))
+        judged |= {"advantage_high": None, "by_favorite": None, "tested": 0}
+        kinds = [record() | judged | {"scores": scores} for scores in ("raw", "calibrated")]
+        return replace(run_of(record(), humans=[CEILING | ends]), beside_humans=kinds)
+
+    shown = {ends: beside_runs({"A": run(ends[0]), "B": run(ends[1])}) for ends in ((0.5, 0.5), (0.5, 0.6))}
+    letters = {ends: [row["run"] for row in rows if row["range"] == RATERS] for ends, rows in shown.items()}
+    assert letters == {(0.5, 0.5): [""], (0.5, 0.6): ["A", "B"]}
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def cells(runs):
+    (table,) = TASKS_TABLE.tables(runs)
+    return table, {section.title: [[cell.text for cell in row] for row in section.rows] for section in table.sections}
+
+
+def test_each_task_ends_with_its_humans():
+    missing = CEILING | {"ceiling": None, "reason": "No human ceiling: no text has the ratings of two people."}
+    code = run_of(record(**BESIDE), record("assistant"), dataset="conala", humans=[CEILING])
+    answers = run_of(record(spearman=0.3, n=20, groups=5), dataset="mohler", humans=[missing])
+    table, rows = cells({"A": code, "B": answers})
+    assert table.heads == ["range", "judge, decoding", "Spearman", "beside humans", "favorite", "texts"]
+    assert rows == {
+        "conala, coherence": [
+            ["1-5", "main, greedy", "0.500", "0.450", "3 (61 %)", "1440"],
+            ["humans", "one of 4, with the others", "0.620", "0.620", "", "1440"],
+        ],
+        "mohler, coherence": [
+            ["1-5", "main, greedy", "0.300", "-", "", "20"],
+            ["humans", "no ceiling", "-", "-", "", "20"],
+        ],
+    }
+    assert table.sections[-1].rows[-1][1].detail == "no text has the ratings of two people."
+    assert "no difference between tasks is tested" in table.note
+    assert "intervals are too narrow" in table.note
+    same, rows = cells({"A": run_of(record()), "B": run_of(record())})
+    assert "difference between tasks" not in same.note
+    assert "intervals are too narrow" not in same.note
+    assert [row[1] for part in rows.values() for row in part if row[0] == "1-5"][-1] == "B: main, greedy"
+
+
+def test_the_frame_holds_what_the_records_hold():
+    (row,) = tasks_frame({"A": run_of(record(**BESIDE), humans=[CEILING])}).to_dict("records")
+    assert (row["task"], row["run"], row["main"], row["raters"]) == ("d", "A", "SmolLM2", 4)
+    assert {name: row[name] for name in BESIDE} == BESIDE
+    assert row["ceiling_low"] == CEILING["ceiling_low"]
+    assert row["no_ceiling"] is row["seconds"] is None
+    assert len(tasks_frame({"A": Results()})) == 0
+    assert TASKS_TABLE({"A": Results()}) == []
+
+
+# --- human scores on a judge's range ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("human", "scale", "score_range", "expected"),
+    [
+        (1, (1, 5), ScoreRange(0, 4), 0),
+        (5, (1, 5), ScoreRange(3, 7), 7),
+        (3.5, (1, 5), ScoreRange(1, 5), 4),  # half up
+        (2.5, (1, 5), ScoreRange(2, 6), 4),  # 3.5, half up
+        (10 / 3, (1, 5), ScoreRange(1, 5), 3),
+        (11 / 3, (1, 5), ScoreRange(1, 5), 4),
+        (3, (1, 5), ScoreRange(1, 10), 6),  # 1 + 2/4 * 9 = 5.5, half up
+        (1.5, (1, 5), ScoreRange(0, 10), 1),  # 1.25
+        (2, (1, 3), ScoreRange(1, 5), 3),  # another scale
+        (1, (0, 1), ScoreRange(1, 5), 5),
+        (3.25, (1, 5), ScoreRange(1, 5, 0.1), 3.3),  # half up, though 3.25 / 0.1 is not exact
+        (10 / 3, (1, 5), ScoreRange(1, 5, 0.5), 3.5),
+        (0.5, (1, 5), ScoreRange(1, 5), 1),  # below its own scale: never outside the range
+        (9, (1, 5), ScoreRange(1, 5), 5),
+    ],
+)
+def test_by_hand(human, scale, score_range, expected):
+    assert to_range([human], scale, score_range).tolist() == [expected]
+
+
+def test_same_scale_and_whole_scores_are_the_identity():
+    assert to_range([1, 2, 3, 4, 5], (1, 5), ScoreRange(1, 5)).tolist() == [1, 2, 3, 4, 5]
+
+
+def test_every_candidate_maps_to_itself():
+    score_range = ScoreRange(1, 5, 0.1)
+    mapped = to_range(score_range.values, (1, 5), score_range)
+    assert mapped.tolist() == list(score_range.values)
+
+
+def test_scores_map_to_the_nearest_one_half_up():
+    assert to_range([0, 0.49, 0.5, 4], (0, 4), ScoreRange(3, 7)).tolist() == [3, 3, 4, 7]
+
+
+def test_shares_sum_to_one_and_count_what_they_should():
+    found = shares([1, 1, 4, 5], ScoreRange(1, 5))
+    assert found.tolist() == [0.5, 0, 0, 0.25, 0.25]
+    assert shares(np.array([]), ScoreRange(1, 5)).tolist() == [0] * 5
+
+
+def test_most_frequent_names_ties_and_nobody():
+    assert most_frequent([0.1, 0.45, 0.45]) == [1, 2]
+    assert most_frequent([0, 0]) == []
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_scale_without_length_maps_nothing():
+    assert to_range([3, 3, 3], (3, 3), ScoreRange(1, 5)).tolist() == []
+    assert shares(to_range([3], (3, 3), ScoreRange(1, 5)), ScoreRange(1, 5)).tolist() == [0] * 5
+    assert mapping_note((1, 5)) == MAPPING_NOTE
+    assert "left out" in mapping_note((3, 3))
