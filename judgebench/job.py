@@ -22,8 +22,7 @@ from judgebench.config.keys import path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
 from judgebench.judges.engine.hardware import compute_on
-from judgebench.judges.loop import Models
-from judgebench.judges.pace import measure
+from judgebench.judges.loop import Models, measure
 from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL
 from judgebench.report.paper import check_tables
@@ -135,10 +134,10 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
     paces = None
     if experiment.config.dry_run == MEASURE:
         # the speed of the passes, from what can be read already; none where nothing is computed here
-        reader, make, paces = experiment.reader(), partial(trainer_of, experiment.config), []
+        reader, paces = experiment.reader(), []
         if LOCAL in experiment.judge.gives:
-            budget = reader.judge.token_budget
-            paces = measure(reader.passes, budget, reader.store, reader.models, make)
+            runner = reader.runner(partial(trainer_of, experiment.config))
+            paces = measure(runner, reader.passes, reader.judge.token_budget)
     if not here().first:
         return
     console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))

@@ -47,7 +47,6 @@ from judgebench.judges.engine.packing import root_of, unique_tokens
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import batch_tokens
 from judgebench.judges.planning import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -468,7 +467,7 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
             with torch.inference_mode():
                 for batch in plan(prompts, 4096):
                     condition = batch.prompts[0].condition
-                    prefix.read(batch_tokens(batch), tries[condition.range], known[condition])
+                    prefix.read(batch.token_ids, tries[condition.range], known[condition])
             row = {"what": what, "count": count, "seconds": time.perf_counter() - began}
             rows.append(row | {"computed": prefix.computed - before, "read": sum(len(p.token_ids) for p in prompts)})
     show(source.title, rows)

@@ -131,12 +131,12 @@ def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.most_tokens, remedy)
     view = resources.view(helper.source, helper.engine)
     pass_ = LikelihoodPass(view, [prompt for prompt in prompts if len(prompt.token_ids) > 1])
-    resources.run(pass_, helper.token_budget, "Perplexity")
-    readings = resources.store.get([pass_.key(prompt) for prompt in pass_.prompts])
+    resources.run([pass_], helper.token_budget, "Perplexity")
+    readings = resources.store.get(key for prompt in pass_.prompts for key in pass_.keys(prompt))
     logprobs, seconds = [np.zeros(0, np.float32)] * len(prompts), np.zeros(len(prompts))
     for i, prompt in enumerate(prompts):
         if len(prompt.token_ids) > 1:
-            reading = readings[pass_.key(prompt)]
+            reading = readings[pass_.keys(prompt)[0]]
             assert reading.logprobs is not None
             logprobs[i], seconds[i] = reading.logprobs, reading.seconds
     return logprobs, seconds

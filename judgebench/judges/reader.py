@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from judgebench.decoding.rules import Decoding, Greedy
+from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.loop import Models, Trainers, compute
+from judgebench.judges.loop import Models, Trainers
 from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
-from judgebench.judges.planning import Tokens, distinct_tokens, shared_tokens
+from judgebench.judges.planning import Tokens, token_counts
 from judgebench.judges.recorded import RecordedSpec, answer_row
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import JudgeSpec
@@ -60,10 +61,6 @@ class ReadingTask:
 class BaseReader:
     """The readings of a task's prompts under one judge, with its assistant.
 
-    Args:
-        judge: settings that keep the rules of `judgebench.config.rules`.
-        task: prompts, and what reads them.
-
     Attributes:
         models: the models in memory.
         _free: prompts under no defense that asks for words.
@@ -94,6 +91,24 @@ class BaseReader:
     def store(self) -> ReadingStore:
         return self.task.store()
 
+    def runner(self, trainer: Trainers) -> PassRunner:
+        return PassRunner(store=self.store, trainer=trainer, models=self.models)
+
+    @cached_property
+    def nulls(self) -> dict[Condition, Prompt] | None:
+        """Condition -> the prompt about nothing; attacked conditions share the clean one's. None without such."""
+        if self.assistant.kind != "null_context":
+            return None
+        conditions = dict.fromkeys(prompt.condition for prompt in self.prompts)
+        clean = {condition: replace(condition, attack="none") for condition in conditions}
+        nothing = {condition: self.task.null(condition) for condition in dict.fromkeys(clean.values())}
+        return {condition: nothing[clean[condition]] for condition in clean}
+
+    def _scored_nulls(self) -> list[Prompt]:
+        """The prompts about nothing that are scored with `_scored`, each once."""
+        conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
+        return list({id(null): null for null in (self.nulls[c] for c in conditions)}.values()) if self.nulls else []
+
     def tokens(self) -> Tokens:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         return {prompt.condition: (0, 0) for prompt in self.prompts}
@@ -115,22 +130,11 @@ class BaseReader:
     def _reading(
         self, prompt: Prompt, split: str, logprobs: np.ndarray, assistant: np.ndarray | None, seconds: float
     ) -> Reading:
-        """A reading of [candidates] log-probabilities from the store.
-
-        Raises:
-            UserError: they sum to more than 1.
-        """
+        """A reading of [candidates] log-probabilities from the store; `UserError` where they sum to more than 1."""
         main, other = tuple(logprobs.tolist()), None if assistant is None else tuple(assistant.tolist())
         for values in (main, other or ()):
             check_shares(values, prompt, self.store.path)
         return Reading(prompt, split, main, other, seconds=seconds)
-
-
-def null_prompts(prompts: Sequence[Prompt], null: Callable[[Condition], Prompt]) -> dict[Condition, Prompt]:
-    """Condition -> the prompt about nothing; attacked conditions share the clean one's."""
-    clean = {condition: replace(condition, attack="none") for condition in (prompt.condition for prompt in prompts)}
-    nothing = {condition: null(condition) for condition in dict.fromkeys(clean.values())}
-    return {condition: nothing[clean[condition]] for condition in clean}
 
 
 class Reader(BaseReader):
@@ -139,8 +143,7 @@ class Reader(BaseReader):
     judge: JudgeSpec
 
     def tokens(self) -> Tokens:
-        count = distinct_tokens if self.judge.source.encoder_decoder else shared_tokens
-        return count(self.prompts, self.judge.token_budget)
+        return token_counts(self.prompts, self.judge.token_budget, sharing=not self.judge.source.encoder_decoder)
 
     @cached_property
     def main(self) -> ModelView:
@@ -156,20 +159,14 @@ class Reader(BaseReader):
         return replace(self.main, exit=self.assistant.layer)
 
     @cached_property
-    def nulls(self) -> dict[Condition, Prompt] | None:
-        return null_prompts(self.prompts, self.task.null) if self.assistant.kind == "null_context" else None
-
-    @cached_property
     def _scoring(self) -> list[ScorePass]:
+        if not self._scored:
+            return []
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
         tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
         views = [self.main, self.other] if self.assistant.kind == "early_exit" and self.other else [self.main]
-        nulls: dict[int, Prompt] = {}  # attacked conditions share the clean one's
-        if self.nulls is not None:
-            conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
-            nulls = {id(null): null for null in (self.nulls[condition] for condition in conditions)}
-        passes = [ScorePass(views, [*self._scored, *nulls.values()], tries)] if self._scored else []
-        if passes and self.assistant.kind == "model" and self.other:
+        passes = [ScorePass(views, [*self._scored, *self._scored_nulls()], tries)]
+        if self.assistant.kind == "model" and self.other:
             passes.append(ScorePass([self.other], self._scored, tries))
         return passes
 
@@ -200,15 +197,12 @@ class Reader(BaseReader):
         }
 
     def read(self, trainer: Trainers) -> L.Trainer | None:
-        """Computes and stores what is missing, pass by pass, batch by batch; see `compute`."""
-        return compute(self.passes, self.judge.token_budget, self.store, self.models, trainer)
+        """Computes and stores what is missing, pass by pass, batch by batch."""
+        return self.runner(trainer).run(self.passes, self.judge.token_budget)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """The readings of all prompts, from the store; of free answers one a prompt and way of answering.
-
-        Args:
-            split: group_id -> dev or test.
-        """
+        """The readings of all prompts, from the store; of free answers one a prompt and way of answering. `split`:
+        group_id -> dev or test."""
         stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
         readings = []
         for prompt in self._scored:
@@ -245,7 +239,7 @@ class Replayer(BaseReader):
         return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
 
     def read(self, trainer: Trainers) -> None:
-        """Does nothing: all is known."""
+        """Does nothing: there is no model."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         answers, decoding = self.task.answers, next(iter(self.task.decodings))
@@ -272,20 +266,15 @@ class RecordedReader(BaseReader):
         return {role: model for role, model in models.items() if role == "main" or self.assistant.kind != "none"}
 
     def read(self, trainer: Trainers) -> None:
-        """Does nothing: all is known."""
+        """Does nothing: there is no model."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """The readings of all prompts, see `Reader.readings`.
-
-        Raises:
-            UserError: an answer under a lambda or t, or an assistant's log-probabilities, that were not recorded.
-        """
+        """The readings of all prompts, see `Reader.readings`; `UserError` for what was not recorded: an answer under a
+        lambda or t, or log-probabilities."""
         readings = []
         for prompt in self._scored:
             row, part = self._row(prompt, None), split[prompt.example.group_id]
             other = row["assistant_logprobs"] if self.assistant.kind != "none" else None
-            if other is None and self.assistant.kind != "none":
-                raise self._missing(prompt, "log-probabilities of the assistant")
             logprobs = (tuple(row["main_logprobs"]), None if other is None else tuple(other))
             readings.append(Reading(prompt, part, *logprobs, seconds=row["seconds"]))
         for prompts, _, reasoned in self._asked:
@@ -296,17 +285,17 @@ class RecordedReader(BaseReader):
         return readings
 
     def _row(self, prompt: Prompt, how: Generation | None) -> Mapping[str, Any]:
+        """The row of a way of answering, or of log-probabilities; else `UserError`."""
         assert self.task.answers is not None
-        row = answer_row(self.task.answers.to(prompt), how)
-        if row is not None:
+        row, what = answer_row(self.task.answers.to(prompt), how), "log-probabilities"
+        if row is not None and (how or self.assistant.kind == "none" or row["assistant_logprobs"] is not None):
             return row
-        if how is None:
-            raise self._missing(prompt, "log-probabilities")
-        under = f" (lambda {how.lambda_:g}, t {how.temperature:g})" if how.lambda_ is not None else ""
-        raise self._missing(prompt, f"free answers of {how.judge} by {how.decoding}{under}")
-
-    def _missing(self, prompt: Prompt, what: str) -> UserError:
-        return UserError(
+        if row is not None:
+            what = "log-probabilities of the assistant"
+        elif how is not None:
+            under = f" (lambda {how.lambda_:g}, t {how.temperature:g})" if how.lambda_ is not None else ""
+            what = f"free answers of {how.judge} by {how.decoding}{under}"
+        raise UserError(
             f"judge.path: {self.judge.recording.path.name} has no {what} for example {prompt.example.example_id} "
             f"({prompt.condition}); choose what was recorded, or record it too."
         )

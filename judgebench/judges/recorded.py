@@ -10,14 +10,7 @@ from typing import Any, ClassVar
 
 from judgebench.data.rows import FileRow
 from judgebench.judges.replay import AnswerFields, AnswerFile, AnswerRows, Answers, match
-from judgebench.judges.spec import (
-    GENERATION,
-    LOG_PROBABILITIES,
-    PROBABILITIES,
-    RECORDED,
-    JudgeSettings,
-    check_unused,
-)
+from judgebench.judges.spec import GENERATION, LOG_PROBABILITIES, PROBABILITIES, RECORDED, NoModel, check_unused
 from judgebench.readings.recording import MODES, Recording, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import Generation, Prompt
@@ -25,22 +18,16 @@ from judgebench.types import Generation, Prompt
 _AXES = ("dimension", "range", "attack", "defense")
 
 
-class PlainJudge(JudgeSettings):
+class PlainJudge(NoModel):
     """A judge that has no model and asks nothing; its prompts are the rubrics' plain text (0 tokens)."""
 
     path: ClassVar[str | None] = None
     mode = "score_tokens"
-    engine = "prefix"
-    max_new_tokens: ClassVar[int] = 0
-    token_budget: ClassVar[int] = 1
+    computes_nothing: ClassVar[str] = "judge=recorded has readings only"
 
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({RECORDED, PROBABILITIES, LOG_PROBABILITIES})
-
-    @property
-    def computes_nothing(self) -> str:
-        return "judge=recorded has readings only"
 
     @property
     def source(self) -> AnswerFile:
@@ -49,26 +36,15 @@ class PlainJudge(JudgeSettings):
 
 @dataclass(frozen=True)
 class RecordedSpec(PlainJudge):
-    """Settings of a judge whose readings were recorded.
+    """Settings of a judge whose readings were recorded; `UserError` for a value that is none, or a file without them.
 
     Args:
         path: a file that `python -m judgebench.record` has written, or the name of one that comes with judgebench.
         mode: see `JudgeSpec`; the file has one of them.
-        gguf_file, revision, dtype, trust_remote_code, engine: settings of a model that other parts of a configuration
-            read; they stay as they are.
-
-    Raises:
-        UserError: a value that is none of these; no such file, or no recorded readings.
     """
 
     path: str  # type: ignore[misc]
     mode: str = "score_tokens"
-    gguf_file: None = None
-    revision: None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    engine: str = "prefix"
-    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -82,10 +58,10 @@ class RecordedSpec(PlainJudge):
             )
             mistakes.tell()
         with mistakes.caught():
-            held = self.recording.about["mode"]
-            if self.mode in MODES and self.mode != held:
-                has = "free answers and no probabilities" if held == "generate" else "probabilities and no free answers"
-                mistakes.add(f"judge.mode: {self.recording.path.name} has {has}; take judge.mode={held}.")
+            recorded = self.recording.about["mode"]
+            if self.mode in MODES and self.mode != recorded:
+                has = ["probabilities and no free answers", "free answers and no probabilities"][recorded == "generate"]
+                mistakes.add(f"judge.mode: {self.recording.path.name} has {has}; take judge.mode={recorded}.")
         mistakes.tell()
 
     @cached_property
@@ -110,67 +86,52 @@ class RecordedSpec(PlainJudge):
         return self.recording.sentence
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        """The readings of the prompts, each the rows of an example and condition.
-
-        Raises:
-            UserError: what `match` raises; texts that were compared where texts are judged alone, or the other way; a
-                prompt that is not what was read.
-        """
-        recording, compares = self.recording, any(prompt.condition.order for prompt in prompts)
-        if recording.about["compares"] != compares:
+        """The readings of the prompts, each the rows of an example and condition; `UserError` for texts that were
+        compared where texts are judged alone, or the other way, and for a prompt that is not what was read."""
+        recording, about = self.recording, self.recording.about
+        compares = any(prompt.condition.order for prompt in prompts)
+        if about["compares"] != compares:
             kinds = ("texts that were judged alone", "texts that were compared")[:: -1 if compares else 1]
             raise UserError(
                 f"judge.path: {recording.path.name} has readings of {kinds[1]}, and this run asks for {kinds[0]}; "
                 "choose the prompt that was recorded."
             )
+        # 1. a row for each example and condition, with all readings of it
         axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
-        fields = AnswerFields("rows", example_id="example_id", **axes)
-        # a row for each example and condition, with all readings of it
         readings: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
         for row in recording.rows:
             readings.setdefault(tuple(row[name] for name in ("example_id", *_AXES, "order")), []).append(row)
         rows = [
-            FileRow({**own[0], "rows": own}, f"{recording.path.name} example {own[0]['example_id']}", number)
-            for number, own in enumerate(readings.values(), start=1)
+            FileRow({**same[0], "rows": same}, f"{recording.path.name} example {same[0]['example_id']}", number)
+            for number, same in enumerate(readings.values(), start=1)
         ]
-        named_by = "the readings and data.fields"
+        fields, named_by = AnswerFields("rows", example_id="example_id", **axes), "the readings and data.fields"
         source = AnswerRows(recording.path.name, rows, fields, lambda row: row.values["rows"], named_by)
         answers = match(source, prompts, split, dataset)
-        _check_prompts(recording, answers, answers.answered(prompts))
+        # 2. rubric, text and candidates must be those that were read
+        answered = answers.answered(prompts)
+        other = [
+            prompt
+            for prompt in answered
+            for row in answers.to(prompt)[:1]
+            if row["prompt_sha256"] != prompt_digest(prompt)
+            or tuple(row["candidates"]) != prompt.condition.range.candidates
+        ]
+        if other:
+            raise UserError(
+                f"judge.path: {len(other):,} of {len(answered):,} prompts are not what was read, the first of them "
+                f"about example {other[0].example.example_id} ({other[0].condition}): rubric or data have changed "
+                f"since {recording.path.name} was recorded (data {about['data']['name']}, rubrics "
+                f"{recording.setting('prompt', 'rubrics')}); take those, or record readings of these with a model and "
+                "`python -m judgebench.record`."
+            )
         return answers
 
 
 def answer_row(rows: Sequence[Mapping[str, Any]], how: Generation | None) -> Mapping[str, Any] | None:
-    """The row of one way of answering, whatever its decoding was called; None where there is none.
-
-    Args:
-        how: None asks for log-probabilities.
-    """
-    for row in rows:
-        if how is None and row["main_logprobs"] is not None:
-            return row
-        if how is not None and row["text"] is not None:
-            own = (how.judge, how.lambda_, how.temperature)
-            if (row["judge"], row["lambda"], row["temperature"]) == own:
-                return row
-    return None
-
-
-def _check_prompts(recording: Recording, answers: Answers, prompts: Sequence[Prompt]) -> None:
-    """Raises UserError where a rubric, a text or the candidates are not those that were read."""
-    other = [
-        prompt
-        for prompt in prompts
-        for row in [answers.to(prompt)[0]]
-        if row["prompt_sha256"] != prompt_digest(prompt)
-        or tuple(row["candidates"]) != prompt.condition.range.candidates
-    ]
-    if other:
-        about = recording.about
-        raise UserError(
-            f"judge.path: {len(other):,} of {len(prompts):,} prompts are not what was read, the first of them about "
-            f"example {other[0].example.example_id} ({other[0].condition}): rubric or data have changed since "
-            f"{recording.path.name} was recorded (data {about['data']['name']}, rubrics "
-            f"{recording.setting('prompt', 'rubrics')}); take those, or record readings of these with a model and "
-            "`python -m judgebench.record`."
-        )
+    """The row of one way of answering, whatever its decoding was called, or with `how` None of log-probabilities; None
+    where there is none."""
+    if how is None:
+        return next((row for row in rows if row["main_logprobs"] is not None), None)
+    way = {"judge": how.judge, "lambda": how.lambda_, "temperature": how.temperature}
+    return next((row for row in rows if row["text"] is not None and way.items() <= row.items()), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from judgebench.config.fields import Annotated, NotBlank, settings_of
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
-from judgebench.judges.spec import GENERATION, REPLAYED, JudgeSettings, check_unused
+from judgebench.judges.spec import GENERATION, REPLAYED, NoModel, check_unused
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 _Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
 _NAMED = 3
-
-
 _Name = Annotated[str, NotBlank()]
 
 
 @dataclass(frozen=True)
 class AnswerFields:
-    """Names of the fields of a row; None where the rows have no such field.
+    """Names of the fields of a row (`judge.fields`); None where the rows have no such field.
 
     Attributes:
         text: the answer; a number is taken as its text.
@@ -61,10 +59,7 @@ class AnswerFields:
     def axes(self, row: FileRow) -> dict[str, str]:
         """Axis -> its value for the row's answer, of the axes that the fields name."""
         axes = {}
-        for axis in _AXES:
-            name = getattr(self, axis)
-            if name is None:
-                continue
+        for axis, name in ((axis, getattr(self, axis)) for axis in _AXES if getattr(self, axis) is not None):
             if axis in ("attack", "defense") and not row.has(name):
                 axes[axis] = "none"
             elif axis == "range" and isinstance(row.values.get(name), list):
@@ -72,16 +67,14 @@ class AnswerFields:
                     axes[axis] = str(ScoreRange.parse(row.values[name]))
                 except UserError as error:
                     raise UserError(f"{row.place}: field '{name}': {error}") from error
-            elif axis == "range":
-                axes[axis] = _plain(row.identifier(name))
-            elif axis != "order":
-                axes[axis] = row.identifier(name)
-            elif (place := row.identifier(name).lower()) in ORDERS:
-                axes[axis] = place
             else:
+                axes[axis] = _plain(row.identifier(name)) if axis == "range" else row.identifier(name)
+        if "order" in axes:
+            axes["order"] = axes["order"].lower()
+            if axes["order"] not in ORDERS:
                 raise UserError(
-                    f"{row.place}: field '{name}' must say in which place the judged text stood, "
-                    f"{' or '.join(ORDERS)}, got {row.identifier(name)!r}."
+                    f"{row.place}: field '{self.order}' must say in which place the judged text stood, "
+                    f"{' or '.join(ORDERS)}, got {axes['order']!r}."
                 )
         return axes
 
@@ -131,27 +124,20 @@ class Answers:
 
     @property
     def note(self) -> str:
-        sentences = [f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}."]
-        if self.strays:
-            sentences.append(
-                f"Rows whose example the data does not have: {len(self.strays):,} ({_first(self.strays)})."
-            )
-        if self.elsewhere:
-            sentences.append(
-                f"Rows under conditions that are not judged: {len(self.elsewhere):,} ({_first(self.elsewhere)})."
-            )
-        if self.missing:
-            several = len({condition for _, condition in self.given}) > 1
-            names = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
-            sentences.append(
-                f"Examples without a row, left out: {len(names):,} ({_first(names, '; ' if several else ', ')})."
-            )
-        return " ".join(sentences)
+        several = len({condition for _, condition in self.given}) > 1
+        missing = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
+        leftovers = (
+            ("Rows whose example the data does not have: {} ({}).", self.strays, ", "),
+            ("Rows under conditions that are not judged: {} ({}).", self.elsewhere, ", "),
+            ("Examples without a row, left out: {} ({}).", missing, "; " if several else ", "),
+        )
+        sentences = [text.format(f"{len(names):,}", _first(names, joint)) for text, names, joint in leftovers if names]
+        return " ".join([f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}.", *sentences])
 
 
 @dataclass(frozen=True)
 class AnswerFile:
-    """Source of a replayed judge: a file, and no model."""
+    """Source of a judge without a model: a file."""
 
     path: Path
     title: str
@@ -177,34 +163,21 @@ class AnswerFile:
 
 
 @dataclass(frozen=True)
-class ReplaySpec(JudgeSettings):
-    """Settings of a judge whose answers are known.
+class ReplaySpec(NoModel):
+    """Settings of a judge whose answers are known; `UserError` for a value that is none.
 
     Args:
         path: a file with one JSON object a line, one row an answer.
         fields: see `AnswerFields`.
         title: its name in tables; None takes the file's name without its ending.
         mode: `generate`, for the answers are free text.
-        gguf_file, revision, dtype, trust_remote_code, engine: settings of a model that other parts of a configuration
-            read; they stay as they are.
-
-    Raises:
-        UserError: a value that is none of these.
     """
 
     path: str
     fields: Mapping[str, Any]
     title: str | None = None
     mode: str = "generate"
-    gguf_file: None = None
-    revision: None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    engine: str = "prefix"
-    # nothing is computed
-    max_new_tokens: ClassVar[int] = 0
-    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
-    token_budget: ClassVar[int] = 1
+    computes_nothing: ClassVar[str] = "judge=replay has answers only"
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -231,38 +204,29 @@ class ReplaySpec(JudgeSettings):
     def gives(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
-    @property
-    def computes_nothing(self) -> str:
-        return "judge=replay has answers only"
-
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        fields, path = settings_of(AnswerFields, self.fields, "judge.fields"), self.source.path
+        names, path = settings_of(AnswerFields, self.fields, "judge.fields"), self.source.path
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))
-            if len(values) > 1 and getattr(fields, axis) is None:
+            if len(values) > 1 and getattr(names, axis) is None:
                 raise UserError(
                     f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing says which of them an "
                     f"answer is about; name the field that holds it, as in judge.fields.{axis}={axis}, or judge one."
                 )
 
         def text(row: FileRow) -> str:
-            value = row.values.get(fields.text)
+            value = row.values.get(names.text)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            return repr(value) if number else row.text(fields.text)
+            return repr(value) if number else row.text(names.text)
 
-        return match(AnswerRows(path.name, json_lines(path, "judge.path"), fields, text), prompts, split, dataset)
+        return match(AnswerRows(path.name, json_lines(path, "judge.path"), names, text), prompts, split, dataset)
 
 
 @dataclass(frozen=True)
 class AnswerRows:
-    """The rows of a file, one an answer.
-
-    Attributes:
-        file: its name, for errors.
-        answer: takes the answer from a row.
-        named_by: the keys that say which fields hold the names of examples.
-    """
+    """The rows of a file, one an answer, which `answer` takes from a row; `named_by`: the keys that say which fields
+    hold the names of examples."""
 
     file: str
     rows: Iterable[FileRow]
@@ -274,20 +238,20 @@ class AnswerRows:
 def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
     """Matches each row with the prompt that it answers; UserError for a row that cannot be read or matched, or
     conditions without answers. `split`: group_id -> dev or test; `dataset`: its name, for errors."""
-    file, named = source.file, source.fields
+    file, names = source.file, source.fields
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     examples = {prompt.example.example_id: prompt.example for prompt in prompts}
     by_writer: dict[tuple[str, str], list[str]] = {}
     for name, example in examples.items():
         by_writer.setdefault((example.group_id, example.system_id), []).append(name)
     # 1. each row to its example and condition
-    given: dict[_Key, Any] = {}
+    answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
     for row in source.rows:
         count += 1
-        called, example_id = _example_of(row, named, examples, by_writer)
-        answer, axes = source.answer(row), named.axes(row)
+        called, example_id = _example_of(row, names, examples, by_writer)
+        answer, axes = source.answer(row), names.axes(row)
         if example_id is None:
             strays.append(called)
             continue
@@ -302,49 +266,48 @@ def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str
                 f"{row.place}: example '{example_id}' ({condition}) has an answer in {places[key]} already; each has "
                 "one, so remove one of the two, or name the field that tells them apart (judge.fields)."
             )
-        given[key], places[key] = answer, row.place
+        answers[key], places[key] = answer, row.place
     if not count:
         raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
     # 2. pairs of texts count where both orders have an answer
     turned = dict(zip(ORDERS, reversed(ORDERS), strict=True))
-    lone = [(name, c) for name, c in given if c.order and (name, replace(c, order=turned[c.order])) not in given]
-    if lone and len(lone) == len(given):
+    lone = [(name, c) for name, c in answers if c.order and (name, replace(c, order=turned[c.order])) not in answers]
+    if lone and len(lone) == len(answers):
         raise UserError(
             f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' has one with its "
             f"judged text {lone[0][1].order} alone. What the place does cannot be told from one order."
         )
-    for key in lone:
-        del given[key]
+    answers = {key: answer for key, answer in answers.items() if key not in lone}
     # 3. something is left under each condition, and of the test split under all or none
-    if not given and not elsewhere:
+    if not answers and not elsewhere:
         raise UserError(
             f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
             f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; {source.named_by} say "
             "which fields hold the names."
         )
-    missing = [prompt for prompt in prompts if _key(prompt) not in given]
-    answers = Answers(file, count, given, strays, elsewhere, missing)
-    answers.check(prompts, split)
-    return answers
+    missing = [prompt for prompt in prompts if _key(prompt) not in answers]
+    matched = Answers(file, count, answers, strays, elsewhere, missing)
+    matched.check(prompts, split)
+    return matched
 
 
 def _example_of(
-    row: FileRow, named: AnswerFields, examples: Mapping[str, Any], by_writer: Mapping[tuple[str, str], Sequence[str]]
+    row: FileRow, fields: AnswerFields, examples: Mapping[str, Any], by_writer: Mapping[tuple[str, str], Sequence[str]]
 ) -> tuple[str, str | None]:
     """The row's name for its example, and the example's own, by its name or by group and system; None where there is
     no such example."""
-    if named.example_id is not None and (row.has(named.example_id) or None in (named.group_id, named.system_id)):
-        name = row.identifier(named.example_id)
+    if fields.example_id is not None and (row.has(fields.example_id) or None in (fields.group_id, fields.system_id)):
+        name = row.identifier(fields.example_id)
         return name, name if name in examples else None
-    assert named.group_id is not None
-    assert named.system_id is not None
-    if named.example_id is not None and not (row.has(named.group_id) and row.has(named.system_id)):
+    assert fields.group_id is not None
+    assert fields.system_id is not None
+    if fields.example_id is not None and not (row.has(fields.group_id) and row.has(fields.system_id)):
         there = ", ".join(f"'{name}'" for name in row.values) or "none"
         raise UserError(
-            f"{row.place}: nothing says which example it is about; give field '{named.example_id}', or both "
-            f"'{named.group_id}' and '{named.system_id}' (judge.fields); the fields here are {there}."
+            f"{row.place}: nothing says which example it is about; give field '{fields.example_id}', or both "
+            f"'{fields.group_id}' and '{fields.system_id}' (judge.fields); the fields here are {there}."
         )
-    group, system = row.identifier(named.group_id), row.identifier(named.system_id)
+    group, system = row.identifier(fields.group_id), row.identifier(fields.system_id)
     names = by_writer.get((group, system), [])
     if len(names) > 1:
         raise UserError(

@@ -48,9 +48,14 @@ class FullySharded(ModelParallelStrategy):
         super().setup_environment()
 
 
+def is_split(strategy: Any) -> bool:
+    """True of a strategy that splits models."""
+    return isinstance(strategy, ModelParallelStrategy)
+
+
 def group_size(strategy: Any) -> int:
     """Number of processes that read each batch together."""
-    if not isinstance(strategy, ModelParallelStrategy) or isinstance(strategy, FullySharded):
+    if not is_split(strategy) or isinstance(strategy, FullySharded):
         return 1
     size = strategy._tensor_parallel_size
     return strategy.num_processes if size == "auto" else int(size)
@@ -63,47 +68,40 @@ def reader_count(trainer: L.Trainer) -> int:
 
 def delivers(strategy: Any) -> bool:
     """True of a process that stores what it reads: of a group that reads together, one does."""
-    return not isinstance(strategy, ModelParallelStrategy) or int(strategy.global_rank) % group_size(strategy) == 0
-
-
-def is_split(strategy: Any) -> bool:
-    """True of a strategy that splits models."""
-    return isinstance(strategy, ModelParallelStrategy)
+    return not is_split(strategy) or int(strategy.global_rank) % group_size(strategy) == 0
 
 
 def check_split(source: ModelSource, trainer: L.Trainer) -> None:
     """Raises UserError where a trainer cannot split a model, by its configuration."""
-    strategy: Any = trainer.strategy
-    if not is_split(strategy):
+    if not is_split(trainer.strategy):
         return
     if source.encoder_decoder:
         raise UserError(
             f"trainer: {source.title} is an encoder-decoder model, and only decoder-only ones are split among "
             "processes; take trainer=ddp, or trainer=auto."
         )
-    size, config = group_size(strategy), source.config().get_text_config(decoder=True)
-    if size > 1 and (world := trainer.world_size) % size:
+    size, config = group_size(trainer.strategy), source.config().get_text_config(decoder=True)
+    if size == 1:
+        return
+    if trainer.world_size % size:
         raise UserError(
-            f"trainer.strategy.tensor_parallel_size: {world} processes are not a multiple of {size}; give a divisor "
-            "of their number."
+            f"trainer.strategy.tensor_parallel_size: {trainer.world_size} processes are not a multiple of {size}; give "
+            "a divisor of their number."
         )
     heads = int(config.num_attention_heads)
     counts = {
         "attention heads": heads,
         "key-value heads": int(getattr(config, "num_key_value_heads", None) or heads),
-        "intermediate features": int(getattr(config, "intermediate_size", None) or 0),
+        "intermediate features": int(getattr(config, "intermediate_size", None) or heads),
     }
-    counts = {name: count for name, count in counts.items() if count}
-    if bad := {name: count for name, count in counts.items() if count % size}:
+    if bad := [f"{count} {name}" for name, count in counts.items() if count % size]:
         fitting = [n for n in range(2, min(counts.values()) + 1) if not any(count % n for count in counts.values())]
         which = f"{', '.join(map(str, fitting))} processes can" if fitting else "no number of processes can"
-        name, count = next(iter(bad.items()))
         raise UserError(
-            f"trainer=tensor_parallel: {size} processes cannot share the {count} {name} of {source.title} evenly; "
-            f"{which}. Set trainer.strategy.tensor_parallel_size, or take trainer=fsdp."
+            f"trainer=tensor_parallel: {size} processes cannot share the {bad[0]} of {source.title} evenly; {which}. "
+            "Set trainer.strategy.tensor_parallel_size, or take trainer=fsdp."
         )
-    if size > 1:
-        _plan(config, source.title)
+    _plan(config, source.title)
 
 
 def _plan(config: Any, title: str) -> dict[str, Any]:
@@ -119,23 +117,22 @@ def _plan(config: Any, title: str) -> dict[str, Any]:
     return {pattern: _STYLES[style]() for pattern, style in plan.items() if style in _STYLES}
 
 
+@torch.no_grad()
 def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrainedModel:
     """A model, of which this process holds its part; all processes call this together.
 
-    Args:
-        mesh: the strategy's, [data parallel, tensor parallel].
-
-    Raises:
-        UserError: the first process cannot load it, or it cannot be split.
+    `mesh` is the strategy's, [data parallel, tensor parallel]. `UserError` where the first process cannot load the
+    model, or it cannot be split.
     """
-    processes, wholes = here(), []
+    whole: list[PreTrainedModel] = []  # in the first process alone
 
     def described() -> tuple[Any, ...]:
         model = source.model()
-        wholes.append(model)
+        whole.append(model)
         return model.config, model.generation_config, model.dtype
 
-    config, generation_config, dtype = processes.agree(described)
+    # 1. the model's shape, without its values
+    config, generation_config, dtype = here().agree(described)
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=source.trust_remote_code)
     model.generation_config = generation_config
@@ -144,38 +141,33 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     layers = layers_of(decoder)
     if layers is None:
         raise UserError(f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split.")
+    # 2. its parts
     if isinstance(strategy, FullySharded):
         parts, embeddings = [*layers], model.get_input_embeddings()
         if embeddings.weight is not model.get_output_embeddings().weight:
             parts.append(embeddings)
-        whole = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
+        kept = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
         for part in parts:
             fully_shard(part, mesh=mesh["data_parallel"])
-        fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=whole)
+        fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=kept)
     else:
         text = config.get_text_config(decoder=True)
         parallelize_module(decoder, mesh["tensor_parallel"], _plan(text, source.title))
-    _fill(model, wholes[0] if wholes else None, strategy.root_device)
-    return model.eval().requires_grad_(False)
-
-
-@torch.no_grad()
-def _fill(model: PreTrainedModel, whole: PreTrainedModel | None, device: torch.device) -> None:
-    """Gives a split model its values: each tensor goes from the first process, which has it `whole`, to all, and each
-    keeps its part."""
-    model.to_empty(device=device)
+    # 3. its values: each tensor goes from the first process to all, and each keeps its part
+    model.to_empty(device=strategy.root_device)
     model.tie_weights()
-    named = dict(whole.named_parameters()) | dict(whole.named_buffers()) if whole is not None else {}
+    values = {name: x for each in whole for name, x in [*each.named_parameters(), *each.named_buffers()]}
     for name, target in [*model.named_parameters(), *model.named_buffers()]:
-        value = torch.empty(target.shape, dtype=target.dtype, device=device)
-        if whole is not None:
-            value.copy_(named[name])
+        value = torch.empty(target.shape, dtype=target.dtype, device=strategy.root_device)
+        if values:
+            value.copy_(values[name])
         distributed.broadcast(value, src=0)
         if isinstance(target, DTensor):
             part = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
             target.to_local().copy_(part.to_local())
         else:
             target.copy_(value)
+    return model.eval().requires_grad_(False)
 
 
 class Turns:

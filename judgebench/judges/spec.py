@@ -6,9 +6,9 @@ Torch is not needed until something is read, and readers are made elsewhere (`ju
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
@@ -31,13 +31,7 @@ GRADIENT, TOKENS = "gradient", "tokens"
 
 
 class Source(Protocol):
-    """Source of a judge.
-
-    Attributes:
-        title: a short name for tables and figures.
-        encoder_decoder: True if an encoder reads the prompt and a decoder begins the answer: the prompt's text then
-            ends.
-    """
+    """Source of a judge; of an `encoder_decoder`, a decoder begins the answer, so the prompt's text ends."""
 
     @property
     def title(self) -> str: ...
@@ -51,6 +45,10 @@ class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
 
     See `JudgeSpec` for the meaning of the settings.
+
+    Attributes:
+        computes_nothing: a clause on what it has instead of a model; None where it has one.
+        note: a sentence on the origin of its scores, for reports.
     """
 
     if TYPE_CHECKING:
@@ -67,6 +65,12 @@ class JudgeSettings:
         def token_budget(self) -> int: ...
         @property
         def source(self) -> Source: ...
+        @property
+        def computes_nothing(self) -> str | None: ...
+        @property
+        def note(self) -> str | None: ...
+    else:
+        computes_nothing = note = None
 
     @property
     def gives(self) -> frozenset[str]:
@@ -79,16 +83,6 @@ class JudgeSettings:
     def name(self) -> str:
         return str(self.path)
 
-    @property
-    def computes_nothing(self) -> str | None:
-        """A clause on what it has instead of a model; None where it has one."""
-        return None
-
-    @property
-    def note(self) -> str | None:
-        """A sentence on the origin of its scores, for reports."""
-        return None
-
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent."""
         return None
@@ -100,20 +94,17 @@ class JudgeSettings:
 
 @dataclass(frozen=True)
 class JudgeSpec(JudgeSettings):
-    """Settings of the main model as a judge.
+    """Settings of the main model as a judge; `UserError` for a value that is none.
 
     Args:
         path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
         mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or `generate`, a free
             answer.
         max_new_tokens: longest free answer.
+        draft_tokens: 0; configurations and judge cards of earlier versions have it.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
             every prompt by itself.
-        draft_tokens: 0; configurations and judge cards of earlier versions have it.
         token_budget: groups are read together up to so many tokens to compute.
-
-    Raises:
-        UserError: a value that is none of these.
     """
 
     path: str
@@ -145,21 +136,24 @@ class JudgeSpec(JudgeSettings):
         return frozenset({LOCAL, TOKENS, *scores, *([GRADIENT] if self.engine == "prefix" else [])})
 
 
-_NO_MODEL = {
-    "gguf_file": None,
-    "revision": None,
-    "path": None,
-    "dtype": "auto",
-    "trust_remote_code": False,
-    "engine": "prefix",
-}
+@dataclass(frozen=True, kw_only=True)
+class NoModel(JudgeSettings):
+    """Settings of a judge that computes nothing. Other parts of a configuration read those of a model, which stay as
+    they are."""
+
+    gguf_file: None = None
+    revision: None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    engine: str = "prefix"
+    max_new_tokens: ClassVar[int] = 0
+    token_budget: ClassVar[int] = 1
+    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
 
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
     """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
-    for name, left in _NO_MODEL.items():
-        if name in settings.unused and (value := getattr(settings, name)) != left:
-            mistakes.add(
-                f"{role}.{name}: {because}, so {value!r} would change nothing; leave it at "
-                f"{'null' if left is None else left}."
-            )
+    for field in fields(settings):
+        if field.name in settings.unused and (value := getattr(settings, field.name)) != field.default:
+            left = "null" if field.default is None else field.default
+            mistakes.add(f"{role}.{field.name}: {because}, so {value!r} would change nothing; leave it at {left}.")

@@ -15,14 +15,14 @@ from transformers import PreTrainedModel
 
 from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
+from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.hardware import out_of_memory
 from judgebench.judges.engine.packing import Groups
 from judgebench.judges.engine.plain import Engine
-from judgebench.judges.passes import batch_tokens, engine_for
-from judgebench.judges.planning import halves, plan
+from judgebench.judges.passes import engine_for
+from judgebench.judges.planning import plan
 from judgebench.judges.reader import Reader, ReadingTask
-from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
@@ -115,7 +115,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
         while pending:
             batch = pending.pop(0)
             try:
-                rows = list(final_states(engine, model, batch_tokens(batch)).numpy())
+                rows = list(final_states(engine, model, batch.token_ids).numpy())
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not out_of_memory(error) or len(batch.prompts) == 1:
                     raise
@@ -123,7 +123,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
             if not rows:  # outside of the handler, which would keep the failed pass's tensors alive
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
-                pending[:0] = halves(batch)
+                pending[:0] = batch.halves()
             for prompt, row in zip(batch.prompts, rows, strict=False):
                 states[position[id(prompt)]] = row
     return np.stack(states)

@@ -16,12 +16,12 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
+from judgebench.judges import PassRunner
 from judgebench.judges.engine.generation import generate, stops_of
 from judgebench.judges.engine.plain import Side
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, Pass, batch_tokens, engine_for, refuse_nan
+from judgebench.judges.passes import ModelView, Pass, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots
-from judgebench.judges.runner import PassRunner
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key
@@ -188,7 +188,7 @@ class WritePass(Pass):
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        prompts, ids = batch.prompts, batch_tokens(batch)
+        prompts, ids = batch.prompts, batch.token_ids
         if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:
@@ -226,7 +226,7 @@ class WritePass(Pass):
 
 def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing") -> list[Written]:
     """The texts of a pass, in order; those that the store lacks are written (see `judges.loop.compute`)."""
-    runner.run(pass_, token_budget, doing)
+    runner.run([pass_], token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
     readings = runner.store.get(keys)
     written = []

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning import LightningModule, Trainer
-from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSamplerWrapper
+from lightning import Trainer
 
 from judgebench.data.dataset import JOINT, Dataset, completed, group_hash, rated, split_groups, validate, with_joint
 from judgebench.data.module import JudgeDataModule
-from judgebench.judges.loop import Batches
+from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.planning import Batch
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -201,33 +202,23 @@ def planned(data):
     condition = Condition("fluency", ScoreRange(1, 5))
     for example in data.examples:
         groups.setdefault(example.group_id, []).append(Prompt(example, condition, "prefix", "tail", np.array([1, 2])))
-    return list(groups.values())
+    return [Batch((tuple(group),)) for group in groups.values()]
 
 
-class Recorder(LightningModule):
-    def __init__(self):
-        super().__init__()
+class Recorder(JudgeModule):
+    def __init__(self, batches):
+        super().__init__(SimpleNamespace(sources=(), prepare=dict, release=dict), Models(), batches=batches)
         self.read = []
 
     def predict_step(self, batch, batch_idx):
         self.read.append(batch)
+        return []
 
 
 @pytest.mark.parametrize("batches", [0, 1, 5])
 def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches):
-    data = Batches(planned(ready())[:batches])
+    judge = Recorder(planned(ready())[:batches])
     trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
-    judge = Recorder()
-    trainer.predict(judge, datamodule=data)
+    trainer.predict(judge, return_predictions=False)
     assert len(judge.read) == batches
-    assert all(got is batch for got, batch in zip(judge.read, data.batches, strict=True))
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
-def test_lightnings_distributed_sampler_gives_each_batch_to_exactly_one_rank(ranks):
-    sampler = Batches(planned(ready())).predict_dataloader().sampler
-    shares = [
-        list(UnrepeatedDistributedSamplerWrapper(sampler, num_replicas=ranks, rank=r, shuffle=False))
-        for r in range(ranks)
-    ]
-    assert shares == [list(range(r, 5, ranks)) for r in range(ranks)]
+    assert all(got is batch for got, batch in zip(judge.read, judge.batches, strict=True))

@@ -10,13 +10,11 @@ import pytest
 import torch
 
 from judgebench.judges import loop as judging
-from judgebench.judges import pace
 from judgebench.judges.engine.hardware import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule, Models
-from judgebench.judges.pace import Pace
+from judgebench.judges.loop import JudgeModule, Models, Pace
 from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.judges.planning import Batch, halves
+from judgebench.judges.planning import Batch
 from judgebench.report.views.run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -74,7 +72,7 @@ def test_halves_keep_every_prompt_in_order():
         if len(first.prompts) == 1:
             singles += first.prompts
         else:
-            todo = halves(first) + todo
+            todo = first.halves() + todo
     assert singles == batch.prompts
 
 
@@ -247,8 +245,8 @@ def test_what_is_left_and_what_was_read_are_the_tokens_of_the_dry_run(judgebench
 def test_a_measurement_ends_in_the_midst_of_a_batch(judgebench, request, monkeypatch, pair, engine):
     """A clock on which each look takes a second: time is up after a few layers of the first batch."""
     clock = itertools.count()
-    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(pace, "SECONDS", 2.0)
+    monkeypatch.setattr(judging, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    monkeypatch.setattr(judging, "SECONDS", 2.0)
     given = (*asked(request.getfixturevalue(pair)), f"judge.engine={engine}", "dry_run=measure", "run_dir=never")
     code, out, err = judgebench(*given)
     assert code == 0, err

@@ -8,13 +8,13 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
+from judgebench.judges import PassRunner
 from judgebench.judges.engine import kernels, plain
 from judgebench.judges.engine.kernels import attend_plain
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import Models, compute
 from judgebench.judges.passes import LikelihoodPass, ModelView
 from judgebench.judges.planning import plan
 from judgebench.prompts.chat import text_prompts
@@ -58,9 +58,9 @@ def refuse(callbacks):
 def read(voice, asked, path, budget=4096, trainer=trainer):
     """What the pass stores of each prompt, in order."""
     store, pass_ = ReadingStore(path), LikelihoodPass(voice, asked)
-    compute([pass_], budget, store, Models(), trainer)
-    held = store.get([pass_.key(prompt) for prompt in asked])
-    return [held[pass_.key(prompt)].logprobs for prompt in asked]
+    PassRunner(store=store, trainer=trainer).run([pass_], budget)
+    held = store.get([pass_.keys(prompt)[0] for prompt in asked])
+    return [held[pass_.keys(prompt)[0]].logprobs for prompt in asked]
 
 
 def test_every_token_is_followed_by_its_own_successor():
@@ -104,8 +104,8 @@ def test_the_real_model_reads_texts_as_transformers_does(smollm2, smollm2_tokeni
         (batch,) = plan(asked, 4096)
         found = {reading.key: reading.logprobs for reading in pass_.read(batch)}
     for prompt, logprobs in zip(asked, theirs, strict=True):
-        assert found[pass_.key(prompt)].dtype == np.float32
-        np.testing.assert_allclose(found[pass_.key(prompt)], logprobs, atol=1e-4)
+        assert found[pass_.keys(prompt)[0]].dtype == np.float32
+        np.testing.assert_allclose(found[pass_.keys(prompt)[0]], logprobs, atol=1e-4)
 
 
 def test_what_is_stored_does_not_depend_on_batch_or_engine_and_is_not_read_again(
@@ -127,8 +127,8 @@ def test_model_dtype_engine_and_tokens_are_in_the_key(smollm2_tokenizer):
     first, other = text_prompts(smollm2_tokenizer, examples(SAID[:2]), 4096, "")
     half = ModelSource(SMOLLM2.path, SMOLLM2.gguf_file, dtype="bfloat16")
     voices = [ModelView(SMOLLM2, "a"), ModelView(SMOLLM2, "b"), ModelView(SMOLLM2, "a", "plain"), ModelView(half, "a")]
-    keys = [LikelihoodPass(voice, []).key(first) for voice in voices]
-    assert len({*keys, LikelihoodPass(voices[0], []).key(other)}) == 5
+    keys = [LikelihoodPass(voice, []).keys(first)[0] for voice in voices]
+    assert len({*keys, LikelihoodPass(voices[0], []).keys(other)[0]}) == 5
 
 
 def test_a_text_spells_control_tokens_and_begins_as_the_tokenizer_has_it(smollm2_tokenizer):

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from judgebench.judges import model_files
+from judgebench.judges import loading
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2, tiny_llama
@@ -109,13 +109,13 @@ def file(tmp_path):
 @pytest.fixture
 def parsings(monkeypatch):
     counted = []
-    whole = model_files._reader_class().__init__
+    whole = loading._reader_class().__init__
 
     def counting(self, path):
         counted.append(str(path))
         whole(self, path)
 
-    monkeypatch.setattr(model_files._reader_class(), "__init__", counting)
+    monkeypatch.setattr(loading._reader_class(), "__init__", counting)
     return counted
 
 
@@ -125,7 +125,7 @@ def test_tokenizer_configuration_and_weights_parse_a_file_once_between_them(file
     source.config()
     source.model()
     assert parsings == [str(file)]
-    assert not model_files._parsed.get(str(file)), "the file is held after its weights were read"
+    assert not loading._parsed.get(str(file)), "the file is held after its weights were read"
 
 
 def test_a_file_that_has_changed_is_parsed_anew(file, parsings):
@@ -169,7 +169,7 @@ def test_what_is_loaded_is_what_transformers_loads_by_itself(tmp_path):
     writer.close()
 
     loaded = []
-    for way in (nullcontext, model_files.parsed_once):
+    for way in (nullcontext, loading.parsed_once):
         with way():
             loaded.append(transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf"))
     theirs, ours = loaded

@@ -14,18 +14,14 @@ from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.packing import unique_tokens
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.passes import batch_tokens
 from judgebench.judges.planning import (
     Batch,
     assign,
     assigned,
-    distinct_tokens,
     plan,
-    remaining,
     roots,
-    shared_tokens,
+    token_counts,
     unique_batches,
-    whole_tokens,
 )
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -98,10 +94,10 @@ def test_groups_stay_whole_and_fill_the_budget():
 
 def test_without_leaves_what_is_not_done():
     batch = plan(prompts_of([[5, 6], [7]]), 1000)[0]
-    left = remaining(batch, {0, 2})
+    left = batch.only(lambda prompt: prompt.example.example_id == "0/1")
     assert left is not None
     assert [p.example.example_id for p in left.prompts] == ["0/1"]
-    assert remaining(batch, {0, 1, 2}) is None
+    assert batch.only(lambda prompt: False) is None
 
 
 def test_what_is_read_alike_is_read_once():
@@ -121,7 +117,8 @@ def test_nothing_is_lost_and_sharing_saves(sizes, budget):
         condition: sum(len(prompt.token_ids) for prompt in prompts if prompt.condition == condition)
         for condition in dict.fromkeys(prompt.condition for prompt in prompts)
     }
-    whole, distinct, shared = whole_tokens(prompts), distinct_tokens(prompts, budget), shared_tokens(prompts, budget)
+    whole, shared = token_counts(prompts), token_counts(prompts, budget)
+    distinct = token_counts(prompts, budget, sharing=False)
     for condition, total in totals.items():
         assert whole[condition] == (total, total)
         assert distinct[condition][0] == shared[condition][0] == total
@@ -132,9 +129,9 @@ def test_prompts_that_say_the_same_are_computed_once():
     prompts = prompts_of([[3]])
     twice = [prompts[0], prompts[0]]
     n = len(prompts[0].token_ids)
-    assert whole_tokens(twice) == {prompts[0].condition: (2 * n, 2 * n)}
-    assert distinct_tokens(twice, 1000) == {prompts[0].condition: (2 * n, n)}
-    assert shared_tokens(twice, 1000) == {prompts[0].condition: (2 * n, n)}
+    assert token_counts(twice) == {prompts[0].condition: (2 * n, 2 * n)}
+    assert token_counts(twice, 1000, sharing=False) == {prompts[0].condition: (2 * n, n)}
+    assert token_counts(twice, 1000) == {prompts[0].condition: (2 * n, n)}
 
 
 def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
@@ -152,9 +149,9 @@ def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
         for batch in plan(prompts, 1000):
             condition = batch.prompts[0].condition
             trie = CandidateTrie.of(smollm2_tokenizer, condition.range.candidates)
-            engine.read(batch_tokens(batch), trie, known[condition])
+            engine.read(batch.token_ids, trie, known[condition])
             branches += (len(trie.branches) - 1) * len(batch.prompts)  # the first stands where the prompt ends
-    counted = shared_tokens(prompts, 1000)
+    counted = token_counts(prompts, 1000)
     assert engine.computed == sum(unique for _, unique in counted.values()) + branches
     assert np.all([unique < total for total, unique in counted.values()])
 

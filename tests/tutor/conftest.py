@@ -9,7 +9,7 @@ import lightning as L
 import pytest
 
 from judgebench.data.benchmarks import Mini
-from judgebench.judges.runner import PassRunner
+from judgebench.judges import PassRunner
 from judgebench.readings.store import ReadingStore
 from judgebench.tutor.spec import Sizes, TutorSpec
 from judgebench.tutor.writing import Tutor, contexts_of

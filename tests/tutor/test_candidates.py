@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.runner import PassRunner
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics

@@ -18,13 +18,13 @@ from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import ApiSpec
-from judgebench.judges.loop import Trainers, compute
-from judgebench.judges.planning import Tokens, whole_tokens
-from judgebench.judges.reader import BaseReader, ReadingTask, null_prompts
+from judgebench.judges.loop import Trainers
+from judgebench.judges.planning import Tokens, token_counts
+from judgebench.judges.reader import BaseReader, ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import FAILED, Condition, Generation, Prompt, Reading
+from judgebench.types import FAILED, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
 
@@ -41,7 +41,7 @@ class ApiReader(BaseReader):
 
     def tokens(self) -> Tokens:
         """Tokens as the server bills them: every prompt whole."""
-        return whole_tokens(self.prompts)
+        return token_counts(self.prompts)
 
     def estimate(self) -> str:
         return served_estimate(self.judge, self.task)
@@ -86,7 +86,7 @@ class ApiReader(BaseReader):
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
-        return compute(self.passes, self.judge.token_budget, self.store, self.models, trainer, "Asking")
+        return self.runner(trainer).run(self.passes, self.judge.token_budget, "Asking")
 
     @staticmethod
     def device(trainer: L.Trainer | None) -> str:
@@ -152,8 +152,8 @@ class ApiReader(BaseReader):
                 theirs = stored[self._scoring["assistant"].keys(prompt)[0]]
                 self._note("assistant", prompt, [theirs])
                 seconds += theirs.seconds
-            elif self.assistant.kind == "null_context":
-                theirs = stored[main.keys(self._nulls[prompt.condition])[0]]
+            elif self.nulls is not None:
+                theirs = stored[main.keys(self.nulls[prompt.condition])[0]]
             other = None if theirs is None else unstacked(theirs)[0]
             readings.append(self._reading(prompt, split[prompt.example.group_id], unstacked(ours)[0], other, seconds))
         return readings
@@ -202,18 +202,14 @@ class ApiReader(BaseReader):
         return [{"model": model, "fingerprint": print_, "answers": n} for (model, print_), n in seen.most_common()]
 
     @cached_property
-    def _nulls(self) -> dict[Condition, Prompt]:
-        return null_prompts(self._scored, self.task.null)
-
-    @cached_property
     def _scoring(self) -> dict[str, ListedPass]:
         if self.judge.scores_from != "logprobs" or not self._scored:
             return {}
         passes = {}
         for role, spec in self.sides.items():
             prompts = list(self._scored)
-            if role == "main" and self.assistant.kind == "null_context":
-                prompts += {id(null): null for null in self._nulls.values()}.values()
+            if role == "main":
+                prompts += self._scored_nulls()
             ranges = list(dict.fromkeys(prompt.condition.range for prompt in prompts))
             parts = (spec, self._bill, self._accounts[role], prompts, self.store)
             passes[role] = ListedPass(*parts, *endpoint_paths(spec, ranges))

@@ -6,8 +6,8 @@ article, the prompt's own tokens, branches) are attended to separately and merge
 
 Of the last layer, keys and values are wanted of every token, but queries, and all that follows from them, only of the
 tokens whose next-token distribution is read. The layer's own code runs twice: over the whole row until its keys and
-values are there (`KeysOnly`), then over the tokens that are read (`ReadsOnly`). One layer in thirty less for SmolLM2,
-at no difference.
+values are there, then over the tokens that are read (`LastLayer`). One layer in thirty less for SmolLM2, at no
+difference.
 
 Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over; each
 `attend` gives [1, heads, tokens, dim].
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -84,7 +84,7 @@ class Cache:
     """Keys and values of a packed batch, kept for generation.
 
     Attributes:
-        spans: for each group the prompts (first, last exclusive) below it.
+        spans: for each group its prompts (first, last exclusive).
         article_ends: for each group and one more, where what its prompts share begins among `articles`.
         offsets: [prompts] position of each prompt's first own token, on the host.
         lengths: [prompts] own tokens so far, on the host.
@@ -117,9 +117,8 @@ class ReadRoot:
             kernels.merge_into(out, [kernels.attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
             return out
         row = kernels.places(np.arange(tokens), np.arange(tokens))
-        return kernels.attend_blocks(
-            query, (key, value), kernels.blocks_of([Context(row, row)], query, key, how.window), None, how
-        )
+        blocks = kernels.blocks_of([Context(row, row)], query, key, how.window)
+        return kernels.attend_blocks(query, (key, value), blocks, None, how)
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,8 @@ class Prefill:
         if kind not in self.blocks:
             self.blocks[kind] = kernels.blocks_of(_contexts(packed, only_reads), query, row[0], how.window)
         seen = row if root is None else kernels.joined([root, row])
-        return kernels.attend_blocks(
-            query, seen, self.blocks[kind], packed.ancestry if packed.forks.numel() else None, how
-        )
+        ancestry = packed.ancestry if packed.forks.numel() else None
+        return kernels.attend_blocks(query, seen, self.blocks[kind], ancestry, how)
 
     def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
         if self.cache is None:
@@ -167,27 +165,19 @@ class KeysTaken(Exception):
 
 
 @dataclass
-class KeysOnly:
-    """The last layer runs over a whole row for the sake of its keys and values, which `row` takes; then it is ended."""
+class LastLayer:
+    """The last layer runs over a whole row for the sake of its keys and values, which `row` takes; then it is ended,
+    and runs again over the tokens that are read, against those keys and values."""
 
     prefill: Prefill
     row: KeysValues | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+        if self.row is not None:
+            return self.prefill.attend_row(layer, query, self.row, how, only_reads=True)
         self.row = (key, value)
         self.prefill.store_keys(layer, key, value)
         raise KeysTaken
-
-
-@dataclass(frozen=True)
-class ReadsOnly:
-    """The last layer runs over the tokens that are read, against the keys and values of the whole row."""
-
-    prefill: Prefill
-    row: KeysValues
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
-        return self.prefill.attend_row(layer, query, self.row, how, only_reads=True)
 
 
 @dataclass(frozen=True)
@@ -273,7 +263,7 @@ class Step:
         return contexts
 
 
-AttentionPass = ReadRoot | Prefill | KeysOnly | ReadsOnly | Step
+AttentionPass = ReadRoot | Prefill | LastLayer | Step
 
 _ACTIVE: ContextVar[AttentionPass | None] = ContextVar("judgebench_attention", default=None)
 
@@ -295,24 +285,20 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
     plain = layer.forward
     rows, tokens = active.packed.reads.flatten(), len(active.packed.token_ids)
 
-    def at_rows(given: Any) -> Any:
-        """A layer's input at `rows`: whatever runs over the row's tokens, [1, tokens, ...] or [tokens]."""
-        if isinstance(given, Tensor):
-            if given.ndim >= 2 and given.shape[:2] == (1, tokens):
-                return given[:, rows]
-            return given[rows] if given.shape == (tokens,) else given
-        if isinstance(given, tuple | list):
-            return type(given)(at_rows(item) for item in given)
-        return {name: at_rows(item) for name, item in given.items()} if isinstance(given, dict) else given
+    def at_rows(states: Any) -> Any:
+        """A layer's input at `rows`: all that runs over the row's tokens, [1, tokens, ...] or [tokens]."""
+        if isinstance(states, Tensor):
+            if states.ndim >= 2 and states.shape[:2] == (1, tokens):
+                return states[:, rows]
+            return states[rows] if states.shape == (tokens,) else states
+        if isinstance(states, tuple | list):
+            return type(states)(map(at_rows, states))
+        return {name: at_rows(item) for name, item in states.items()} if isinstance(states, dict) else states
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        first = KeysOnly(active)
-        try:
-            with attending(first):
+        with attending(LastLayer(active)):
+            with suppress(KeysTaken):
                 plain(*args, **kwargs)
-        except KeysTaken:
-            assert first.row is not None
-        with attending(ReadsOnly(active, first.row)):  # type: ignore[arg-type]
             output = plain(*at_rows(args), **at_rows(kwargs))
         states = output[0] if isinstance(output, tuple) else output
         row = states.new_zeros(1, tokens, states.shape[-1])
@@ -359,29 +345,23 @@ def packed_attention(
     if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     layer: int = module.layer_idx  # type: ignore[assignment]
-    return active.attend(layer, query, key, value, _how(query, **options)).transpose(1, 2).contiguous(), None
+    return active.attend(layer, query, key, value, _how(query, options)).transpose(1, 2).contiguous(), None
 
 
 def exact_attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
     """The attention function of `EXACT`; see `packed_attention`."""
-    how = _how(query, **options)
+    how = _how(query, options)
     at = torch.arange(query.shape[2], device=query.device)
     behind = at[:, None] - at
     allowed = (behind >= 0) & (behind < (how.window or len(at)))
     return kernels.attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
 
 
-def _how(
-    query: Tensor,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Tensor | None = None,
-    **_: Any,
-) -> AttentionOptions:
-    return AttentionOptions(query.shape[-1] ** -0.5 if scaling is None else scaling, sliding_window, softcap, s_aux)
+def _how(query: Tensor, options: dict[str, Any]) -> AttentionOptions:
+    scale, more = options.get("scaling"), (options.get(name) for name in ("sliding_window", "softcap", "s_aux"))
+    return AttentionOptions(query.shape[-1] ** -0.5 if scale is None else scale, *more)
 
 
 def _merged(
@@ -408,11 +388,11 @@ def _merged(
     out = torch.empty_like(query)
     for start, stop in pairwise(sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})):
         seen_here = [
-            (each[:, :, start - rows.start : stop - rows.start], lse[:, :, start - rows.start : stop - rows.start])
-            for rows, each, lse in parts
+            tuple(x[:, :, start - rows.start : stop - rows.start] for x in part)
+            for rows, *part in parts
             if rows.start <= start and stop <= rows.stop
         ]
-        kernels.merge_into(out[:, :, start:stop], seen_here, how.sinks)
+        kernels.merge_into(out[:, :, start:stop], seen_here, how.sinks)  # type: ignore[arg-type]
     return out
 
 

@@ -21,7 +21,7 @@ from judgebench.results.series import distinct, range_of, with_labels
 from judgebench.types import RANGE, Condition, Prompt
 
 if TYPE_CHECKING:
-    from judgebench.judges.pace import Pace
+    from judgebench.judges.loop import Pace
 
 _ROLES = ("main", "assistant")
 
