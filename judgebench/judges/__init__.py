@@ -41,7 +41,7 @@ def _no_models() -> Models:
 
 @dataclass(frozen=True, kw_only=True)
 class PassRunner:
-    """What computes passes, and keeps what they give: the store, the trainers (`trainer` makes one with the given
+    """Means to compute passes and to keep what they give: the store, the trainers (`trainer` makes one with the given
     callbacks) and the models in memory."""
 
     store: ReadingStore

@@ -14,9 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
-from judgebench.judges.engine.generation import Chooser, generate, stops_of
 from judgebench.judges.engine.hardware import hardware, head_size
-from judgebench.judges.engine.plain import Engine, Head, PlainEngine, Wanted, check_head
+from judgebench.judges.engine.plain import Chooser, Engine, Head, PlainEngine, Wanted, check_head, generate, stops_of
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.planning import Batch, plan, roots

@@ -17,8 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
-from judgebench.judges.engine.generation import generate, stops_of
-from judgebench.judges.engine.plain import Side
+from judgebench.judges.engine.plain import Side, generate, stops_of
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, Pass, engine_for, refuse_nan
 from judgebench.judges.planning import Batch, roots

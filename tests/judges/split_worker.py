@@ -13,11 +13,11 @@ from hydra.core.global_hydra import GlobalHydra
 from torch.distributed.tensor import DTensor
 
 from judgebench.__main__ import main
-from judgebench.judges import loop
+from judgebench.judges import sharding
 
 
 def run(folder, commands):
-    load, held = loop.load_split, {}
+    load, held = sharding.load_split, {}
 
     def part(value):
         return value.to_local() if isinstance(value, DTensor) else value
@@ -27,7 +27,7 @@ def run(folder, commands):
         held[source.title] = sum(part(value).nbytes for value in model.parameters())
         return model
 
-    loop.load_split = load_split
+    sharding.load_split = load_split
     for command in commands:
         sys.argv[1:] = command
         GlobalHydra.instance().clear()

@@ -17,7 +17,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine import hardware
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
-from judgebench.judges.engine.generation import generate
+from judgebench.judges.engine.plain import generate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec

@@ -2,8 +2,7 @@ import numpy as np
 import torch
 
 from judgebench.decoding.rules import Contrastive, Greedy
-from judgebench.judges.engine.generation import generate
-from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.plain import PlainEngine, generate
 from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.test_engine import model_of, prompts
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding.rules import Greedy
-from judgebench.judges.engine.generation import generate, stops_of
-from judgebench.judges.engine.plain import PlainEngine
+from judgebench.judges.engine.plain import PlainEngine, generate, stops_of
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import Standard, Steer, decoder_layers, edit, steering

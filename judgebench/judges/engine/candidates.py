@@ -23,13 +23,8 @@ LEADS = ("", " ")
 
 
 class Branch(NamedTuple):
-    """An inner node of the trie, at which a next-token distribution is needed.
-
-    Attributes:
-        token: the token that leads to it (-1 at the root, which is the prompt itself).
-        parent: index of the branch it continues (-1 at the root).
-        depth: tokens after the prompt; 0 at the root.
-    """
+    """An inner node of the trie, at which a next-token distribution is needed: the `token` that leads to it, the index
+    of the branch that it continues (both -1 at the root, which is the prompt itself), and tokens after the prompt."""
 
     token: int
     parent: int
@@ -71,11 +66,7 @@ class CandidateTrie:
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]) -> CandidateTrie:
         """The trie of `candidates` for a tokenizer: every single token that reads as a candidate, with or without a
-        leading space; where there is none, the tokenizer's own way of writing it.
-
-        Raises:
-            UserError: the tokenizer cannot write a candidate.
-        """
+        leading space; where there is none, the tokenizer's own way of writing it, or `UserError`."""
         paths: list[list[tuple[int, ...]]] = []
         for candidate, single in zip(candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True):
             ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
@@ -92,17 +83,12 @@ class CandidateTrie:
         return cls(candidates, paths)
 
     def logprobs(self, branch_logprobs: Tensor) -> Tensor:
-        """Log-probability of each candidate as the next text.
+        """Log-probability of each candidate as the next text, [prompts, candidates] float64: of all of its paths.
 
         A path that ends on an inner node ("1", where "10" goes on from there) has to stop there: the probability of
         every continuation towards another candidate is taken off, so that two candidates never share mass.
-
-        Args:
-            branch_logprobs: [prompts, sum of len(children)] log P(child token | branch), branches in order and each
-                one's children in order, over the full vocabulary.
-
-        Returns:
-            [prompts, candidates] float64: log of the summed probability of each candidate's paths.
+        `branch_logprobs`: [prompts, sum of len(children)] log P(child token | branch), branches in order and each one's
+        children in order, over the full vocabulary.
         """
         steps = [(branch, token) for branch, tokens in enumerate(self.children) for token in tokens]
         column = {step: i for i, step in enumerate(steps)}

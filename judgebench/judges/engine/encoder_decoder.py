@@ -34,17 +34,11 @@ _CHECK_SHARE = 0.25
 
 
 class EncoderDecoderEngine:
-    """Reads prompts through encoder and decoder; prompts of like length are padded to one another and masked.
+    """Reads prompts through encoder and decoder; prompts of like length are padded to one another and masked, or each
+    is read `alone`, without padding: slow, and obviously right. `UserError` where the model does not say what its
+    decoder begins with: `start_tokens`, its start token, and the forced first one (BART's BOS).
 
-    Args:
-        alone: read every prompt by itself, without padding: slow, and obviously right.
-
-    Attributes:
-        start_tokens: the decoder's, before the answer: its start token, and the forced first one (BART's BOS).
-        computed: tokens computed so far, of encoder and decoder, without padding.
-
-    Raises:
-        UserError: the model does not say what its decoder begins with.
+    `computed` counts tokens of encoder and decoder, without padding.
     """
 
     def __init__(self, model: PreTrainedModel, alone: bool = False):
@@ -193,11 +187,7 @@ class EncoderDecoderAnswers:
 @torch.inference_mode()
 def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
-    the whole model on each prompt by itself; gives and raises what `check_packing` does.
-
-    Raises:
-        UserError: they differ by more than rounding explains: this model does something that is not known here.
-    """
+    the whole model on each prompt by itself; gives and raises what `check_packing` does."""
     model, start = engine.model, engine.start_tokens
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)

@@ -60,15 +60,9 @@ class AttentionOptions:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attention and the logarithm of its normalizer.
-
-    Args:
-        causal: the queries are the last of the keys, and each sees up to itself.
-        bias: added to the scaled products, broadcastable to [batch, heads, queries, keys].
-
-    Returns:
-        [batch, heads, queries, dim] in the query's dtype and [batch, heads, queries] float32.
-    """
+    """Attention, [batch, heads, queries, dim] in the query's dtype, and the logarithm of its normalizer, [batch, heads,
+    queries] float32. `causal`: the queries are the last of the keys, and each sees up to itself; `bias` is added to the
+    scaled products, broadcastable to [batch, heads, queries, keys]."""
     # PyTorch's kernel gives no gradient of the log-sum-exp
     if query.device.type != "cpu" or (torch.is_grad_enabled() and query.requires_grad):
         return attend_plain(query, key, value, scale, causal, bias)
@@ -114,9 +108,8 @@ def attend_masked(query: Tensor, key: Tensor, value: Tensor, how: AttentionOptio
 
 
 def merge_into(out: Tensor, parts: Sequence[tuple[Tensor, Tensor]], sinks: Tensor | None = None) -> None:
-    """Attention to the union of several sets of keys, from attention to each.
-
-    Softmax over a union is the mean of the softmaxes over its parts, weighted by their normalizers.
+    """Attention to the union of several sets of keys, from attention to each: softmax over a union is the mean of the
+    softmaxes over its parts, weighted by their normalizers.
 
     Args:
         out: [batch, heads, queries, dim] takes the result.
@@ -181,10 +174,8 @@ def _lower_right(query: Tensor, key: Tensor) -> Tensor:
 class Segments:
     """Neighboring stretches of queries and of keys; each stretch of queries sees the stretch of keys of its number.
 
-    Attributes:
-        query_ends, key_ends: 0, end of the first, end of the second, ...
-        causal: the queries of a stretch are the last of its keys, and each sees up to itself.
-        ends: [2, stretches + 1] int32: the same ends where the kernel runs.
+    `query_ends` and `key_ends` are 0, end of the first, end of the second, ..., and `ends`, [2, stretches + 1] int32,
+    are the same where the kernel runs. `causal`: as for `attend`, in each stretch.
     """
 
     query_ends: tuple[int, ...]
@@ -217,10 +208,7 @@ def attend_ragged(query: Tensor, key: Tensor, value: Tensor, segments: Segments,
     wants_gradient = torch.is_grad_enabled() and query.requires_grad
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
-    most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
-    # where stretches have one query each at most, the kernel takes every stretch to have just one, and some have none
-    stretches = VarlenStretches(segments.ends[0], segments.ends[1], max(2, most_queries), most_keys, segments.causal)
-    out, lse = attend_varlen(query, key, value, stretches, scale)
+    out, lse = attend_varlen(query, key, value, VarlenStretches.of(segments, segments.ends), scale)
     if any(keys == 0 for _, keys in segments.sizes):
         lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
     return out, lse
@@ -236,6 +224,12 @@ class VarlenStretches(NamedTuple):
     max_keys: int
     causal: bool
     used: Tensor | None = None
+
+    @classmethod
+    def of(cls, segments: Segments, ends: Tensor, used: Tensor | None = None) -> VarlenStretches:
+        most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+        # where stretches have one query each at most, the kernel takes every one to have just one, and some have none
+        return cls(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, used)
 
 
 def attend_varlen(
@@ -275,30 +269,26 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
 @torch.inference_mode()
 def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     """Compares the kernel with attention in float64: stretches without keys or queries, of one query, half used."""
-    cases: tuple[tuple[Segments, list[int] | None], ...] = (
-        (Segments.of([3, 130, 1, 7], [9, 200, 0, 7]), None),
-        (Segments.of([3, 130, 1, 7], [9, 200, 0, 7], causal=True), None),
-        (Segments.of([1, 0, 1], [5, 60, 90]), None),
-        (Segments.of([1, 1, 1], [64, 64, 64], causal=True), [3, 64, 17]),
-        (Segments.of([4, 4], [64, 64], causal=True), [9, 50]),
+    cases: tuple[tuple[list[int], list[int], bool, list[int] | None], ...] = (
+        ([3, 130, 1, 7], [9, 200, 0, 7], False, None),
+        ([3, 130, 1, 7], [9, 200, 0, 7], True, None),
+        ([1, 0, 1], [5, 60, 90], False, None),
+        ([1, 1, 1], [64, 64, 64], True, [3, 64, 17]),
+        ([4, 4], [64, 64], True, [9, 50]),
     )
-    for segments, used in cases:
-        draw = torch.Generator().manual_seed(0)
-        query = torch.randn(1, 4, segments.query_ends[-1], dim, generator=draw).to(dtype)
-        key, value = (torch.randn(1, 2, segments.key_ends[-1], dim, generator=draw).to(dtype) for _ in range(2))
+    for queries, keys, causal, used in cases:
+        draw, segments = torch.Generator().manual_seed(0), Segments.of(queries, keys, causal)
+        query = torch.randn(1, 4, sum(queries), dim, generator=draw).to(dtype)
+        key, value = (torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype) for _ in range(2))
         # by the kernel, on the device
-        max_queries, max_keys = (max(column) for column in zip(*segments.sizes, strict=True))
         q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
         seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
-        stretches = VarlenStretches(ends[0], ends[1], max(2, max_queries), max_keys, segments.causal, seen_keys)
-        out, lse = attend_varlen(q, k, v, stretches, dim**-0.5)
+        out, lse = attend_varlen(q, k, v, VarlenStretches.of(segments, ends, seen_keys), dim**-0.5)
         # written out, with the keys that are not used left out
         if used is not None:
-            kept = torch.cat(
-                [torch.arange(first, first + n) for first, n in zip(segments.key_ends, used, strict=False)]
-            )
-            key, value = key[:, :, kept], value[:, :, kept]
-            segments = Segments.of([n for n, _ in segments.sizes], used, segments.causal)
+            firsts = segments.key_ends[:-1]
+            kept = torch.cat([torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)])
+            key, value, segments = key[:, :, kept], value[:, :, kept], Segments.of(queries, used, causal)
         true, true_lse = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
         seen = true_lse.isfinite()
         for ours, theirs in ((out, true), (lse[..., None], true_lse[..., None])):
@@ -345,12 +335,9 @@ def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0
 
 
 class PaddedBlock(NamedTuple):
-    """Contexts padded to each other.
-
-    Attributes:
-        queries, keys: [3, contexts, most of one] see `places`; queries are padded by repeating the first.
-        real, row: [queries] int64: which of the flattened block are no padding, and which queries those are.
-    """
+    """Contexts padded to each other: `queries` and `keys` [3, contexts, most of one] (see `places`), queries by
+    repeating the first; [queries] int64 the places of the flattened block that are `real`, and which queries those are
+    (`row`)."""
 
     queries: Tensor
     keys: Tensor
@@ -360,11 +347,8 @@ class PaddedBlock(NamedTuple):
 
 def blocks_of(contexts: Sequence[Context], query: Tensor, key: Tensor, window: int | None) -> list[PaddedBlock]:
     """Blocks for attention whose parts cannot be merged: under windows that cut a prompt, and soft caps that bend its
-    products. Float32 products of a block, and its keys and values, take about `CHUNK_BYTES` each.
-
-    Args:
-        query, key: of a layer, for their heads, features and device.
-    """
+    products. Float32 products of a block, and its keys and values, take about `CHUNK_BYTES` each. `query` and `key` are
+    a layer's, for their heads, features and device."""
     max_products = CHUNK_BYTES // (4 * query.shape[1])
     max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     # 1. contexts in pieces of at most so many products, each with the keys that its queries may see
@@ -395,14 +379,9 @@ def blocks_of(contexts: Sequence[Context], query: Tensor, key: Tensor, window: i
     for block in together:
         queries = _padded([piece.queries for piece in block], None)
         starts = np.arange(len(block)) * queries.shape[2]
-        tables = (
-            queries,
-            _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]])),
-            np.concatenate(
-                [start + np.arange(each.queries.shape[1]) for start, each in zip(starts, block, strict=True)]
-            ),
-            np.concatenate([each.queries[0] for each in block]),
-        )
+        keys = _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]]))
+        real = [start + np.arange(piece.queries.shape[1]) for start, piece in zip(starts, block, strict=True)]
+        tables = queries, keys, np.concatenate(real), np.concatenate([piece.queries[0] for piece in block])
         blocks.append(PaddedBlock(*(to_device(torch.from_numpy(table), query.device) for table in tables)))
     return blocks
 
@@ -419,15 +398,9 @@ def _padded(rows: Sequence[np.ndarray], filling: np.ndarray | None) -> np.ndarra
 def attend_blocks(
     query: Tensor, seen: KeysValues, blocks: Sequence[PaddedBlock], ancestry: Tensor | None, how: AttentionOptions
 ) -> Tensor:
-    """Attention of the blocks' queries; every one sees its whole context under an explicit mask.
-
-    Args:
-        seen: [1, kv heads, keys, dim] all keys and values that the blocks number.
-        ancestry: [branches, branches] bool, see `Packed`; None where no branch is a query.
-
-    Returns:
-        [1, heads, queries, dim] as the query.
-    """
+    """Attention of the blocks' queries, [1, heads, queries, dim] as the query; every one sees its whole context under
+    an explicit mask. `seen` are all keys and values that the blocks number; `ancestry` [branches, branches] bool, see
+    `Packed`, or None where no branch is a query."""
     out = torch.empty_like(query)
     for block in blocks:
         (query_index, query_at, query_branch), (key_index, key_at, key_branch) = block.queries, block.keys

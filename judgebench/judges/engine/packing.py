@@ -92,13 +92,9 @@ class Packed:
 
 
 def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
-    """Packs prompts, numbered in the order given.
-
-    Args:
-        groups: prompts of one group share its article.
-        branches: inner nodes of the candidate trie, root first; their tokens are laid after every prompt.
-        root: tokens that all prompts begin with and that are read apart.
-    """
+    """Packs prompts, numbered in order; those of one group share its article. `branches` are inner nodes of the
+    candidate trie, root first, whose tokens are laid after every prompt; `root` the number of tokens that all prompts
+    begin with and that are read apart."""
     inner = [branch for branch in branches if branch.depth > 0]  # branch 0 is the root: inner[i] is branch i + 1
     chain = all(branch.parent == i for i, branch in enumerate(inner))
     branch_tokens, depths = (np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth"))
@@ -224,20 +220,14 @@ def root_of(groups: Groups) -> np.ndarray:
 
 def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
     """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
-    total = 0
-    for group in groups:
-        end = max(root, common_prefix(group))
-        total += end - root + sum(len(ids) - end + branches for ids in group)
-    return total
+    ends = [max(root, common_prefix(group)) for group in groups]
+    pairs = zip(groups, ends, strict=True)
+    return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
 
 
 def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Pairs of neighboring tokens in a row without a root.
-
-    Returns:
-        [pairs] indices of the first token of each; [pairs] the token that follows; and for each prompt [tokens - 1]
-        the pairs of its tokens after the first.
-    """
+    """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of each; [pairs] tokens
+    that follow; and for each prompt [tokens - 1] the pairs of its tokens after the first."""
     tokens = (packed.host or packed).token_ids
     reads: list[Tensor] = []
     following: list[Tensor] = []
@@ -251,7 +241,7 @@ def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
         for row in (shared, *tails):
             reads.append(row[:-1])
             following.append(tokens[row[1:]])
-            pairs.append(torch.arange(count, count + max(0, len(row) - 1)))
-            count += max(0, len(row) - 1)
+            pairs.append(torch.arange(count, count + len(reads[-1])))
+            count += len(reads[-1])
         prompts += [torch.cat([pairs[0], tail]) for tail in pairs[1:]]
     return torch.cat(reads), torch.cat(following), prompts

@@ -1,5 +1,5 @@
-"""The interface of engines, a model's head, and the plain engine: one prompt at a time through the model's own
-attention, which is slow, and the measure of all else.
+"""The interface of engines, a model's head, free generation, and the plain engine: one prompt at a time through the
+model's own attention, which is slow, and the measure of all else.
 
 bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before
 the product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of
@@ -8,7 +8,7 @@ an earlier layer (the logit lens), which makes a judge's assistant of the judge 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Protocol
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -34,26 +34,24 @@ Wanted = tuple[Groups, CandidateTrie, np.ndarray]
 
 
 class Side(Protocol):
-    """Free answers under way, one for each prompt, or whatever else counts their tokens."""
+    """Free answers under way, one for each prompt, or what else counts their tokens: `step` goes on by one token each,
+    [prompts] int64; `keep` with the prompts at these ascending indices only."""
 
-    def step(self, tokens: Tensor) -> None:
-        """Goes on by one token each: [prompts] int64."""
-
-    def keep(self, which: Tensor) -> None:
-        """Goes on with the prompts at these ascending indices only."""
+    def step(self, tokens: Tensor) -> None: ...
+    def keep(self, which: Tensor) -> None: ...
 
 
 class Continuations(Side, Protocol):
-    """Free answers of a model."""
+    """Free answers of a model; `logits`: for each exit [prompts, vocabulary] float32, of the next token."""
 
     logits: list[Tensor]
-    """For each exit [prompts, vocabulary] float32: of the next token."""
 
 
 class Engine(Protocol):
     """The interface of `PrefixEngine`, of `PlainEngine` and, for encoder-decoder models, of `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
+    `computed` counts tokens.
     """
 
     head: Head
@@ -77,17 +75,9 @@ class Engine(Protocol):
 
 
 class Head:
-    """A model's output head, at one or several exits.
-
-    Args:
-        exits: for each wanted exit the number of layers before it; None is the full model.
-
-    Attributes:
-        decoder: the model without its head.
-
-    Raises:
-        UserError: an exit that is not between 1 and the last layer but one, or a model whose layers are not found.
-    """
+    """A model's output head, at one or several `exits`: for each the number of layers before it, None is the full
+    model; `UserError` for one that is not between 1 and the last layer but one, or where layers are not found.
+    `decoder` is the model without its head."""
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
         self.exits = tuple(exits)
@@ -175,12 +165,8 @@ class Head:
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel, head: Head) -> None:
-    """Compares the head's logits with the model's own on a few tokens.
-
-    Raises:
-        UserError: they differ by more than rounding explains: the model does something to its logits that is not known
-            here.
-    """
+    """Compares the head's logits with the model's own on a few tokens; `UserError` where they differ by more than
+    rounding explains: the model does something to its logits that is not known here."""
     size = head.weight.shape[0]
     ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
     with own_attention(model), head.capturing() as captured:
@@ -203,15 +189,8 @@ def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
 
 
 class PlainEngine:
-    """Reads each prompt with a forward pass of its own.
-
-    Args:
-        exits: see `Head`.
-        exact: attention written out in float32 instead of the model's own; without generation.
-
-    Attributes:
-        computed: tokens computed so far.
-    """
+    """Reads each prompt with a forward pass of its own, with the model's own attention or, `exact` and without
+    generation, attention written out in float32."""
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), exact: bool = False):
         self.model, self.head = model, Head(model, exits)
@@ -245,10 +224,9 @@ class PlainEngine:
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> Tensor:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
-        prompts = [
-            [self.head.logits(torch.cat(states)) for states in exits] for exits in self._at_branches(groups, trie)
-        ]
-        return torch.stack([torch.stack(rows) for rows in zip(*prompts, strict=True)]).log_softmax(-1)
+        prompts = self._at_branches(groups, trie)
+        logits = [[self.head.logits(torch.cat(states)) for states in exits] for exits in prompts]
+        return torch.stack([torch.stack(rows) for rows in zip(*logits, strict=True)]).log_softmax(-1)
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))
@@ -284,3 +262,55 @@ class PlainAnswers:
             states, self._caches[i] = self._engine.forward(token_ids, self._caches[i])
             last.append([exit_[-1:] for exit_ in states])
         self.logits = [head.logits(torch.cat(exit_)) for exit_ in zip(*last, strict=True)]
+
+
+class Chooser(Protocol):
+    """Chooses the next token of each answer, [answers] int64, from logits [answers, vocabulary]: every decoding that
+    can generate is one."""
+
+    def next_token(self, main: Tensor, assistant: Tensor | None) -> Tensor: ...
+
+
+def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """The tokens that end an answer of this model."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+
+
+def generate(
+    sides: Sequence[Side],
+    logits: Callable[[], tuple[Tensor, Tensor | None]],
+    chooser: Chooser,
+    stops: Collection[int],
+    max_new_tokens: int,
+) -> list[list[int]]:
+    """The tokens of each answer: main model and assistant go on in step until it stops or is full; finished answers
+    leave the batch.
+
+    Args:
+        sides: the main model's answers, and the assistant's where it reads for itself.
+        logits: gives both models' logits now, [answers, vocabulary] each.
+        stops: tokens that end an answer; not part of it.
+    """
+    ours, theirs = logits()
+    answers: list[list[int]] = [[] for _ in range(len(ours))]
+    live = list(range(len(answers)))
+    for count in range(1, max_new_tokens + 1):
+        tokens = chooser.next_token(ours, theirs)
+        chosen = tokens.tolist()
+        for i, token in zip(live, chosen, strict=True):
+            if token not in stops:
+                answers[i].append(token)
+        going = [n for n, token in enumerate(chosen) if token not in stops]
+        if count == max_new_tokens or not going:
+            break
+        if len(going) < len(live):
+            keep = torch.tensor(going)
+            live = [live[n] for n in going]
+            tokens = tokens[keep.to(tokens.device)]
+            for side in sides:
+                side.keep(keep)
+        for side in sides:
+            side.step(tokens)
+        ours, theirs = logits()
+    return answers

@@ -35,18 +35,13 @@ see each other none does."""
 
 
 class PrefixEngine:
-    """Reads packed rows through the model's own code with judgebench's attention in place of its own.
+    """Reads packed rows through the model's own code with judgebench's attention in place of its own; `UserError` where
+    its layers are not all plain or sliding-window attention, or it takes no other attention.
 
     Args:
         model: a decoder-only language model of transformers; its attention and its linear layers are changed for good.
         exits: see `Head`. One forward pass serves all.
         room: bytes that the keys and values of roots may take together; the last is always kept.
-
-    Attributes:
-        computed: tokens computed so far.
-
-    Raises:
-        UserError: the model's layers are not all plain or sliding-window attention, or it takes no other attention.
     """
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), room: int = 0):
@@ -81,8 +76,7 @@ class PrefixEngine:
         packed, rooted = self._pack(groups, trie, root)
         exits = self._prefill(packed, rooted)
         if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
-            groups, branches, after = following[0], following[1].branches, following[2]
-            self._ready = groups, pack_prompts(groups, branches, len(after))
+            self._ready = following[0], pack_prompts(following[0], following[1].branches, len(following[2]))
         return self._candidates(exits, packed, trie)
 
     def gradient(
@@ -93,14 +87,9 @@ class PrefixEngine:
         value: Callable[[list[Tensor]], Tensor],
         root: np.ndarray,
     ) -> Tensor:
-        """The gradient of a number by the embeddings of some tokens, [prompts, places, hidden] float32.
-
-        Args:
-            prompts: each [tokens]; of several, no two have the same token at the first place of `at`.
-            at: the same places of all prompts, behind the root.
-            value: gives the number from the result of `read`.
-            root: the tokens that all prompts begin with; nothing flows back into it.
-        """
+        """The gradient of a number, which `value` gives from the result of `read`, by the embeddings of some tokens,
+        [prompts, places, hidden] float32: those `at` the same places of all prompts, behind the `root`, into which
+        nothing flows back. Of several `prompts`, [tokens] each, no two have the same token at the first place."""
         packed, rooted = self._pack([prompts], trie, root)
         embedded: list[Tensor] = []
 
@@ -198,14 +187,11 @@ class PackedAnswers:
     """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
 
     def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
-        self._engine = engine
-        offsets: list[int] = []
-        for shared, _, prompts in packed.groups:
-            offsets += [packed.root + shared.stop - shared.start] * (prompts.stop - prompts.start)
+        self._engine, groups = engine, packed.groups
         self._cache = Cache(
-            spans=[(group.prompts.start, group.prompts.stop) for group in packed.groups],
-            article_ends=[0, *(group.shared.stop for group in packed.groups)],
-            offsets=offsets,
+            spans=[(group.prompts.start, group.prompts.stop) for group in groups],
+            article_ends=[0, *(group.shared.stop for group in groups)],
+            offsets=[packed.root + g.shared.stop - g.shared.start for g in groups for _ in packed.spans[g.prompts]],
             lengths=[end - start for start, end in packed.spans],
         )
         self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
@@ -229,17 +215,10 @@ class PackedAnswers:
 
 @torch.no_grad()
 def check_packing(engine: PrefixEngine) -> float:
-    """Reads a few short prompts packed and plainly, at candidates' branches and with a generated token, and compares.
-
-    In half precision packed reading must be about as near to attention in float32 as the model's own attention is: how
-    far two correct ways of reading differ there depends on the model.
-
-    Returns:
-        The largest difference of a log-probability; NaN where the model itself gives NaN.
-
-    Raises:
-        UserError: they differ by more than rounding explains.
-    """
+    """The largest difference of a log-probability between a few short prompts read packed and plainly, at candidates'
+    branches and with a generated token; NaN where the model itself gives NaN. `UserError` where it is more than
+    rounding explains: in half precision packed reading must be about as near to attention in float32 as the model's
+    own attention is, for how far two correct ways of reading differ there depends on the model."""
     model, exits = engine.model, engine.head.exits
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
