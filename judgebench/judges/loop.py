@@ -358,7 +358,8 @@ def measure(runner: PassRunner, passes: Sequence[Pass], token_budget: int) -> li
 
     Batches count by the tokens that must be computed, whatever attention over long articles adds.
     """
-    store, judges = runner.store, {}
+    store = runner.store
+    judges: dict[int, TimedJudge] = {}
     trials = [(pass_, pending(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
     share = SECONDS / max(1, sum(bool(batches) for _, batches in trials))
 
