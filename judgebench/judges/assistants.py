@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from judgebench.config.fields import Annotated, OneOf, check_fields, settings_of
+from judgebench.config.fields import settings_of
 from judgebench.judges.api.billing import Price
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loading import ModelSource, check_vocabularies
@@ -63,14 +63,15 @@ class Assistant:
         recording: the file, for `recorded` alone.
     """
 
-    kind: Annotated[str, OneOf(KINDS)] = "none"
+    kind: str = "none"
     source: ModelSource | None = None
     layer: int | None = None
     served: ServedAssistant | None = None
     recording: Recording | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, "assistant", of=("kind",))
+        if self.kind not in KINDS:
+            raise UserError(f"assistant.kind: {self.kind!r} should be one of {', '.join(KINDS)}.")
         if self.kind == "model" and self.source is None:
             raise UserError("assistant=model: give the second model with assistant.path=.")
         if self.kind == "api" and self.served is None:

@@ -14,6 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
+from judgebench.config.fields import settings_of
 from judgebench.data.fields import ScoredFields
 from judgebench.judges.replay import AnswerFields
 from judgebench.runtime.errors import UserError
@@ -50,8 +51,8 @@ def _fields_case(chance: random.Random) -> Any:
 
 
 def _check_fields(given: Any) -> None:
-    for parse in (ScoredFields.parse, AnswerFields.parse):
-        told(lambda parse=parse: parse(given))  # type: ignore[misc]
+    told(lambda: ScoredFields.parse(given))
+    told(lambda: settings_of(AnswerFields, given, "judge.fields"))
 
 
 _SECRET = "sk-0123456789abcdef"

@@ -81,7 +81,7 @@ def test_what_is_not_there_is_told(tmp_path, source, expected):
 
 
 def test_an_unknown_dtype_is_told():
-    with pytest.raises(UserError, match=r"assistant\.dtype: 'float8' is not one of auto, float32"):
+    with pytest.raises(UserError, match=r"assistant\.dtype: 'float8' should be 'auto', 'float32'"):
         ModelSource("x", dtype="float8", role="assistant")
 
 
