@@ -4,13 +4,10 @@ import hashlib
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from judgebench.report.html import render_report
 from judgebench.results.folder import RunFolder
-from judgebench.results.results import Results
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
@@ -108,30 +105,6 @@ def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebe
     assert record["clean_mean_score"] == pytest.approx(sum(row["judged"] for row in mine[:12]) / 12)
 
 
-def test_letters_are_read_where_the_rubric_says_what_they_stand_for(judgebench, mine):
-    Path("rubrics").mkdir()
-    Path("rubrics/coherence.txt").write_text(
-        "Is {{Summary}} good?\nA) very (5)\nB) (4)\nC) fair (3)\nD) (2)\nE) no (1)"
-    )
-    letters = {row["example_id"]: "EDCBA"[row["judged"] - 1] for row in mine}
-    write("answers.jsonl", [{"example_id": name, "text": f"Answer: ({one})"} for name, one in letters.items()])
-    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl")
-    judgebench(*command, "prompt.rubrics=rubrics")
-    judged = {row["example_id"]: row["judged"] for row in mine}
-    assert RunFolder.open("run").read("scores").set_index("example_id")["score"].to_dict() == judged
-    judgebench(*command)  # a rubric that defines no letters has no answer in them
-    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
-
-
-def test_reasoning_ends_in_a_final_rating(judgebench, mine):
-    texts = [{"example_id": row["example_id"], "text": f"Score: 2. Final Rating: {row['judged']}"} for row in mine]
-    write("answers.jsonl", [*texts[:-1], {"example_id": mine[-1]["example_id"], "text": "Clarity: 4. Then"}])
-    judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "defenses=[cot]")
-    scores = RunFolder.open("run").read("scores").set_index("example_id")
-    assert scores["score"].to_dict() == {row["example_id"]: row["judged"] for row in mine[:-1]} | {"3-5": 1}
-    assert scores["status"]["3-5"] == "failed"
-
-
 def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
     parts = {
         "assistant=null_context": "assistant=null_context: judge=replay has answers only",
@@ -160,108 +133,3 @@ def test_what_the_answers_do_not_fit_is_refused_with_its_key(judgebench, mine, g
     assert code == 2
     assert message in err
     assert not Path("run").exists()
-
-
-@pytest.mark.exhaustive
-def test_several_raters_have_a_ceiling_beside_which_the_judge_stands(judgebench):
-    rows = [
-        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
-        | {"human": {"coherence": {"ann": score, "bob": max(1, score - group % 2), **({"eve": 3} if group else {})}}}
-        for group in range(8)
-        for score in range(1, 6)
-    ]
-    write("mine.jsonl", rows)
-    write("answers.jsonl", [{"example_id": row["example_id"], "text": row["example_id"][-1]} for row in rows])
-    data = ("data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "data.dev_share=0")
-    code, out, _ = judgebench(*REPLAY, *data, "report=true")
-    assert code == 0
-    folder = RunFolder.open("run")
-    (humans,) = folder.read("humans")
-    assert (humans["texts"], humans["groups"], humans["raters"], humans["raters_counted"]) == (40, 8, 3, 3)
-    assert humans["ratings_per_text"] == (5 * 2 + 35 * 3) / 40
-    (record,) = [one for one in folder.read("metrics") if one["level"] == "dataset"]
-    # the judge repeats what ann says: as good as she is with the others, better than eve, who always says the same
-    assert record["spearman_others"] > humans["ceiling"] > 0
-    assert record["humans_difference"] == pytest.approx(record["spearman_others"] - humans["ceiling"])
-    ratings = folder.read("ratings")
-    assert len(ratings) == 115
-    assert ratings.groupby("rater")["score"].count().to_dict() == {"ann": 40, "bob": 40, "eve": 35}
-    assert "humans one, with the others" in " ".join(out.split())
-    page = Path("run/report.html").read_text("utf-8")
-    assert "One human rater agrees with the mean of the others at Spearman" in page
-
-
-def test_a_run_folder_without_ratings_still_has_a_report(judgebench, mine):
-    assert judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")[0] == 0
-    assert not Path("run/humans.json").exists(), "single ratings are not known"
-    assert not Path("run/ratings.parquet").exists()
-    assert "human rater" not in render_report(Results.load("run"), {})
-
-
-@pytest.mark.exhaustive
-def test_labels_change_what_is_said_and_nothing_that_is_measured(judgebench, mine):
-    """The same grades as 1-5, with 1 as the best, and as letters."""
-    said = {"1-5": "12345", "5-1": "54321", "E-A": "EDCBA"}
-    rows = [
-        {"example_id": row["example_id"], "text": texts[row["judged"] - 1], "range": name}
-        for row in mine
-        for name, texts in said.items()
-    ]
-    write("answers.jsonl", rows)
-    code, out, _ = judgebench(
-        *("data=jsonl", "data.path=mine.jsonl", "data.dev_share=0", "judge=replay", "judge.path=answers.jsonl"),
-        *("judge.fields.range=range", "ranges=[[1,5],[5,1],[E,D,C,B,A]]", "metrics.resamples=20", "logger=none"),
-        "run_dir=run",
-    )
-    assert code == 0
-    folder = RunFolder.open("run")
-    scores = folder.read("scores")
-    labels = {"": "1-5", "5, 4, 3, 2, 1": "5-1", "E, D, C, B, A": "E-A"}
-    assert set(scores["range_labels"]) == set(labels)
-    judged = {row["example_id"]: row["judged"] for row in mine}
-    for _, part in scores.groupby("range_labels"):
-        assert part.set_index("example_id")["score"].to_dict() == judged
-    metrics = {labels[one.get("range_labels", "")]: one for one in folder.read("metrics") if one["level"] == "dataset"}
-    kept = {name: {k: v for k, v in one.items() if k != "range_labels"} for name, one in metrics.items()}
-    assert list(metrics) == list(said)
-    assert kept["1-5"] == kept["5-1"] == kept["E-A"]
-    page = Path("run/report.html").read_text("utf-8")
-    for text in (" ".join(out.split()), page):
-        assert all(name in text for name in said)
-    assert "5 (20 %)" in page
-    assert "E (20 %)" in page
-
-
-def test_a_judge_stands_beside_its_raters_in_points_and_in_their_place(judgebench):
-    rng = np.random.default_rng(0)
-    ratings = np.clip(np.round(3 + rng.normal(size=(60, 1)) + rng.normal(0, 0.6, (60, 3))), 1, 5)
-    judged = np.clip(np.round(ratings.mean(axis=1) + rng.normal(0, 0.6, 60)), 1, 5)
-    names = [f"{text // 5}-{text % 5}" for text in range(60)]
-    rows = [
-        {"example_id": name, "group_id": name.split("-")[0], "source": "Article.", "output": f"Text {name}."}
-        | {"human": {"coherence": dict(zip("abc", row, strict=True))}}
-        for name, row in zip(names, ratings.tolist(), strict=True)
-    ]
-    write("mine.jsonl", rows)
-    write("answers.jsonl", [{"example_id": n, "text": f"{one:.0f}"} for n, one in zip(names, judged, strict=True)])
-    code, _, _ = judgebench(
-        *("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
-        *("data.scale=[1,5]", "logger=none", "metrics.resamples=20", "run_dir=run"),
-    )
-    assert code == 0
-    results = Results.load("run")
-    raw, calibrated = results.beside_humans
-    assert (raw["scores"], calibrated["scores"], raw["dimension"]) == ("raw", "calibrated", "coherence")
-    assert raw["bias"] == pytest.approx((judged - ratings.mean(axis=1)).mean(), abs=1e-12)
-    assert raw["single_mae"] == pytest.approx(np.abs(judged[:, None] - ratings).mean(), abs=1e-12)
-    assert [one["rater"] for one in raw["raters"]] == ["a", "b", "c"]
-    (record,) = [one for one in results.metrics if one["level"] == "dataset"]
-    assert raw["tested_spearman_others"] == pytest.approx(record["spearman_others"], abs=1e-12)
-    (human,) = results.humans
-    pairs = [np.abs(ratings[:, a] - ratings[:, b]).mean() for a, b in ((0, 1), (0, 2), (1, 2))]
-    assert human["single_mae"] == pytest.approx(np.mean(pairs), abs=1e-12)
-    page = Path("run/report.html").read_text("utf-8")
-    for heading in ("Beside humans", "Humans among themselves", "Agreement in points", "May it stand in for a rater?"):
-        assert heading in page
-    judgebench(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0", "worth=false")
-    assert not Path("run/worth/beside_humans.json").exists()

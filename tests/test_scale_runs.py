@@ -101,20 +101,21 @@ def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair):
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
     with two_hosts() as hosts:
         processes = []
-        for node, host in enumerate(hosts):
-            launcher = host.command(
+        for node, (host, address, link) in enumerate(hosts):
+            launcher = [
+                *("ip", "netns", "exec", host),
                 *torchrun("--nnodes=2", "--nproc-per-node=1", "--rdzv-id=1", "--rdzv-backend=c10d"),
-                *(f"--rdzv-endpoint={hosts[0].address}:29400", f"--local-addr={host.address}"),
+                *(f"--rdzv-endpoint={hosts[0][1]}:29400", f"--local-addr={address}"),
                 f"--rdzv-conf=is_host={node == 0}",  # both have the name of this machine, by which torchrun would tell
-            )
-            Path(host.namespace).mkdir()
+            ]
+            Path(host).mkdir()
             # no file is shared: each host has a folder of its own for store and run
-            own = (f"store={host.namespace}/store.sqlite", f"run_dir={host.namespace}/run")
+            places = (f"store={host}/store.sqlite", f"run_dir={host}/run")
             ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
-            processes.append(started(*asked, *ddp, *own, launcher=launcher, GLOO_SOCKET_IFNAME=host.link))
+            processes.append(started(*asked, *ddp, *places, launcher=launcher, GLOO_SOCKET_IFNAME=link))
         ends = [finished(process) for process in processes]
     assert [code for code, _, _ in ends] == [0, 0], ends
-    first, second = (host.namespace for host in hosts)
+    first, second = (host for host, _, _ in hosts)
     check_equal("one", f"{first}/run")
     assert stored("one.sqlite") == stored(f"{first}/store.sqlite")
     assert not list(Path(second).iterdir())

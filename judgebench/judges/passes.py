@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -46,18 +47,30 @@ class ModelView:
         return {"dtype": dtype, **({} if kernels is None else {"kernels": kernels})}
 
 
-class Pass(Protocol):
-    """One forward pass, or one generation, over each prompt."""
+class Pass:
+    """One forward pass, or one generation, over each prompt, by the models of its `views`; a subclass says what is read
+    and under which keys the store holds it.
+
+    Attributes:
+        engines: of each source, once there are models; of exits of one model, one.
+    """
 
     prompts: Sequence[Prompt]
+    views: Sequence[ModelView]
+    engines: Sequence[Engine]
 
     @property
     def sources(self) -> Sequence[ModelSource]:
         """The models that it needs in memory together."""
+        return list(dict.fromkeys(view.source for view in self.views))
 
     @property
     def title(self) -> str:
         return " and ".join(source.title for source in self.sources)
+
+    @cached_property
+    def roots(self) -> dict[Condition, np.ndarray]:
+        return roots(self.prompts)
 
     def batches(self, token_budget: int) -> list[Batch]:
         """All of its prompts, whether or not their readings are stored."""
@@ -65,15 +78,20 @@ class Pass(Protocol):
 
     def keys(self, prompt: Prompt) -> list[str]:
         """The keys under which the store holds what this pass computes for a prompt."""
+        raise NotImplementedError
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
+        views = {source: [view for view in self.views if view.source == source] for source in self.sources}
+        self.engines = [engine_for(models[source], views[source]) for source in views]
 
     def release(self) -> None:
         """Lets go of its models."""
+        self.engines = []
 
     def read(self, batch: Batch) -> list[ModelReading]:
         """Computes a batch; the readings stand in no particular order."""
+        raise NotImplementedError
 
 
 @dataclass
@@ -85,10 +103,6 @@ class ScorePass(Pass):
     tries: Mapping[ScoreRange, CandidateTrie]
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
-    @property
-    def sources(self) -> Sequence[ModelSource]:
-        return [self.views[0].source]
-
     def key(self, view: ModelView, prompt: Prompt) -> str:
         paths = self.tries[prompt.condition.range].token_paths
         return reading_key({**view.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
@@ -96,12 +110,8 @@ class ScorePass(Pass):
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(view, prompt) for view in self.views]
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        self._engine = engine_for(models[self.sources[0]], self.views)
-        self._roots = roots(self.prompts)
-
     def release(self) -> None:
-        del self._engine
+        super().release()
         self._ready = None
 
     def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
@@ -109,13 +119,13 @@ class ScorePass(Pass):
 
         def wanted(batch: Batch) -> Wanted:
             condition = batch.prompts[0].condition
-            return batch.token_ids, self.tries[condition.range], self._roots[condition]
+            return batch.token_ids, self.tries[condition.range], self.roots[condition]
 
         began = time.perf_counter()
         ready, prompts = self._ready, batch.prompts
         now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
         self._ready = None if following is None else (following, wanted(following))
-        per_view = self._engine.read(*now, following=None if self._ready is None else self._ready[1])
+        per_view = self.engines[0].read(*now, following=None if self._ready is None else self._ready[1])
         rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
         for view, values in zip(self.views, rows, strict=True):
@@ -140,9 +150,9 @@ class GeneratePass(Pass):
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
 
-    @property
-    def sources(self) -> Sequence[ModelSource]:
-        return list(dict.fromkeys(view.source for view in (self.view, self.minus) if view is not None))
+    def __post_init__(self) -> None:
+        # the assistant is another exit of the same pass, the same model on other prompts, or a second model
+        self.views = [self.view, *([self.minus] if self.minus is not None and self.nulls is None else [])]
 
     def keys(self, prompt: Prompt) -> list[str]:
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
@@ -156,30 +166,15 @@ class GeneratePass(Pass):
         }
         return [reading_key(identity, prompt.token_ids)]
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        model = models[self.view.source]
-        self._roots, self._stops = roots(self.prompts), stops_of(model, self.tokenizer)
-        # the assistant is another exit of the same pass, the same model on other prompts, or a second model
-        second = self.minus if self.nulls is None else None
-        views = [self.view, *([second] if second is not None and second.source == self.view.source else [])]
-        self._main = engine_for(model, views)
-        self._assistant = None if self.nulls is None else self._main
-        if second is not None and len(views) == 1:
-            self._assistant = engine_for(models[second.source], [second])
-
-    def release(self) -> None:
-        del self._main, self._assistant
-
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
         prompts, groups = batch.prompts, batch.token_ids
         condition = prompts[0].condition
-        main = self._main.start(groups, self._roots[condition])
-        assistant = None
-        if self._assistant is not None and self.nulls is not None:
-            assistant = self._assistant.start([[self.nulls[condition].token_ids] * len(prompts)])
-        elif self._assistant is not None:
-            assistant = self._assistant.start(groups, self._roots[condition])
+        main, assistant = self.engines[0].start(groups, self.roots[condition]), None
+        if self.nulls is not None:
+            assistant = self.engines[0].start([[self.nulls[condition].token_ids] * len(prompts)])
+        elif len(self.engines) > 1:
+            assistant = self.engines[1].start(groups, self.roots[condition])
 
         def logits() -> tuple[Tensor, Tensor | None]:
             sides = [main.logits[0]]
@@ -194,7 +189,8 @@ class GeneratePass(Pass):
             return sides[0][:, :size], sides[1][:, :size].to(sides[0].device)
 
         sides = [main] if assistant is None else [main, assistant]
-        answers = generate(sides, logits, self.chooser, self._stops, self.max_new_tokens)
+        stops = stops_of(self.engines[0].model, self.tokenizer)
+        answers = generate(sides, logits, self.chooser, stops, self.max_new_tokens)
         seconds = (time.perf_counter() - began) / len(prompts)
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
         pairs = zip(prompts, texts, strict=True)
@@ -251,23 +247,14 @@ class LikelihoodPass(Pass):
 
     def __post_init__(self) -> None:
         self.view.source.check_decoder_only("say how likely a text is")
-
-    @property
-    def sources(self) -> Sequence[ModelSource]:
-        return [self.view.source]
+        self.views = [self.view]
 
     def keys(self, prompt: Prompt) -> list[str]:
         return [reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)]
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        self._engine = engine_for(models[self.view.source], [self.view])
-
-    def release(self) -> None:
-        del self._engine
-
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        rows = [row.cpu().numpy() for row in self._engine.likelihoods(batch.token_ids)[0]]
+        rows = [row.cpu().numpy() for row in self.engines[0].likelihoods(batch.token_ids)[0]]
         seconds = (time.perf_counter() - began) / len(rows)
         for prompt, logprobs in zip(batch.prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.plain import Side, generate, stops_of
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, Pass, engine_for, refuse_nan
-from judgebench.judges.planning import Batch, roots
+from judgebench.judges.passes import ModelView, Pass, refuse_nan
+from judgebench.judges.planning import Batch
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key
@@ -151,13 +150,10 @@ class WritePass(Pass):
             different.values(),
             key=lambda text: (conditions.index(text.prompt.condition), groups[text.prompt.example.group_id]),
         )
+        self.views = [self.view]
         # every text has a prompt of its own, by which the pass knows it again in a batch
         self.prompts = [replace(text.prompt) for text in ordered]
         self._text_of = {id(prompt): text for prompt, text in zip(self.prompts, ordered, strict=True)}
-
-    @property
-    def sources(self) -> Sequence[ModelSource]:
-        return [self.view.source]
 
     def key(self, text: Text) -> str:
         """Key of a text in the store. A strength of 0 is the plain tutor's text under any standard."""
@@ -176,22 +172,13 @@ class WritePass(Pass):
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(self._text_of[id(prompt)])]
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        self._model = models[self.view.source]
-        self._engine = engine_for(self._model, [self.view])
-        self._roots = roots(self.prompts)
-        self._stops = stops_of(self._model, self.tokenizer)
-
-    def release(self) -> None:
-        del self._engine, self._model
-
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
         prompts, ids = batch.prompts, batch.token_ids
         if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:
-            answers = self._write(ids, prompts, self._roots[prompts[0].condition])
+            answers = self._write(ids, prompts, self.roots[prompts[0].condition])
         seconds = (time.perf_counter() - began) / len(prompts)
         readings = []
         for prompt, tokens in zip(prompts, answers, strict=True):
@@ -202,12 +189,12 @@ class WritePass(Pass):
     def _write(
         self, ids: Sequence[Sequence[np.ndarray]], prompts: Sequence[Prompt], root: np.ndarray | None
     ) -> list[list[int]]:
-        texts = [self._text_of[id(prompt)] for prompt in prompts]
-        steer = None
+        texts, engine = [self._text_of[id(prompt)] for prompt in prompts], self.engines[0]
+        steer, stops = None, stops_of(engine.model, self.tokenizer)
         if self.standard is not None and any(text.alpha for text in texts):
-            steer = Steer(self.standard, torch.tensor([text.alpha for text in texts]), self._model.device)
-        with steering(self._model, steer):
-            answers = self._engine.start(ids, root)
+            steer = Steer(self.standard, torch.tensor([text.alpha for text in texts]), engine.model.device)
+        with steering(engine.model, steer):
+            answers = engine.start(ids, root)
             sides: list[Side] = [answers] if steer is None else [answers, steer]
             sampler = None
             if self.sampling is not None:
@@ -220,7 +207,7 @@ class WritePass(Pass):
                 refuse_nan(now.sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.view.source)
                 return now, None
 
-            return generate(sides, logits, sampler or Greedy(), self._stops, self.max_new_tokens)
+            return generate(sides, logits, sampler or Greedy(), stops, self.max_new_tokens)
 
 
 def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing") -> list[Written]:

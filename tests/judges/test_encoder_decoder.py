@@ -203,17 +203,6 @@ def test_answers_begin_as_sentencepiece_begins_a_text(tiny_t5_pair):
     assert written(1, 2, 0.5) == [{("▁1", ".", "0")}, {("▁1", ".", "5")}, {("▁2", ".", "0")}]
 
 
-def test_a_checkpoint_loads_as_what_it_is(tiny_t5_pair):
-    source = ModelSource(str(tiny_t5_pair[0]))
-    assert source.encoder_decoder
-    assert isinstance(source.model(), tf.T5ForConditionalGeneration)
-    half = ModelSource(str(tiny_t5_pair[0]), dtype="bfloat16")
-    for one, dtype in ((source, torch.float32), (half, torch.bfloat16)):
-        engine = engine_for(one.model(), [ModelView(one, "")])  # which checks that it reads as the whole model does
-        assert isinstance(engine, EncoderDecoderEngine)
-        assert engine.model.dtype == dtype
-
-
 @torch.inference_mode()
 def test_a_head_of_its_own_is_read_as_flan_t5_has_it(tiny_t5_pair, tmp_path):
     """T5 1.1 and FlanT5 say `tie_word_embeddings: false`: a head apart, and states that are not scaled before it."""

@@ -150,7 +150,7 @@ def test_the_paths_of_gpus_read_the_same(name, kernel, kept, monkeypatch):
 def test_packed_generation_is_plain_generation(name):
     model = model_of(name)
     packed, plain = PrefixEngine(model, (None, 2)).start(prompts()), PlainEngine(model, (None, 2)).start(prompts())
-    for step in range(5):
+    for step in range(70 if name == "llama" else 5):  # the first room for keys is of 64
         for ours, theirs in zip(packed.logits, plain.logits, strict=True):
             torch.testing.assert_close(ours.log_softmax(-1), theirs.log_softmax(-1), atol=3e-4, rtol=0)
         if step == 2:  # the second and third answers, and the last, are complete
@@ -159,27 +159,6 @@ def test_packed_generation_is_plain_generation(name):
         tokens = plain.logits[0].argmax(-1)
         packed.step(tokens)
         plain.step(tokens)
-
-
-@torch.inference_mode()
-def test_generation_outgrows_its_first_room():
-    model = model_of("llama")
-    packed, plain = PrefixEngine(model).start(prompts()), PlainEngine(model).start(prompts())
-    for _ in range(80):
-        tokens = plain.logits[0].argmax(-1)
-        packed.step(tokens)
-        plain.step(tokens)
-    torch.testing.assert_close(packed.logits[0].log_softmax(-1), plain.logits[0].log_softmax(-1), atol=3e-4, rtol=0)
-
-
-@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral"])
-def test_bfloat16_passes_the_check_and_stays_near_float32(name):
-    with torch.inference_mode():
-        exact = PlainEngine(model_of(name)).read(prompts(), TRIE)[0]
-        engine = PrefixEngine(model_of(name, torch.bfloat16))
-        check_packing(engine)
-        near = engine.read(prompts(), TRIE)[0]
-    assert (exact - near).abs().median() < 0.3
 
 
 def test_check_refuses_a_model_that_reads_more_than_its_context():

@@ -160,10 +160,8 @@ def test_kernels_do_not_grow_with_the_number_of_groups(cuda, name):
 def test_elementwise_work_is_one_kernel_a_region(cuda, monkeypatch):
     groups, trie = texts(250, 550, OWN, 2), qwen_trie(1, 5)
     compiled = sum(cuda.reading(PrefixEngine(cuda.model(qwen("7B", 3))), groups, trie).kernels.values())
-    seconds = cuda.counted.seconds
     monkeypatch.setattr(layers, "compiles", lambda device: False)
     assert sum(cuda.reading(PrefixEngine(cuda.model(qwen("7B", 3))), groups, trie).kernels.values()) > 1.9 * compiled
-    assert cuda.counted.seconds > 1.2 * seconds
 
 
 def test_the_head_reads_all_branches_at_once_and_its_matrix_as_it_is(cuda, monkeypatch):

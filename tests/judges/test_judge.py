@@ -64,18 +64,6 @@ def test_a_prompt_that_never_fits_is_told():
         JudgeModule(Crowded(room=10), Models()).predict_step(batch_of([[5]]), 0)
 
 
-def test_halves_keep_every_prompt_in_order():
-    batch = batch_of([[5, 6, 7], [8], [9, 10]])
-    todo, singles = [batch], []
-    while todo:
-        first, *todo = todo
-        if len(first.prompts) == 1:
-            singles += first.prompts
-        else:
-            todo = first.halves() + todo
-    assert singles == batch.prompts
-
-
 def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     """A process whose address space is limited reads a batch that is too large for it."""
     script = f"""
@@ -232,14 +220,6 @@ def test_a_measured_run_reads_what_an_unmeasured_one_does(judgebench, tiny_pair)
     assert out.count("every reading is in the store") == 2
 
 
-def test_what_is_left_and_what_was_read_are_the_tokens_of_the_dry_run(judgebench, tiny_pair):
-    _, out, _ = judgebench(*asked(tiny_pair), "assistant=none", "dry_run=true")
-    unique = int(re.findall(r"^ +all .* ([\d,]+) *$", out, re.MULTILINE)[0].replace(",", ""))
-    _, out, _ = judgebench(*asked(tiny_pair), "assistant=none", "dry_run=measure")
-    left = int(re.findall(r"([\d,]+) tokens are left", out)[0].replace(",", ""))
-    assert 0 < left < unique
-
-
 @pytest.mark.parametrize("pair", ["tiny_pair", "tiny_t5_pair"])
 @pytest.mark.parametrize("engine", ["prefix", "plain"])
 def test_a_measurement_ends_in_the_midst_of_a_batch(judgebench, request, monkeypatch, pair, engine):
@@ -278,8 +258,3 @@ def test_seconds_are_those_of_the_trial_times_what_is_left():
         "(15 tokens in 31 s)."
     )
     assert lines[2].startswith("Together: more than 12 min 0 s")
-
-
-@pytest.mark.parametrize(("seconds", "told"), [(0, "under a second"), (86400, "1 d 0 h"), (61.7, "1 min 2 s")])
-def test_durations_have_two_units(seconds, told):
-    assert duration(seconds) == told

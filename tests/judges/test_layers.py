@@ -59,19 +59,6 @@ def test_every_layer_of_the_decoder_is_laid_out_and_gated_blocks_are_fused():
         assert type(model.get_output_embeddings()) is nn.Linear
 
 
-def test_twice_is_once():
-    model = made("llama", torch.float32)
-    lay_out(model)
-    before = [id(module) for module in model.modules()]
-    lay_out(model)
-    assert [id(module) for module in model.modules()] == before
-
-
-def test_the_plain_weight_can_still_be_seen():
-    linear = nn.Linear(40, 24, bias=False)
-    assert torch.equal(LaidOutLinear(linear).weight, linear.weight)
-
-
 def test_what_is_more_than_a_linear_layer_is_left_alone():
     model = made("llama", torch.float32)
     layer = model.get_decoder().layers[0]
@@ -94,12 +81,6 @@ def test_a_block_that_only_looks_gated_is_not_fused():
         assert kinds(model, FusedGatedMLP) == 0
     finally:
         type(mlp).forward = scaled
-
-
-def test_float64_is_left_alone():
-    model = made("llama", torch.float64)
-    lay_out(model)
-    assert kinds(model, LaidOutLinear) == 0
 
 
 @pytest.fixture

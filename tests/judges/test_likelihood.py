@@ -9,19 +9,15 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from judgebench.judges import PassRunner
-from judgebench.judges.engine import kernels, plain
-from judgebench.judges.engine.kernels import attend_plain
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import LikelihoodPass, ModelView
-from judgebench.judges.planning import plan
 from judgebench.prompts.chat import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
-from tests.conftest import SMOLLM2
 from tests.judges.test_engine import CONFIGS, model_of, prompts
 
 SAID = (
@@ -82,32 +78,6 @@ def test_packed_texts_are_as_likely_as_alone(name):
             np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "value"),
-    [(kernels, "attend", attend_plain), (plain, "_CHUNK_BYTES", 4 * 300 * 3)],  # three rows of logits
-)
-def test_attention_written_out_and_logits_in_pieces_are_the_same(monkeypatch, module, name, value):
-    engine = PrefixEngine(model_of("llama"))
-    (ours,) = engine.likelihoods(prompts())
-    monkeypatch.setattr(module, name, value)
-    (theirs,) = engine.likelihoods(prompts())
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4 if module is kernels else 1e-5, rtol=0)
-
-
-def test_the_real_model_reads_texts_as_transformers_does(smollm2, smollm2_tokenizer):
-    asked = text_prompts(smollm2_tokenizer, examples(), 8192, "")
-    pass_ = LikelihoodPass(ModelView(SMOLLM2, "smollm2"), asked)
-    theirs = [expected(smollm2, prompt.token_ids) for prompt in asked]
-    with torch.inference_mode():
-        pass_.prepare({SMOLLM2: copy.deepcopy(smollm2)})  # reading changes how a model attends
-        (batch,) = plan(asked, 4096)
-        found = {reading.key: reading.logprobs for reading in pass_.read(batch)}
-    for prompt, logprobs in zip(asked, theirs, strict=True):
-        assert found[pass_.keys(prompt)[0]].dtype == np.float32
-        np.testing.assert_allclose(found[pass_.keys(prompt)[0]], logprobs, atol=1e-4)
-
-
 def test_what_is_stored_does_not_depend_on_batch_or_engine_and_is_not_read_again(
     smollm2_tokenizer, tiny_pair, tmp_path
 ):
@@ -121,14 +91,6 @@ def test_what_is_stored_does_not_depend_on_batch_or_engine_and_is_not_read_again
         np.testing.assert_allclose(one, third, atol=1e-4)
     again = read(ModelView(source, "tiny"), asked[::-1], tmp_path / "a.sqlite", trainer=refuse)[::-1]
     assert all((one == other).all() for one, other in zip(found, again, strict=True))
-
-
-def test_model_dtype_engine_and_tokens_are_in_the_key(smollm2_tokenizer):
-    first, other = text_prompts(smollm2_tokenizer, examples(SAID[:2]), 4096, "")
-    half = ModelSource(SMOLLM2.path, SMOLLM2.gguf_file, dtype="bfloat16")
-    voices = [ModelView(SMOLLM2, "a"), ModelView(SMOLLM2, "b"), ModelView(SMOLLM2, "a", "plain"), ModelView(half, "a")]
-    keys = [LikelihoodPass(voice, []).keys(first)[0] for voice in voices]
-    assert len({*keys, LikelihoodPass(voices[0], []).keys(other)[0]}) == 5
 
 
 def test_a_text_spells_control_tokens_and_begins_as_the_tokenizer_has_it(smollm2_tokenizer):

@@ -139,12 +139,6 @@ def test_a_file_that_has_changed_is_parsed_anew(file, parsings):
     assert parsings == [str(file)] * 2
 
 
-def test_the_library_is_itself_again_afterwards(file):
-    before = library.GGUFReader, library.get_tensor_name_map
-    ModelSource(str(file)).config()
-    assert (library.GGUFReader, library.get_tensor_name_map) == before
-
-
 def test_what_is_loaded_is_what_transformers_loads_by_itself(tmp_path):
     """Weights of every kind of tensor, in a file small enough for the library's own pace."""
     written = tiny_llama(3, layers=2)

@@ -97,12 +97,6 @@ def columns(trie, table):
     )
 
 
-def test_single_tokens_sum_over_surface_forms():
-    trie = CandidateTrie(["1", "2"], [[(10,), (11,)], [(20,)]])
-    table = {((), 10): 0.2, ((), 11): 0.1, ((), 20): 0.4}
-    assert trie.logprobs(columns(trie, table)).exp().tolist()[0] == pytest.approx([0.3, 0.4], abs=1e-7)
-
-
 def test_one_and_ten_share_no_mass():
     trie = CandidateTrie(["1", "10"], [[(1,)], [(1, 0)]])
     table = {((), 1): 0.5, ((1,), 0): 0.25}
@@ -110,23 +104,10 @@ def test_one_and_ten_share_no_mass():
     assert trie.logprobs(columns(trie, table)).exp().tolist()[0] == pytest.approx([0.375, 0.125], abs=1e-7)
 
 
-def test_decimals_share_the_way_to_the_point():
-    trie = CandidateTrie(["1.0", "1.5"], [[(1, 9, 0)], [(1, 9, 5)]])
-    table = {((), 1): 0.5, ((1,), 9): 0.5, ((1, 9), 0): 0.3, ((1, 9), 5): 0.6}
-    assert trie.logprobs(columns(trie, table)).exp().tolist()[0] == pytest.approx([0.075, 0.15], abs=1e-7)
-    assert len(trie.branches) == 3
-
-
 def test_stopping_is_exact_where_going_on_is_nearly_certain():
     trie = CandidateTrie(["1", "10"], [[(1,)], [(1, 0)]])
     given = torch.tensor([[0.0, -1e-9]], dtype=torch.float64)
     assert trie.logprobs(given)[0, 0].item() == pytest.approx(math.log(1e-9), rel=1e-6)
-
-
-def test_smollm2_writes_both_surface_forms(smollm2_tokenizer):
-    trie = CandidateTrie.of(smollm2_tokenizer, ScoreRange(1, 5).candidates)
-    digits, space = smollm2_tokenizer.encode("12345"), smollm2_tokenizer.encode(" ")[0]
-    assert trie.token_paths == tuple(((digit,), (space, digit)) for digit in digits)
 
 
 @pytest.mark.parametrize("given", [(1, 10), (1, 5, 0.5), (1, 5, 0.1), (-2, 2)])

@@ -92,14 +92,6 @@ def test_groups_stay_whole_and_fill_the_budget():
     assert batches[0].tokens(20) == (4 * 35, 2 * 10 + 4 * 5)
 
 
-def test_without_leaves_what_is_not_done():
-    batch = plan(prompts_of([[5, 6], [7]]), 1000)[0]
-    left = batch.only(lambda prompt: prompt.example.example_id == "0/1")
-    assert left is not None
-    assert [p.example.example_id for p in left.prompts] == ["0/1"]
-    assert batch.only(lambda prompt: False) is None
-
-
 def test_what_is_read_alike_is_read_once():
     prompts = prompts_of([[5, 6], [5, 7]])
     batches = plan(prompts, 1000)
@@ -123,15 +115,6 @@ def test_nothing_is_lost_and_sharing_saves(sizes, budget):
         assert whole[condition] == (total, total)
         assert distinct[condition][0] == shared[condition][0] == total
         assert shared[condition][1] <= distinct[condition][1] <= total
-
-
-def test_prompts_that_say_the_same_are_computed_once():
-    prompts = prompts_of([[3]])
-    twice = [prompts[0], prompts[0]]
-    n = len(prompts[0].token_ids)
-    assert token_counts(twice) == {prompts[0].condition: (2 * n, 2 * n)}
-    assert token_counts(twice, 1000, sharing=False) == {prompts[0].condition: (2 * n, n)}
-    assert token_counts(twice, 1000) == {prompts[0].condition: (2 * n, n)}
 
 
 def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
@@ -200,13 +183,3 @@ def test_the_sampler_gives_each_process_its_share_and_all_as_many(costs, ranks):
     assert len({len(share) for share in found}) <= 1
     given = [[batch for batch in share if batch.groups] for share in found]
     assert given == [[batches[i] for i in share] for share in assign(costs, ranks)][: len(given)]
-
-
-def test_groups_stay_with_one_process():
-    prompts = [prompt for prompt in prompts_of([[9, 9, 9]] * 11) if prompt.condition == CONDITIONS[0]]
-    batches = plan(prompts, 100)
-    assert len(batches) > 3
-    places = assigned(batches, [batch.tokens()[1] for batch in batches], 2)
-    seen = [{p.example.group_id for batch in places[rank::2] for p in batch.prompts} for rank in (0, 1)]
-    assert not seen[0] & seen[1]
-    assert len(seen[0] | seen[1]) == 11

@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -23,7 +23,7 @@ from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, reque
 from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Pass
+from judgebench.judges.passes import ModelView, Pass
 from judgebench.judges.planning import Batch
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
@@ -66,10 +66,7 @@ class ApiPass(Pass):
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
-
-    @property
-    def sources(self) -> Sequence[ModelSource]:
-        return ()
+    views: ClassVar[Sequence[ModelView]] = ()
 
     @property
     def title(self) -> str:

@@ -54,6 +54,7 @@ class Engine(Protocol):
     `computed` counts tokens.
     """
 
+    model: PreTrainedModel
     head: Head
     computed: int
 
