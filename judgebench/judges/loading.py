@@ -153,7 +153,7 @@ class ModelSource:
             ) from None
 
     def _load(self, load: Callable[..., Any], what: str, weights: bool = False, **options: Any) -> Any:
-        """What a `from_pretrained` of transformers loads; `UserError` where it cannot be loaded."""
+        """Result of a `from_pretrained` of transformers; `UserError` where there is nothing that can be loaded."""
         from transformers.utils import logging as transformers_logging
 
         from judgebench.judges.engine.hardware import out_of_memory

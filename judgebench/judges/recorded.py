@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from judgebench.config.fields import Annotated, OneOf, check_fields
 from judgebench.data.rows import FileRow
 from judgebench.judges.replay import AnswerFields, AnswerFile, AnswerRows, Answers, match
 from judgebench.judges.spec import GENERATION, LOG_PROBABILITIES, PROBABILITIES, RECORDED, NoModel, check_unused
@@ -44,13 +45,13 @@ class RecordedSpec(PlainJudge):
     """
 
     path: str  # type: ignore[misc]
-    mode: str = "score_tokens"
+    mode: Annotated[str, OneOf(MODES)] = "score_tokens"
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
         check_unused(self, mistakes, "judge", "judge=recorded loads no model")
-        if self.mode not in MODES:
-            mistakes.add(f"judge.mode: {self.mode!r} is not one of {', '.join(MODES)}.")
+        with mistakes.caught():
+            check_fields(self, "judge", of=("mode",))
         if not isinstance(self.path, str) or not self.path.strip():
             mistakes.add(
                 "judge.path: name the file of recorded readings, as `python -m judgebench.record RUN out=FILE` has "

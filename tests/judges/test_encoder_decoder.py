@@ -237,7 +237,7 @@ def test_float16_is_refused(tiny_t5_pair, tmp_path, monkeypatch):
         with pytest.raises(UserError, match=r"assistant\.dtype: .*as its checkpoint was saved"):
             ModelSource(str(folder), role="assistant").config()
     monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
-    monkeypatch.setattr(hardware, "_cpu_flags", dict)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     assert ModelSource(str(folder), role="assistant").model().dtype == torch.float32, "auto"
     assert ModelSource(str(folder), dtype="bfloat16").model().dtype == torch.bfloat16
 

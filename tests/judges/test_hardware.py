@@ -23,7 +23,7 @@ def here(monkeypatch):
 
     def use(device, flags=(), capability=(9, 0), varlen=True, compiles=True, compiled=True):
         monkeypatch.setattr(hardware, "_here", Hardware(device, compiled))
-        monkeypatch.setattr(hardware, "_cpu_flags", lambda: dict.fromkeys(flags, True))
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(flags, True))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
         monkeypatch.setattr(kernels, "varlen_fits", lambda *_: varlen)
         monkeypatch.setattr(layers, "compiles", lambda *_: compiles)

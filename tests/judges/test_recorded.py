@@ -242,7 +242,7 @@ def test_metadata_of_anybodys_is_data(written):
 def test_settings_that_cannot_be_are_told_together(written):
     with pytest.raises(UserError) as error:
         RecordedSpec(written([row(prompt) for prompt in prompts(NARROW)]), mode="talk", engine="plain")
-    assert "judge.mode: 'talk' is not one of score_tokens, generate." in error.value.sentences
+    assert "judge.mode: 'talk' should be 'score_tokens' or 'generate'." in error.value.sentences
     assert "judge.engine: judge=recorded loads no model" in str(error.value)
     with pytest.raises(UserError, match="name the file of recorded readings"):
         RecordedSpec(" ")

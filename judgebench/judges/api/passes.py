@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -66,7 +66,7 @@ class ApiPass(Pass):
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
-    views: ClassVar[Sequence[ModelView]] = ()
+    views: Sequence[ModelView] = field(default=(), init=False)
 
     @property
     def title(self) -> str:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import psutil
@@ -48,7 +47,7 @@ class Hardware:
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""
         if saved in HALF and self.device.type == "cpu":
-            flags = _cpu_flags()
+            flags = torch.cpu.get_capabilities()
             return saved if any(flags.get(name) for name in _UNITS[saved]) else "float32"
         if saved == "bfloat16" and self.device.type == "cuda":
             return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
@@ -59,11 +58,8 @@ class Hardware:
         return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
 
     def kernels(self, dtype: str, dim: int | None) -> str | None:
-        """Name of the kernels that results in half precision on a GPU depend on.
-
-        Args:
-            dim: features of an attention head; None where the model's own attention is used.
-        """
+        """Name of the kernels that results in half precision on a GPU depend on; `dim`: features of an attention head,
+        None where the model's own attention is used."""
         if dtype not in HALF or self.device.type == "cpu":
             return None
         if dim is None:
@@ -98,13 +94,8 @@ def head_size(config: Any) -> int:
     return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
 
-@lru_cache(maxsize=1)
-def _cpu_flags() -> Mapping[str, Any]:
-    return torch.cpu.get_capabilities()
-
-
 def keep_freed() -> None:
-    """From now on freed blocks of up to 1 GiB are kept for the next who asks."""
+    """From now on freed blocks of up to 1 GiB are kept for the next allocation."""
     if (libc := _libc()) is not None:
         libc.mallopt(_MMAP_THRESHOLD, 2**30)
         libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
