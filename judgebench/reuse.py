@@ -23,7 +23,7 @@ from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.experiment import Experiment
 from judgebench.judges.api.billing import unpaid
-from judgebench.judges.reader import Reader
+from judgebench.judges.reader import IN_STORE
 from judgebench.judges.spec import RECORDED
 from judgebench.readings.reading import reading_columns
 from judgebench.types import Reading
@@ -102,7 +102,7 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
         and not any(defense.answer_tokens for defense in experiment.defenses)
     ):
         kept = copy.copy(read)  # with its columns, where they are computed already
-        kept.device = read.device if RECORDED in experiment.judge.gives else Reader.device(None)
+        kept.device = read.device if RECORDED in experiment.judge.gives else IN_STORE
         kept.served = None if kept.served is None else unpaid(kept.served)
         _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
 

@@ -126,9 +126,10 @@ def assistant(
     layer: int | None = None,
 ) -> Assistant:
     """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource` for arguments and errors."""
-    if kind != "model" or not path:
-        return Assistant(kind, None, layer)
-    return Assistant(kind, ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant"), layer)
+    source = None
+    if kind == "model" and path:
+        source = ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant")
+    return Assistant(kind, source, layer)
 
 
 def served_assistant(**settings: Any) -> Assistant:

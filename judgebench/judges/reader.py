@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from judgebench.judges.assistants import Assistant
 
 
+IN_STORE = "none: every reading was in the store"
+"""Name of the device where nothing was computed."""
+
+
 @dataclass(frozen=True)
 class ReadingTask:
     """A task for a reader: prompts, and what reads them.
@@ -72,6 +76,7 @@ class BaseReader:
 
     served: Any = None
     evidence: Any = None
+    origin = ""  # of readings that no model gives
 
     def __init__(self, judge: Any, task: ReadingTask):
         self.judge, self.task = judge, task
@@ -117,6 +122,13 @@ class BaseReader:
         """An estimate of requests, tokens and money for people to read, where prompts are paid for."""
         return None
 
+    def read(self, trainer: Trainers) -> L.Trainer | None:
+        """Computes and stores what is missing, pass by pass, batch by batch; nothing where there is no model."""
+        return None
+
+    def device(self, trainer: L.Trainer | None) -> str:
+        return self.origin
+
     def _ways(self, reasoned: bool) -> list[tuple[Generation, Decoding]]:
         """Ways of answering freely: every decoding that can, by main model, assistant or both."""
         alone = ["main", *(["assistant"] if self.assistant.answers else [])]
@@ -138,7 +150,7 @@ class BaseReader:
 
 
 class Reader(BaseReader):
-    """Reads prompts with models here; see `BaseReader`."""
+    """Reads prompts with models here."""
 
     judge: JudgeSpec
 
@@ -197,7 +209,6 @@ class Reader(BaseReader):
         }
 
     def read(self, trainer: Trainers) -> L.Trainer | None:
-        """Computes and stores what is missing, pass by pass, batch by batch."""
         return self.runner(trainer).run(self.passes, self.judge.token_budget)
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
@@ -221,10 +232,9 @@ class Reader(BaseReader):
                 readings.append(Reading(prompt, part, text=answer.text, generation=how, seconds=answer.seconds))
         return readings
 
-    @staticmethod
-    def device(trainer: L.Trainer | None) -> str:
+    def device(self, trainer: L.Trainer | None) -> str:
         if trainer is None:
-            return "none: every reading was in the store"
+            return IN_STORE
         device = trainer.strategy.root_device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
@@ -233,40 +243,33 @@ class Replayer(BaseReader):
     """Gives answers of an earlier time, as a `Reader` gives those that it computes; each prompt has one."""
 
     judge: ReplaySpec
+    origin = "none: the answers were given earlier"
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
 
-    def read(self, trainer: Trainers) -> None:
-        """Does nothing: there is no model."""
-
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         answers, decoding = self.task.answers, next(iter(self.task.decodings))
         assert answers is not None
-        readings = []
-        for prompt in self.prompts:
-            how = Generation("main", decoding, reasoned=prompt.condition.defense in self.task.free_text)
-            readings.append(Reading(prompt, split[prompt.example.group_id], text=answers.to(prompt), generation=how))
-        return readings
-
-    @staticmethod
-    def device(trainer: L.Trainer | None) -> str:
-        return "none: the answers were given earlier"
+        reasoned = [prompt.condition.defense in self.task.free_text for prompt in self.prompts]
+        ways = [Generation("main", decoding, reasoned=each) for each in reasoned]
+        return [
+            Reading(prompt, split[prompt.example.group_id], text=answers.to(prompt), generation=how)
+            for prompt, how in zip(self.prompts, ways, strict=True)
+        ]
 
 
 class RecordedReader(BaseReader):
     """Gives recorded readings, as a `Reader` gives those that it computes."""
 
     judge: RecordedSpec
+    origin = "none: recorded readings"
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         models = self.judge.recording.models
         return {role: model for role, model in models.items() if role == "main" or self.assistant.kind != "none"}
-
-    def read(self, trainer: Trainers) -> None:
-        """Does nothing: there is no model."""
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`; `UserError` for what was not recorded: an answer under a
@@ -299,7 +302,3 @@ class RecordedReader(BaseReader):
             f"judge.path: {self.judge.recording.path.name} has no {what} for example {prompt.example.example_id} "
             f"({prompt.condition}); choose what was recorded, or record it too."
         )
-
-    @staticmethod
-    def device(trainer: L.Trainer | None) -> str:
-        return "none: recorded readings"

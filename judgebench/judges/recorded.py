@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from judgebench.config.fields import Annotated, OneOf, check_fields
 from judgebench.data.rows import FileRow
-from judgebench.judges.replay import AnswerFields, AnswerFile, AnswerRows, Answers, match
+from judgebench.judges.replay import AnswerFields, AnswerFile, Answers, match
 from judgebench.judges.spec import GENERATION, LOG_PROBABILITIES, PROBABILITIES, RECORDED, NoModel, check_unused
 from judgebench.readings.recording import MODES, Recording, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
@@ -106,9 +106,8 @@ class RecordedSpec(PlainJudge):
             FileRow({**same[0], "rows": same}, f"{recording.path.name} example {same[0]['example_id']}", number)
             for number, same in enumerate(readings.values(), start=1)
         ]
-        fields, named_by = AnswerFields("rows", example_id="example_id", **axes), "the readings and data.fields"
-        source = AnswerRows(recording.path.name, rows, fields, lambda row: row.values["rows"], named_by)
-        answers = match(source, prompts, split, dataset)
+        fields = AnswerFields("rows", example_id="example_id", **axes)
+        answers = match(recording.path.name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset)
         # 2. rubric, text and candidates must be those that were read
         answered = answers.answered(prompts)
         other = [

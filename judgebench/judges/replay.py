@@ -85,7 +85,7 @@ class Answers:
 
     Attributes:
         rows: number of rows of the file.
-        given: (example_id, condition) -> answer, as `AnswerRows.answer` takes it from a row.
+        given: (example_id, condition) -> answer.
         strays: a row each: names of examples that the data does not have.
         elsewhere: a row each: examples answered under conditions that are not judged.
         missing: prompts without a row.
@@ -220,25 +220,20 @@ class ReplaySpec(NoModel):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             return repr(value) if number else row.text(names.text)
 
-        return match(AnswerRows(path.name, json_lines(path, "judge.path"), names, text), prompts, split, dataset)
+        return match(path.name, json_lines(path, "judge.path"), names, text, prompts, split, dataset)
 
 
-@dataclass(frozen=True)
-class AnswerRows:
-    """The rows of a file, one an answer, which `answer` takes from a row; `named_by`: the keys that say which fields
-    hold the names of examples."""
-
-    file: str
-    rows: Iterable[FileRow]
-    fields: AnswerFields
-    answer: Callable[[FileRow], Any]
-    named_by: str = "judge.fields and data.fields"
-
-
-def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+def match(
+    file: str,
+    rows: Iterable[FileRow],
+    fields: AnswerFields,
+    answer_of: Callable[[FileRow], Any],
+    prompts: Sequence[Prompt],
+    split: Mapping[str, str],
+    dataset: str,
+) -> Answers:
     """Matches each row with the prompt that it answers; UserError for a row that cannot be read or matched, or
-    conditions without answers. `split`: group_id -> dev or test; `dataset`: its name, for errors."""
-    file, names = source.file, source.fields
+    conditions without answers. `split`: group_id -> dev or test; `file` and `dataset` are named in errors."""
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     examples = {prompt.example.example_id: prompt.example for prompt in prompts}
     by_writer: dict[tuple[str, str], list[str]] = {}
@@ -248,10 +243,10 @@ def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str
     answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
-    for row in source.rows:
+    for row in rows:
         count += 1
-        called, example_id = _example_of(row, names, examples, by_writer)
-        answer, axes = source.answer(row), names.axes(row)
+        called, example_id = _example_of(row, fields, examples, by_writer)
+        answer, axes = answer_of(row), fields.axes(row)
         if example_id is None:
             strays.append(called)
             continue
@@ -282,8 +277,8 @@ def match(source: AnswerRows, prompts: Sequence[Prompt], split: Mapping[str, str
     if not answers and not elsewhere:
         raise UserError(
             f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
-            f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; {source.named_by} say "
-            "which fields hold the names."
+            f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; the fields that hold "
+            "these names (judge.fields, data.fields) must fit each other."
         )
     missing = [prompt for prompt in prompts if _key(prompt) not in answers]
     matched = Answers(file, count, answers, strays, elsewhere, missing)

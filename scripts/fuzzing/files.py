@@ -24,7 +24,7 @@ from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
 from judgebench.defenses.detectors import Detector
 from judgebench.defenses.settings import Helper
-from judgebench.judges.replay import AnswerFields, AnswerRows, match
+from judgebench.judges.replay import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder
@@ -103,8 +103,8 @@ def _check_answers(case: tuple[str, bytes]) -> None:
     fields = AnswerFields("answer", "example_id", dimension="dimension", range="range")
 
     def read() -> str:
-        rows = AnswerRows(path.name, json_lines(path, "judge.path"), fields, lambda row: row.text("answer"))
-        return match(rows, _prompts(), {"g": "test"}, "mini").note
+        rows = json_lines(path, "judge.path")
+        return match(path.name, rows, fields, lambda row: row.text("answer"), _prompts(), {"g": "test"}, "mini").note
 
     told(read)
 

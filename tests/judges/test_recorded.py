@@ -104,8 +104,8 @@ def test_what_is_missing_or_foreign_is_told(written):
     assert len(found.answered(prompts(NARROW))) == 5
     assert "no row of held.parquet answers under coherence, 1-3, attack dsi" in told(written(rows), NARROW, ATTACKED)
     assert told(written([stranger]), NARROW).endswith(
-        "calls its example 'stranger', and the first example of the data is 'ax'; the readings and data.fields say "
-        "which fields hold the names."
+        "calls its example 'stranger', and the first example of the data is 'ax'; the fields that hold these names "
+        "(judge.fields, data.fields) must fit each other."
     )
 
 

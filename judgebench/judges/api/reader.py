@@ -20,7 +20,7 @@ from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.judges.loop import Trainers
 from judgebench.judges.planning import Tokens, token_counts
-from judgebench.judges.reader import BaseReader, ReadingTask
+from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -88,9 +88,8 @@ class ApiReader(BaseReader):
             )
         return self.runner(trainer).run(self.passes, self.judge.token_budget, "Asking")
 
-    @staticmethod
-    def device(trainer: L.Trainer | None) -> str:
-        return "none: every reading was in the store" if trainer is None else "served: the models are behind a URL"
+    def device(self, trainer: L.Trainer | None) -> str:
+        return IN_STORE if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
