@@ -125,8 +125,7 @@ class ReadRoot:
 class Prefill:
     """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given.
 
-    Attributes:
-        blocks: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+    `blocks`: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a layer wants them.
     """
 
     packed: Packed

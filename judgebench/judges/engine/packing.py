@@ -133,6 +133,7 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     read_from = torch.tensor(reads)
     forks = read_from[:, read_from.shape[1] if chain else 1 :]
     tokens, positions = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True))
+    parts, read_parts = _calls(stretches, spans, root, forks.shape[1], read_from.shape[1], chain)
     return Packed(
         token_ids=tokens,
         positions=positions,
@@ -143,8 +144,8 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
         reads=read_from,
         forks=forks,
         ancestry=_ancestry(inner),
-        parts=_row_calls(stretches, spans, root, forks.shape[1]),
-        read_parts=_read_calls(stretches, spans, root, read_from.shape[1], chain),
+        parts=parts,
+        read_parts=read_parts,
         reach=int(positions.max()) + 1,
     )
 
@@ -157,45 +158,31 @@ def _ancestry(inner: Sequence[Branch]) -> Tensor:
     return seen
 
 
-def _row_calls(
-    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, forks: int
-) -> tuple[AttentionCall, ...]:
-    """The calls of attention over a row, at whose end lie `forks` branches of each prompt."""
-    above, tails = groups[-1].shared.stop, groups[-1].tails.stop
-    row, branches = slice(0, tails + forks * len(spans)), slice(tails, tails + forks * len(spans))
-    shared, each = [_size(group.shared) for group in groups], [end - start for start, end in spans]
+def _calls(
+    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, forks: int, reads: int, chain: bool
+) -> tuple[tuple[AttentionCall, ...], tuple[AttentionCall, ...]]:
+    """The calls of attention over a row, at whose end lie `forks` branches of each prompt; and those of the tokens that
+    are read, prompt by prompt, `reads` of each."""
+    above, tails, count = groups[-1].shared.stop, groups[-1].tails.stop, len(spans)
+    article, tail, whole = slice(0, above), slice(above, tails), slice(0, tails)
+    row, branches, read = slice(0, tails + forks * count), slice(tails, tails + forks * count), slice(0, reads * count)
+    shared, below, prompts = ([group[i].stop - group[i].start for group in groups] for i in range(3))
+    each = [end - start for start, end in spans]
     # articles and tails see themselves, all see the root, tails and branches their article, branches their tail
-    calls = [AttentionCall(slice(0, tails), slice(0, tails), Segments.of(shared + each, shared + each, causal=True))]
-    if root:
-        calls.append(AttentionCall(row, None, Segments.of([row.stop], [root])))
-    if above:
-        below = [_size(group.tails) for group in groups]
-        calls.append(AttentionCall(slice(above, tails), slice(0, above), Segments.of(below, shared)))
-    if forks and above:
-        below = [forks * _size(group.prompts) for group in groups]
-        calls.append(AttentionCall(branches, slice(0, above), Segments.of(below, shared)))
-    if forks:
-        calls.append(AttentionCall(branches, slice(above, tails), Segments.of([forks] * len(spans), each)))
-    return tuple(calls)
-
-
-def _read_calls(
-    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, branches: int, chain: bool
-) -> tuple[AttentionCall, ...]:
-    """The calls of attention of the tokens that are read, prompt by prompt, `branches` of each."""
-    above, tails, rows = groups[-1].shared.stop, groups[-1].tails.stop, slice(0, branches * len(spans))
-    near = Segments.of([branches] * len(spans), [end - start for start, end in spans], causal=chain and branches > 1)
-    calls = [AttentionCall(rows, slice(above, tails), near)]
-    if root:
-        calls.append(AttentionCall(rows, None, Segments.of([rows.stop], [root])))
-    if above:
-        below = [branches * _size(group.prompts) for group in groups]
-        calls.append(AttentionCall(rows, slice(0, above), Segments.of(below, [_size(g.shared) for g in groups])))
-    return tuple(calls)
-
-
-def _size(stretch: slice) -> int:
-    return int(stretch.stop - stretch.start)
+    calls = [
+        (1, AttentionCall(whole, whole, Segments.of(shared + each, shared + each, causal=True))),
+        (root, AttentionCall(row, None, Segments.of([row.stop], [root]))),
+        (above, AttentionCall(tail, article, Segments.of(below, shared))),
+        (forks * above, AttentionCall(branches, article, Segments.of([forks * n for n in prompts], shared))),
+        (forks, AttentionCall(branches, tail, Segments.of([forks] * count, each))),
+    ]
+    read_calls = [
+        (1, AttentionCall(read, tail, Segments.of([reads] * count, each, causal=chain and reads > 1))),
+        (root, AttentionCall(read, None, Segments.of([read.stop], [root]))),
+        (above, AttentionCall(read, article, Segments.of([reads * n for n in prompts], shared))),
+    ]
+    parts, read_parts = (tuple(call for wanted, call in each if wanted) for each in (calls, read_calls))
+    return parts, read_parts
 
 
 def common_prefix(prompts: Sequence[np.ndarray]) -> int:
