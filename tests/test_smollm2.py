@@ -1,32 +1,21 @@
 """The real embedded judge on real data: what a run records is what transformers gives on each full prompt."""
 
 import numpy as np
-import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
 
-RUN = (
-    *(
-        "+exp=cd_smollm2",
-        "data=summeval",
-        "ranges=[[2,6]]",
-        "dimensions=[coherence]",
-        "data.limit_groups=1",
-        "tune=none",
-    ),
-    *("logger=none", "report=false", "run_dir=run", "metrics.resamples=50"),
-)
 
-
-@pytest.fixture
-def readings(judgebench, summeval_file):
-    code, _, err = judgebench(*RUN, f"data.path={summeval_file}")
+def test_candidate_log_probabilities_are_those_of_a_plain_forward_pass(
+    judgebench, summeval_file, smollm2, smollm2_tokenizer
+):
+    code, _, err = judgebench(
+        *("+exp=cd_smollm2", "data=summeval", "ranges=[[2,6]]", "dimensions=[coherence]", "data.limit_groups=1"),
+        *("tune=none", "logger=none", "report=false", "run_dir=run", "metrics.resamples=50"),
+        f"data.path={summeval_file}",
+    )
     assert code == 0, err
-    return RunFolder.open("run").read("readings")
-
-
-def test_candidate_log_probabilities_are_those_of_a_plain_forward_pass(readings, smollm2, smollm2_tokenizer):
+    readings = RunFolder.open("run").read("readings")
     assert len(readings) == 12
     space = smollm2_tokenizer.encode(" ")[0]
     smollm2.set_attn_implementation("sdpa")
