@@ -24,7 +24,6 @@ class PlainJudge(NoModel):
 
     path: ClassVar[str | None] = None
     mode = "score_tokens"
-    computes_nothing: ClassVar[str] = "judge=recorded has readings only"
 
     @property
     def gives(self) -> frozenset[str]:

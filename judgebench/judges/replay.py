@@ -177,7 +177,6 @@ class ReplaySpec(NoModel):
     fields: Mapping[str, Any]
     title: str | None = None
     mode: str = "generate"
-    computes_nothing: ClassVar[str] = "judge=replay has answers only"
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

@@ -44,11 +44,7 @@ class Source(Protocol):
 class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
 
-    See `JudgeSpec` for the meaning of the settings.
-
-    Attributes:
-        computes_nothing: a clause on what it has instead of a model; None where it has one.
-        note: a sentence on the origin of its scores, for reports.
+    See `JudgeSpec` for the meaning of the settings; `note` is a sentence on the origin of its scores, for reports.
     """
 
     if TYPE_CHECKING:
@@ -66,11 +62,9 @@ class JudgeSettings:
         @property
         def source(self) -> Source: ...
         @property
-        def computes_nothing(self) -> str | None: ...
-        @property
         def note(self) -> str | None: ...
     else:
-        computes_nothing = note = None
+        note = None
 
     @property
     def gives(self) -> frozenset[str]:
