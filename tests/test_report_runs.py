@@ -3,7 +3,7 @@
 import numpy as np
 
 from judgebench.report.__main__ import main
-from judgebench.report.browser.chunks import bounds, reading_chunks
+from judgebench.report.browser.data import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.html import render_report
 from judgebench.results.results import Results

@@ -13,8 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding import Contrastive
-from judgebench.report.browser.chunks import bounds, plausibility, reading_chunks, text_chunks
-from judgebench.report.browser.data import browse, index_data, pack, unpack
+from judgebench.report.browser.data import (
+    bounds,
+    browse,
+    index_data,
+    pack,
+    plausibility,
+    reading_chunks,
+    text_chunks,
+    unpack,
+)
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
 from judgebench.results.results import Results
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
@@ -129,7 +137,7 @@ def test_plausibility_is_the_config_s(run, tmp_path):
 
 def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch):
     judged = content
-    monkeypatch.setattr("judgebench.report.browser.chunks.CHARACTERS", 3000)
+    monkeypatch.setattr("judgebench.report.browser.data.CHARACTERS", 3000)
     cuts = bounds(index, [judged])
     assert (cuts[0], cuts[-1]) == (0, len(index.examples))
     assert len(cuts) > 3

@@ -14,8 +14,7 @@ from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.readings.reading import reading_columns
-from judgebench.report.browser.chunks import bounds, reading_chunks
-from judgebench.report.browser.data import index_data
+from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.figures.rankings import pairwise_figures, shares_of
 from judgebench.report.layout import draw_all
