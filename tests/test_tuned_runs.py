@@ -55,35 +55,26 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
 def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
     run(f"tune={tune}")
     folder = RunFolder.open("run")
-    records, scores, readings, tuning = (
-        folder.read("metrics"),
-        folder.read("scores"),
-        folder.read("readings"),
-        folder.read("tuning"),
-    )
+    records, scores, readings, tuning = map(folder.read, ("metrics", "scores", "readings", "tuning"))
     assert len(tuning) == 2 * {"dev": 2, "shared": 4, "exact": 2}[tune]
-    for chosen in tuning:
-        mine = (scores.decoding == chosen["decoding"]) & (scores.range_min == chosen["range_min"])
-        own = scores[mine]
-        assert set(zip(own["lambda"], own["temperature"], strict=True)) == {(chosen["lambda"], chosen["temperature"])}
-        read = readings[readings.range_min == chosen["range_min"]].set_index("example_id").loc[own["example_id"]]
+    for record in tuning:
+        # the scores are those of the decoding that was chosen
+        rows = scores[(scores.decoding == record["decoding"]) & (scores.range_min == record["range_min"])]
+        setting = record["lambda"], record["temperature"]
+        assert set(zip(rows["lambda"], rows["temperature"], strict=True)) == {setting}
+        read = readings[readings.range_min == record["range_min"]].set_index("example_id").loc[rows["example_id"]]
         main, assistant = (np.array(read[f"{who}_logprobs"].tolist(), np.float32) for who in ("main", "assistant"))
         values = np.array([float(candidate) for candidate in read["candidates"].iloc[0]])
-        again = Contrastive(chosen["lambda"], chosen["temperature"], rule=chosen["rule"]).scores(
-            main, assistant, values
-        )
-        assert np.array_equal(again, own["score"])
+        assert np.array_equal(Contrastive(*setting, rule=record["rule"]).scores(main, assistant, values), rows["score"])
+        # and so are its metrics
         for split in ("dev", "test"):
-            there = own["split"].to_numpy() == split
-            assert chosen[split] == pytest.approx(spearman(again[there], own["human"].to_numpy()[there]), abs=1e-12)
-            (record,) = (
-                r
-                for r in records
-                if (r["decoding"], r["range_min"], r["split"], r["level"])
-                == (chosen["decoding"], chosen["range_min"], split, "dataset")
-            )
-            assert record["spearman"] == pytest.approx(chosen[split], abs=1e-12)
-            assert ("edge" in record["flags"]) == chosen["edge"]
+            part = rows[rows["split"] == split]
+            assert record[split] == pytest.approx(spearman(part["score"], part["human"]), abs=1e-12)
+            where = record["decoding"], record["range_min"], split, "dataset"
+            names = ("decoding", "range_min", "split", "level")
+            (metric,) = (row for row in records if tuple(row[name] for name in names) == where)
+            assert metric["spearman"] == pytest.approx(record[split], abs=1e-12)
+            assert ("edge" in metric["flags"]) == record["edge"]
     # nothing is tested on the split that was tuned on
     for record in folder.read("comparisons"):
         assert {record[name] is not None for name in ("p", "p_holm", "says")} == {record["split"] == "test"}
@@ -92,9 +83,9 @@ def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
 def test_expected_values_are_compared_with_expected_values_whatever_they_are_called(run):
     run("tune=shared", "decoding.rule=expectation")
     folder = RunFolder.open("run")
-    found = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.read("comparisons")}
+    compared = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.read("comparisons")}
     names = ("contrastive", "contrastive_expectation")
-    assert found == {
+    assert compared == {
         *((f"{name}{end}", "main", "expectation") for name in names for end in ("", "_per_range")),
         *((name, "pair", f"{name}_per_range") for name in names),
     }
@@ -145,14 +136,7 @@ def parsed(monkeypatch):
 
 
 def content(folder):
-    held = RunFolder.open(folder)
-    return (
-        held.read("readings"),
-        held.read("scores"),
-        held.read("metrics"),
-        held.read("comparisons"),
-        held.read("tuning"),
-    )
+    return map(RunFolder.open(folder).read, ("readings", "scores", "metrics", "comparisons", "tuning"))
 
 
 def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
@@ -168,7 +152,7 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
         assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
 
 
-def test_jobs_that_decode_otherwise_share_what_is_read_and_others_read_anew(run, parsed):
+def test_jobs_that_decode_otherwise_share_what_is_read_and_others_read_again(run, parsed):
     run("metrics.seed=1,2", "run_dir=measured", first=["-m"])
     assert len(parsed) == 1
     run("data.limit_groups=3,4", "run_dir=read", first=["-m"])

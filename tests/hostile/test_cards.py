@@ -48,40 +48,40 @@ def score(path: Path, **options: Any) -> Any:
 
 
 def test_a_good_card_scores_and_sends_the_texts_alone(secrets, small_server):
-    assert score(written(served_card(small_server.url), secrets)).status == "parsed"
+    none = {"_target_": "judgebench.judges.assistants.served_assistant", "kind": "none"}  # as older cards have it
+    path = written(changed(served_card(small_server.url), "parts.assistant", none), secrets)
+    assert score(path).status == "parsed"
     (asked,) = small_server.seen
     assert asked["body"]["messages"][0]["content"] == "Rate Its summary. for An article. from 1 to 5:"
     assert SECRET not in heard(small_server)
     assert "authorization" not in asked["headers"]
 
 
+TEXTS_ALONE = ("rubric.coherence", "limits")
+"""What may hold what looks like a reference."""
+
+WHERE = [
+    *("dimension", "series.decoding", "parts.judge.url", "parts.judge.model", "parts.judge.title", *TEXTS_ALONE),
+    *("parts.judge.extra_body", "parts.judge.extra_body.a", "parts.judge.tokenizer", "parts.judge.key_variable"),
+    *("parts.prompt.template_options.enable_thinking", "parts.prompt.truncate", "parts.defenses"),
+    *("parts.decoding.expectation", "parts.tutor", "parts.assistant.kind"),
+]
+
+
 @pytest.mark.parametrize("escapes", range(5))
-@pytest.mark.parametrize(
-    "where",
-    [
-        *("dimension", "series.decoding", "parts.judge.url", "parts.judge.model", "parts.judge.title"),
-        *("parts.judge.extra_body", "parts.judge.extra_body.a", "parts.judge.tokenizer", "parts.judge.key_variable"),
-        *("parts.prompt.template_options.enable_thinking", "parts.prompt.truncate", "parts.defenses"),
-        *("parts.decoding.expectation", "parts.tutor", "parts.assistant.kind", "rubric.coherence", "limits"),
-    ],
-)
+@pytest.mark.parametrize("where", WHERE)
 def test_a_reference_in_a_card_reads_nothing(secrets, small_server, where, escapes):
-    value: Any = "\\" * escapes + REFERENCE
-    if where == "parts.judge.url":
-        value = f"{small_server.url}/{value}"
-    elif where == "rubric.coherence":
-        value = f"{RUBRIC} {value}"
-    elif where in ("parts.defenses", "limits"):
-        value = [value]
-    elif where in ("parts.decoding.expectation", "parts.judge.extra_body", "parts.tutor"):
-        value = {"a": [value], value: 1}
-    path = written(changed(served_card(small_server.url), where, value), secrets)
-    if where in ("rubric.coherence", "limits"):  # what is text alone may hold what looks like a reference
+    text = "\\" * escapes + REFERENCE
+    values = {"parts.judge.url": f"{small_server.url}/{text}", "rubric.coherence": f"{RUBRIC} {text}"}
+    values |= {"parts.defenses": [text], "limits": [text], "parts.tutor": {text: 1}}
+    values |= {"parts.decoding.expectation": {"a": [text]}, "parts.judge.extra_body": {"a": [text], text: 1}}
+    path = written(changed(served_card(small_server.url), where, values.get(where, text)), secrets)
+    if where in TEXTS_ALONE:
         score(path)
     else:
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as refusal:
             score(path)
-        assert SECRET not in str(told.value)
+        assert SECRET not in str(refusal.value)
     assert SECRET not in heard(small_server)
     assert where != "rubric.coherence" or REFERENCE in small_server.seen[0]["body"]["messages"][0]["content"]
 
@@ -139,11 +139,6 @@ def test_a_template_beside_the_card_is_read_if_it_is_the_one_that_was_calibrated
     (secrets / "defense" / "template_1.txt").write_bytes(text + b" ")
     with pytest.raises(UserError, match="is not what the judge was calibrated with"):
         score(written(content, secrets))
-
-
-def test_a_judge_that_needs_no_assistant_has_none(secrets, small_server):
-    none = {"_target_": "judgebench.judges.assistants.served_assistant", "kind": "none"}  # as older cards have it
-    assert score(written(changed(served_card(small_server.url), "parts.assistant", none), secrets)).status == "parsed"
 
 
 def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
@@ -280,53 +275,42 @@ JUNK = (
 
 
 def places(node: Any, where: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where there is anything inside a plain value."""
+    """The position of everything inside a plain value."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    found = [] if not where else [where]
-    for key, value in items:
-        found += places(value, (*where, key))
-    return found
+    return [*([where] if where else []), *(place for key, value in items for place in places(value, (*where, key)))]
 
 
 def mutated(content: Any, data: st.DataObject, times: int) -> Any:
-    """A plain value of which some places are changed, removed, or have something more beside them."""
+    """A plain value of which some places are changed, removed, or get a neighbor."""
+    keys = st.sampled_from(["_target_", "_partial_", "path", "kind", "mode", "a.b", ""])
     for _ in range(times):
-        known = places(content)
-        if not known:
+        if not (known := places(content)):
             break
-        where = data.draw(st.sampled_from(known))
+        *inner, last = data.draw(st.sampled_from(known))
         node = content
-        for key in where[:-1]:
+        for key in inner:
             node = node[key]
         how = data.draw(st.sampled_from(["change", "change", "remove", "add"]))
         if how == "change":
-            node[where[-1]] = data.draw(JUNK)
+            node[last] = data.draw(JUNK)
         elif how == "remove":
-            del node[where[-1]]
+            del node[last]
         elif isinstance(node, dict):
-            node[data.draw(st.sampled_from(["_target_", "_partial_", "path", "kind", "mode", "a.b", ""]))] = data.draw(
-                JUNK
-            )
+            node[data.draw(keys)] = data.draw(JUNK)
         else:
             node.append(data.draw(JUNK))
     return content
 
 
-def outcome(path: Path) -> str:
-    """`scores` or `sentence`: what comes of a card; all else is a fault of ours."""
-    with suppress(UserError):
-        card = JudgeCard.read(path)
-        rows = [{"source": "a", "output": "b"}]
-        Experiment.parse(scoring_config(card, {"rows": rows}, store=path.with_suffix(".sqlite")))
-        return "scores"
-    return "sentence"
-
-
 @given(data=st.data())
 @settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_card_gives_scores_or_one_sentence(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("fuzzed", numbered=True)
-    content = mutated(served_card("http://127.0.0.1:9/v1"), data, data.draw(st.integers(1, 3)))
+    path = written(
+        mutated(served_card("http://127.0.0.1:9/v1"), data, data.draw(st.integers(1, 3))),
+        tmp_path_factory.mktemp("fuzzed", numbered=True),
+    )
     began = time.monotonic()
-    outcome(written(content, folder))
+    with suppress(UserError):  # all else is a fault of ours
+        config = scoring_config(JudgeCard.read(path), {"rows": [{"source": "a", "output": "b"}]}, store="s.sqlite")
+        Experiment.parse(config)
     assert time.monotonic() - began < 20
