@@ -138,24 +138,7 @@ class Model:
     attack: bool = False
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """The parameters of each resample, in log-odds; NaN in resamples that do not determine them.
-
-    Attributes:
-        strengths: [B, K], their mean 0 in each row.
-        place, attack: [B] what the first place is worth, and what being attacked is; None where there is no such
-            parameter.
-        tie: [B] Davidson's nu, the odds of a tie against a win of either of two equals; None under `half`.
-    """
-
-    strengths: np.ndarray
-    place: np.ndarray | None
-    attack: np.ndarray | None
-    tie: np.ndarray | None
-
-
-def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> Fitted:
+def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> dict[str, np.ndarray]:
     """The parameters that make the outcomes most likely, in each resample of group weights [B, G]; the others start
     from the first row, usually of ones.
 
@@ -163,6 +146,11 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
     systems never lost to any of the others (Ford, "Solution of a Ranking Problem from Binary Comparisons", 1957) or a
     place decides everything; such a row is NaN. Under Davidson's model a tie does not count as a loss there, which is
     on the safe side.
+
+    Returns:
+        In log-odds, NaN in resamples that do not determine them: strengths [B, K], their mean 0 in each row; where
+        there is such a parameter, [B] place and attack, what the first place and being attacked are worth, and tie,
+        Davidson's nu, the odds of a tie against a win of either of two equals.
     """
     # 1. d as a linear map of the parameters: strengths, then what can be separated from them
     entries, systems = np.arange(len(comparisons.first)), comparisons.systems
@@ -188,9 +176,9 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
         if begin == 0 and np.isfinite(fitted[0]).all():
             start = fitted[0]
     strengths = fitted[:, :systems]
-    more = {name: fitted[:, systems + i] for i, name in enumerate(names)}
-    tie = np.exp(fitted[:, -1]) if model.ties == DAVIDSON else None
-    return Fitted(strengths - strengths.mean(axis=1, keepdims=True), more.get("place"), more.get("attack"), tie)
+    parameters = {"strengths": strengths - strengths.mean(axis=1, keepdims=True)}
+    parameters |= {name: fitted[:, systems + i] for i, name in enumerate(names)}
+    return parameters | ({"tie": np.exp(fitted[:, -1])} if model.ties == DAVIDSON else {})
 
 
 def _rank(columns: np.ndarray) -> int:

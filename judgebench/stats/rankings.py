@@ -35,17 +35,7 @@ from scipy import stats
 
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, settings_of
 from judgebench.runtime.errors import UserError
-from judgebench.stats.bradley_terry import (
-    DAVIDSON,
-    ELO,
-    ELO_MEAN,
-    HALF,
-    TIES,
-    Comparisons,
-    Fitted,
-    Model,
-    fit_strengths,
-)
+from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Model, fit_strengths
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_interval
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.stats.preferences import Preferences, best_threshold, preferred
@@ -156,13 +146,13 @@ class Strengths:
     """Strengths after the judge or the humans.
 
     Attributes:
-        fitted: None where there are none; `unranked` then says why.
+        fitted: see `fit_strengths`; empty where there are none, and `unranked` then says why.
         resting: why they are finite by the prior alone; else None.
         missing: share of the resamples without strengths.
     """
 
     comparisons: Comparisons
-    fitted: Fitted | None
+    fitted: Mapping[str, np.ndarray]
     unranked: str | None
     resting: str | None = None
     missing: float = 0.0
@@ -172,12 +162,12 @@ class Strengths:
         """Fits the strengths, where the comparisons determine them."""
         unranked, resting = determined(comparisons, model, systems)
         if unranked is not None:
-            return cls(comparisons, None, unranked)
+            return cls(comparisons, {}, unranked)
         fitted = fit_strengths(comparisons, weights, model)
-        finite = np.isfinite(fitted.strengths).all(axis=1)
+        finite = np.isfinite(fitted["strengths"]).all(axis=1)
         if not finite[0]:
             reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
-            return cls(comparisons, None, f"{reason}pairwise.prior=1 holds them back")
+            return cls(comparisons, {}, f"{reason}pairwise.prior=1 holds them back")
         return cls(comparisons, fitted, None, resting, float((~finite[1:]).mean()) if len(finite) > 1 else 0.0)
 
     def bounded(self, name: str, values: np.ndarray | None, missing: float | None = None) -> dict[str, float | None]:
@@ -232,22 +222,21 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
-        judge, humans = (Strengths(side.comparisons, None, side.unranked or note) for side in (judge, humans))
+        judge, humans = (Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans))
     # 3. what was compared, what place and attack are worth, and what is missing
     distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
     record: dict[str, Any] = {"pairs": distinct, "groups": pairs.clusters.count, "systems": len(systems)}
     for name in ("place", "attack"):
-        record |= judge.bounded(f"{name}_effect", None if judge.fitted is None else getattr(judge.fitted, name))
+        record |= judge.bounded(f"{name}_effect", judge.fitted.get(name))
     for prefix, side in (("", judge), ("human_", humans)):
-        tie = None if side.fitted is None else side.fitted.tie
-        record[f"{prefix}tie_odds"] = None if tie is None else float(tie[0])
+        record[f"{prefix}tie_odds"] = float(side.fitted["tie"][0]) if "tie" in side.fitted else None
     for name in ("unranked", "resting"):
         record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
     record["undetermined_share"] = missing = max(judge.missing, humans.missing)
     # 4. judge and humans: strengths over systems, then pair by pair
     correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
-    if judge.fitted is not None and humans.fitted is not None and len(systems) >= _FEWEST:
-        strengths = [np.round(fitted.strengths, 9) for fitted in (judge.fitted, humans.fitted)]
+    if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
+        strengths = [np.round(side.fitted["strengths"], 9) for side in (judge, humans)]
         whole = np.isfinite(strengths[0]).all(axis=1) & np.isfinite(strengths[1]).all(axis=1)
         correlated = list(correlate_rows(*(side[whole] for side in strengths)))
     for name, values in zip(CORRELATIONS, correlated, strict=True):
@@ -301,8 +290,8 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
         strengths = ranks = None
-        if side.fitted is not None:
-            strengths = side.fitted.strengths
+        if side.fitted:
+            strengths = side.fitted["strengths"]
             strengths = strengths if reference is None else strengths - strengths[:, reference, None]
             whole = strengths[:1] if side.missing else strengths
             ranks = stats.rankdata(-np.round(whole, 9), method="min", axis=1).astype(int)  # equal ones share the better
@@ -321,7 +310,7 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
             total = wins + ties + losses
             row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None
-    by = "strength" if judge.fitted is not None else "win_share"
+    by = "strength" if judge.fitted else "win_share"
     return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
 
 

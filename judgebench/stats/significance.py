@@ -15,12 +15,10 @@ from scipy import special
 
 from judgebench.stats.clusters import FEWEST, MOST_ENTRIES, SIGNIFICANCE
 
-POWER = 0.8
-"""The chance to find a difference that is there."""
-
 PERMUTATIONS = 20_000
 """Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
 
+_POWER = 0.8  # the chance to see a difference that is there
 _ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
 
 
@@ -41,17 +39,13 @@ def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple
 
 
 def flipped_differences(values: np.ndarray, jackknife: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    """The differences [S, P] of two judges' S correlations after the sign of some groups' shares in it is flipped.
+    """The differences [S, P] of two judges' S correlations, `values` [S] and with each group left out `jackknife`
+    [S, G], after the sign of some groups' shares in it is flipped, `flipped` [P, G].
 
     A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
     jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
     At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
     two judges' ties and loses power where these differ; `scripts/simulate.py` has size and power of both.
-
-    Args:
-        values: [S] the differences.
-        jackknife: [S, G] the same with each group left out in turn.
-        flipped: [P, G] of `flips`.
 
     Example:
         >>> shares = np.array([1.0, 2.0, 6.0])  # their mean is the difference, 3
@@ -91,19 +85,12 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
-    """The groups with which a true difference of this size is told from 0 with 80 % power at 5 % two-sided.
+    """The groups, at least `FEWEST`, with which a true difference of this size is distinguished from 0 with 80 % power
+    at 5 % two-sided; None for no difference at all. One just observed is uncertain, and so is the result.
 
-    The standard error falls as 1 / sqrt(groups), and a difference is found with 80 % power where it is
-    1.960 + 0.842 = 2.802 times its standard error (the normal approximation). The bootstrap's standard error has n
-    instead of n - 1 in the denominator, which is put right. Holm's correction of several comparisons asks for more.
-
-    Args:
-        difference: its size; where it was just observed, it is uncertain, and so is the result.
-        standard_error: of the difference, from the cluster bootstrap.
-        groups: how many it was measured on, at least 2.
-
-    Returns:
-        The number, at least `FEWEST`; None for no difference at all.
+    The standard error falls as 1 / sqrt(groups), and the power is 80 % where the difference is 1.960 + 0.842 = 2.802
+    times its standard error (the normal approximation). That of the cluster bootstrap, over `groups` (at least 2), has
+    n instead of n - 1 in the denominator, which is put right. Holm's correction of several comparisons asks for more.
 
     Example:
         >>> groups_needed(0.05, 0.05, 10_000)
@@ -112,5 +99,5 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
     if abs(difference) < 1e-9:
         return None
     spread = standard_error * groups / math.sqrt(groups - 1)  # of a single group
-    times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(POWER)
+    times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(_POWER)
     return max(FEWEST, math.ceil((times * spread / difference) ** 2))
