@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _written(paths: Sequence[str], out: str | None) -> Path:
-    """Where the page of one or several runs was written."""
+    """Writes the page of one or several runs and returns its path."""
     runs: list[Results] = []
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):

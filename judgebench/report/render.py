@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.formats import UNKNOWN
-from judgebench.report.table import Block, Col, Facts, Folded, Heading, Paragraph, Table, TableCell
+from judgebench.report.table import Block, Facts, Folded, Heading, Paragraph, Table, TableCell
 from judgebench.runtime.errors import escape_control
 
 _LATEX = str.maketrans(
@@ -27,7 +27,7 @@ _LATEX = str.maketrans(
     | {"λ": r"$\lambda$", "κ": r"$\kappa$", "Δ": r"$\Delta$", "↓": r"$\downarrow$"}
 )
 _FONTS = {"_": "underline", "/": "textit", "*": "textbf"}
-"""Signs -> how LaTeX shows them."""
+"""Signs -> the commands by which LaTeX shows them."""
 
 _KEPT = 20
 """Widths from which a column of a terminal is never narrower."""
@@ -55,24 +55,69 @@ class Terminal(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See `Console.render`."""
-        return _printed(super().render(renderable, options))
-
-
-def _printed(segments: Iterable[Segment]) -> Iterator[Segment]:
-    for segment in segments:
-        shown = segment.text if segment.control else escape_control(segment.text)
-        yield segment if shown == segment.text else type(segment)(shown, segment.style)
-
-
-def to_terminal(blocks: Iterable[Any]) -> RenderableType:
-    """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the tables' titles."""
-    return Group(*(part for block in blocks for part in _terminal(block)))
+        for segment in super().render(renderable, options):
+            plain = segment.text if segment.control else escape_control(segment.text)
+            yield segment if plain == segment.text else type(segment)(plain, segment.style)
 
 
 def to_html(blocks: Iterable[Block]) -> Markup:
     """Blocks as parts of a page."""
-    written = macros()
-    return Markup("").join(getattr(written, type(block).__name__.lower())(block) for block in blocks)
+    return Markup("").join(getattr(macros(), type(block).__name__.lower())(block) for block in blocks)
+
+
+def to_terminal(blocks: Iterable[Any]) -> RenderableType:
+    """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the tables' titles."""
+    parts: list[RenderableType] = []
+    for block in blocks:
+        if isinstance(block, Table):
+            note = _note(block, "*")
+            parts += [_rich_table(block), *([Text(note, style="dim")] if note else [])]
+        elif isinstance(block, Paragraph):
+            line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
+            parts.append(line.append(block.text, style="dim" if block.note else "none"))
+        elif isinstance(block, Facts):
+            parts += [Text(f"{term}: {' '.join(sentences)}") for term, sentences in block.rows]
+        elif not isinstance(block, Heading | Folded):
+            parts.append(block)
+    return Group(*parts)
+
+
+def _rich_table(table: Table) -> RichTable:
+    grid = RichTable(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
+    grid.title = Text(_title(table))
+    columns = [(place, column) for place, column in enumerate(table.columns) if not column.page]
+    rows = [row for section in table.sections for row in section.rows]
+    widths = {place: max((len(row[place].text) for row in rows), default=0) for place, _ in columns}
+    for _, column in columns:
+        grid.add_column(
+            column.title,
+            justify="left" if column.left or column.ends else "right",
+            overflow="fold",
+            min_width=column.width if column.width >= _KEPT else None,
+            max_width=column.width or None,
+            no_wrap=not column.left and column.ends is None,
+        )
+    for section in table.sections:
+        if section.title:
+            grid.add_row(Text(section.title, style="bold"))
+        for row, note in zip(section.rows, section.notes or [""] * len(section.rows), strict=True):
+            cells = []
+            for place, column in columns:
+                # Numbers with intervals are padded, outside of what is underlined, so that they line up.
+                cell = row[place]
+                line = Text(" " * (widths[place] - len(cell.text)) if column.ends else "")
+                line.append(cell.text, style="underline bold" if cell.marked else "")
+                if table.is_marked and column.marked:
+                    line.append("*" if cell.marked else " ")
+                if cell.interval:
+                    line.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
+                line.append(f"\n  {cell.detail}" if cell.detail else "", style="dim")
+                line.append(f"\n  ! {', '.join(cell.flags)}" if cell.flags else "", style="yellow")
+                cells.append(line)
+            cells[-1].append(f"\n{note}" if note else "", style="dim")
+            grid.add_row(*cells)
+        grid.add_section()
+    return grid
 
 
 def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = None) -> str:
@@ -101,41 +146,36 @@ def to_latex(table: Table, caption: str, marks: str = "") -> str:
     Args:
         marks: the meaning of signs, LaTeX already; it follows the caption.
     """
-    body, rules, spans, start = [], "", [], 1
+    many, heads, rules, start = len(table.columns), [], "", 1
     for name, part in groupby(column.group for column in table.columns):
-        end = start + len(list(part)) - 1
-        spans += [rf"\multicolumn{{{end - start + 1}}}{{c}}{{{escape(name)}}}"] if name else [""] * (end - start + 1)
-        rules += rf"\cmidrule(lr){{{start}-{end}}}" if name else ""
-        start = end + 1
-    body += [_latex_row(spans), rules] if rules else []
-    body.append(_latex_row(map(escape, table.heads)))
+        width = len(list(part))
+        heads += [rf"\multicolumn{{{width}}}{{c}}{{{escape(name)}}}"] if name else [""] * width
+        rules += rf"\cmidrule(lr){{{start}-{start + width - 1}}}" if name else ""
+        start += width
+    rows: list[Sequence[str]] = [heads] if rules else []
+    body = [rf"{' & '.join(row)} \\" for row in [*rows, list(map(escape, table.heads))]]
+    body[1:1] = [rules] if rules else []
     for section in table.sections:
-        body.append(r"\midrule")
-        if section.title:
-            body.append(_latex_row([rf"\multicolumn{{{len(table.columns)}}}{{c}}{{{escape(section.title)}}}"]))
-        body += [_latex_row(map(_latex_cell, row)) for row in section.rows]
-    bounded = any(cell.interval for section in table.sections for row in section.rows for cell in row)
-    columns = "".join("l" if column.left else "r" for column in table.columns)
-    return (
-        "\n".join(
-            [
-                r"% needs \usepackage{booktabs}",
-                r"\begin{table*}",
-                r"\centering",
-                r"\small",
-                *([r"\setlength{\tabcolsep}{2.5pt}"] if bounded else []),  # so that they fit a page of two columns
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{' '.join(filter(None, [escape(caption), marks]))}}}",
-                rf"\label{{tab:{table.name}}}",
-                r"\end{table*}",
-            ]
-        )
-        + "\n"
-    )
+        title = rf"\multicolumn{{{many}}}{{c}}{{{escape(section.title)}}} \\" if section.title else ""
+        body += [r"\midrule", *filter(None, [title])]
+        body += [rf"{' & '.join(map(_latex_cell, row))} \\" for row in section.rows]
+    tight = any(cell.interval for cell in table.cells)  # so that they fit a page of two columns
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table*}",
+        r"\centering",
+        r"\small",
+        *([r"\setlength{\tabcolsep}{2.5pt}"] if tight else []),
+        rf"\begin{{tabular}}{{{''.join('l' if column.left else 'r' for column in table.columns)}}}",
+        r"\toprule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\caption{{{' '.join(filter(None, [escape(caption), marks]))}}}",
+        rf"\label{{tab:{table.name}}}",
+        r"\end{table*}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def escape(text: str) -> str:
@@ -148,81 +188,15 @@ def escape(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text).translate(_LATEX)
 
 
-def _latex_row(cells: Iterable[str]) -> str:
-    return rf"{' & '.join(cells)} \\"
-
-
 def _latex_cell(cell: TableCell) -> str:
     """A cell; a hyphen before a number becomes a minus, and each sign a font or a raised character."""
-    text = "--" if cell.text == UNKNOWN else _minus(cell.text)
+    text, ends = (re.sub(r"(?<!\w)-(?=[.\d])", "$-$", escape(part)) for part in (cell.text, cell.interval))
+    text = "--" if cell.text == UNKNOWN else text
     text = rf"\textbf{{{text}}}" if cell.marked else text
     for sign in cell.signs:
         text = rf"\{_FONTS[sign]}{{{text}}}" if sign in _FONTS else f"{text}$^{{{escape(sign).strip('$')}}}$"
-    ends = rf"{{\scriptsize {_minus(cell.interval)}}}" if cell.interval else ""
+    ends = rf"{{\scriptsize {ends}}}" if ends else ""
     return " ".join(filter(None, [text, ends, *map(escape, (cell.detail, *cell.flags))]))
-
-
-def _minus(text: str) -> str:
-    return re.sub(r"(?<!\w)-(?=[.\d])", "$-$", escape(text))
-
-
-def _terminal(block: Any) -> list[RenderableType]:
-    if isinstance(block, Table):
-        note = _note(block, "*")
-        return [_rich_table(block), *([Text(note, style="dim")] if note else [])]
-    if isinstance(block, Paragraph):
-        line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
-        return [line.append(block.text, style="dim" if block.note else "none")]
-    if isinstance(block, Facts):
-        return [Text(f"{term}: {' '.join(sentences)}") for term, sentences in block.rows]
-    return [] if isinstance(block, Heading | Folded) else [block]
-
-
-def _rich_table(table: Table) -> RichTable:
-    shown = [place for place, column in enumerate(table.columns) if not column.page]
-    grid = RichTable(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
-    grid.title = Text(_title(table))
-    for place in shown:
-        column = table.columns[place]
-        grid.add_column(
-            column.title,
-            justify="left" if column.left or column.ends else "right",
-            overflow="fold",
-            min_width=column.width if column.width >= _KEPT else None,
-            max_width=column.width or None,
-            no_wrap=not column.left and column.ends is None,
-        )
-    widths = [
-        max((len(row[place].text) for section in table.sections for row in section.rows), default=0) for place in shown
-    ]
-    for section in table.sections:
-        if section.title:
-            grid.add_row(Text(section.title, style="bold"))
-        for number, row in enumerate(section.rows):
-            cells = [
-                _rich_cell(row[place], table.columns[place], table.is_marked, width)
-                for place, width in zip(shown, widths, strict=True)
-            ]
-            if section.notes and section.notes[number]:
-                cells[-1].append(f"\n{section.notes[number]}", style="dim")
-            grid.add_row(*cells)
-        grid.add_section()
-    return grid
-
-
-def _rich_cell(cell: TableCell, column: Col, marks: bool, width: int) -> Text:
-    """A cell; numbers with intervals are padded to a width, outside of what is underlined, so that they line up."""
-    line = Text(" " * (width - len(cell.text)) if column.ends else "")
-    line.append(cell.text, style="underline bold" if cell.marked else "")
-    if marks and column.marked:
-        line.append("*" if cell.marked else " ")
-    if cell.interval:
-        line.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
-    if cell.detail:
-        line.append(f"\n  {cell.detail}", style="dim")
-    if cell.flags:
-        line.append(f"\n  ! {', '.join(cell.flags)}", style="yellow")
-    return line
 
 
 def _title(table: Table) -> str:
@@ -231,4 +205,4 @@ def _title(table: Table) -> str:
 
 
 def _note(table: Table, mark: str) -> str:
-    return " ".join(part for part in (table.note, f"{mark}: {table.marks}." if table.marks else "") if part)
+    return " ".join(filter(None, (table.note, f"{mark}: {table.marks}." if table.marks else "")))

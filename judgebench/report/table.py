@@ -188,7 +188,8 @@ class View:
         heading: of the part of a page that it stands in.
         frame: results -> rows, or a frame of them, in the order in which they are shown; empty: no table.
         columns: see `Col`.
-        by: keys by whose values the rows are split into tables; title: of each, filled with its first row.
+        by: keys by whose values the rows are split into tables; title: of each, filled with its first row; the first
+            of `by` where there is none.
         size: on how much each rests, filled likewise; it may name `{groups_word}` and `{examples_word}`.
         sections: keys by whose values a table's rows are split; section: the line above each, filled with its first
             row; empty: no line.
@@ -260,7 +261,7 @@ class View:
                 cells.append([TableCell("") if column.key in same else column.cell(row) for column in columns])
             notes = [text(row.get(self.below)) for row in part] if self.below else ()
             sections.append(TableSection(cells, self.section.format(**part[0]), notes))
-        lines = (self.title, self.size, self.folded)
+        lines = (self.title or "".join(f"{{{key}}}" for key in self.by[:1]), self.size, self.folded)
         title, size, folded = (line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
                                for line in lines)  # fmt: skip
         return Table(self.name, self.heading, title, columns, sections, size, folded=folded)

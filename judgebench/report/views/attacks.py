@@ -44,9 +44,6 @@ FIRST = Col("first", "win_share", percent,
 PLACES = Col("places", "places_gained", signed_two, says="by how many ranks an attacked text rises among these")
 
 
-# --- changes by each attack -------------------------------------------------------------------------------------------
-
-
 def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
     """The records of attacked texts that have a clean base, labelled and with `rate`; by dimension and defense, none
     first."""
@@ -74,26 +71,19 @@ def _condition(row: Row) -> str:
 
 
 ATTACKS = View(
-    "attacks",
-    "Attacks",
-    attack_rows,
+    "attacks", "Attacks", attack_rows,
     [
         Col("attack", "attack", left=True, width=28),
         Col("mean", "attacked_mean_score", two, says="of the scores"),
         *(CHANGE, RATE, RISES, AT_MAX, FIRST, PLACES),
         Col("Spearman", "spearman", three),
     ],
-    by=["condition"],
-    title="{condition}",
-    sections=["range", "series"],
-    section="{range}: {series}",
+    by=["condition"], sections=["range", "series"], section="{range}: {series}",
     note=lambda results, rows: (
         f"{results.split.capitalize()} split. Spearman: {level_note(results.level, results.groups)}."
     ),
-    brackets="{groups} resampled, clean and attacked together",
-    marks=EXCLUDES_ZERO,
-)
-"""The changes of scores by each attack, a section a range and judge."""
+    brackets="{groups} resampled, clean and attacked together", marks=EXCLUDES_ZERO,
+)  # fmt: skip
 
 
 def attack_sentences(results: Results) -> list[str]:
@@ -108,8 +98,6 @@ def attack_sentences(results: Results) -> list[str]:
         sentences.append(say("attacks", condition=part[0]["condition"], attacks=attacks, **facts))
     return sentences
 
-
-# --- which is easier to fool? -----------------------------------------------------------------------------------------
 
 _PAIR = ["dimension", "defense", "first_judge", "first_decoding", "second_judge", "second_decoding"]
 
@@ -163,9 +151,7 @@ def _gaps_note(results: Results, rows: Rows) -> str:
 
 
 GAPS = View(
-    "attack_gaps",
-    "Which is easier to fool?",
-    gap_rows,
+    "attack_gaps", "Which is easier to fool?", gap_rows,
     [
         Col("attack", "attack", left=True, width=14),
         Col("range", "range", left=True, width=9),
@@ -178,14 +164,9 @@ GAPS = View(
         Col("needed", "needed", rounded_up, optional=True, says="{groups} for 80 % power"),
         Col("the attack gains", "verdict", left=True, width=17),
     ],
-    by=_PAIR,
-    title="{condition}: {first_who} against {second_who}",
-    once=["attack"],
-    note=_gaps_note,
-    brackets="{groups} resampled, both sides together",
-    marks=EXCLUDES_ZERO,
+    by=_PAIR, title="{condition}: {first_who} against {second_who}", once=["attack"], note=_gaps_note,
+    brackets="{groups} resampled, both sides together", marks=EXCLUDES_ZERO,
 )  # fmt: skip
-"""Differences between the changes by an attack of two judges or decodings."""
 
 
 def gap_sentences(results: Results) -> list[str]:

@@ -103,9 +103,7 @@ _KAPPA = "weighted by squared distance"
 _AC2 = "Gwet's, by squared distance; it stays meaningful where nearly all scores are equal"
 
 POINTS = View(
-    "points",
-    "Agreement in points",
-    _points,
+    "points", "Agreement in points", _points,
     (
         Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("bias", "bias", signed_two, signed_two, says="mean of judge less human; above 0 the judge is too lenient"),
@@ -120,22 +118,14 @@ POINTS = View(
         Col("kappa", "single_kappa", two, short, optional=True, says=_KAPPA),
         Col("AC2", "single_ac2", two, short, optional=True, says=_AC2),
     ),
-    by=["condition"],
-    title="{condition}",
-    sections=["range"],
-    section="{range}",
-    below="why",
+    by=["condition"], sections=["range"], section="{range}", below="why",
     note="Points are those of the humans' scale. Raw: scores mapped to it linearly, end to end. Calibrated: what "
     "isotonic regression makes of them, learned from other {groups}.",
-    brackets="{groups} resampled",
-    reasons=["points_reason"],
+    brackets="{groups} resampled", reasons=["points_reason"],
 )  # fmt: skip
-"""Bias, distance and chance-corrected agreement of judge and humans, raw and calibrated."""
 
 STAND_IN = View(
-    "stand_in",
-    "May it stand in for a rater?",
-    _stand_in,
+    "stand_in", "May it stand in for a rater?", _stand_in,
     (
         Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
         Col("wins over", "wins",
@@ -151,15 +141,10 @@ STAND_IN = View(
             "estimate for raters who do not err; it may exceed 1"),
         Col("verdict", "verdict", left=True),
     ),
-    by=["condition"],
-    title="{condition}",
-    sections=["range"],
-    section="{range}",
-    below="why",
+    by=["condition"], sections=["range"], section="{range}", below="why",
     note=lambda _, rows: say("stand_in_note", rounded=any(is_known(row.get("exact")) for row in rows)),
     reasons=["disattenuated_reason"],
 )  # fmt: skip
-"""The alternative annotator test of judges, raw and calibrated, with a judge without judgment and with Spearman."""
 
 
 def beside_runs(runs: Mapping[str, Results]) -> Rows:
@@ -192,9 +177,7 @@ def beside_runs(runs: Mapping[str, Results]) -> Rows:
 
 
 BESIDE_RUNS = View(
-    "beside_runs",
-    "Beside humans",
-    beside_runs,
+    "beside_runs", "Beside humans", beside_runs,
     (
         Col("run", "run", left=True),
         Col("judge, decoding", "who", detail="setting", left=True),
@@ -214,9 +197,7 @@ BESIDE_RUNS = View(
             says="share of pairs of systems that the judge orders as humans do"),
     ),
     by=["condition"],
-    title="{condition}",
 )  # fmt: skip
-"""Judges of several runs on one data set, and one human, in the same columns."""
 
 
 # --- sentences: of each condition's best judge and range --------------------------------------------------------------

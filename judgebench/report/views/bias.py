@@ -191,13 +191,8 @@ DIAGNOSTICS = View(
         Col("self", "self_agreement", three, optional=True,
             says="mean Spearman of the judge with itself in the other ranges"),
     ),
-    by=["condition"],
-    title="{condition}",
-    sections=["series"],
-    once=["series", "stability", "self_agreement"],
-    note=_diagnostics_note,
+    by=["condition"], sections=["series"], once=["series", "stability", "self_agreement"], note=_diagnostics_note,
 )  # fmt: skip
-"""Bias and stability of each judge and decoding."""
 
 
 def _similarity(results: Results) -> Rows:
@@ -214,9 +209,7 @@ def _similarity(results: Results) -> Rows:
 
 
 SIMILARITY = View(
-    "similarity",
-    "Main and assistant",
-    _similarity,
+    "similarity", "Main and assistant", _similarity,
     (
         Col("range", "range", left=True),
         Col("log-probabilities correlate", "logprob_correlation", two, says="their means over texts, by candidate"),
@@ -225,8 +218,5 @@ SIMILARITY = View(
         Col("main's", "main", left=True, says="the score that it finds most likely most often"),
         Col("assistant's", "assistant", left=True),
     ),
-    by=["condition"],
-    title="{condition}",
-    note="Contrasting takes away what both prefer.",
+    by=["condition"], note="Contrasting takes away what both prefer.",
 )  # fmt: skip
-"""How alike main model and assistant are."""

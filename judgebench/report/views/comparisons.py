@@ -84,9 +84,7 @@ def comparison_note(rows: Rows, groups: str, together: bool = False) -> str:
 
 
 COMPARISONS = View(
-    "comparisons",
-    f"Differences in {SHOWN.capitalize()}",
-    _of_run,
+    "comparisons", f"Differences in {SHOWN.capitalize()}", _of_run,
     (
         Col("range", "place", left=True, width=11),
         Col("first", "first", three),
@@ -100,15 +98,10 @@ COMPARISONS = View(
         Col("for 0.05", "needed_for", rounded_up, optional=True, says="at a difference of 0.05"),
         Col("verdict", "verdict", left=True),
     ),
-    by=_BY,
-    title="{condition}: {first_name} against {second_name}",
-    sections=["mean"],
-    below="remark",
-    note=lambda results, rows: comparison_note(rows, results.groups),
-    brackets="{groups} resampled",
+    by=_BY, title="{condition}: {first_name} against {second_name}", sections=["mean"], below="remark",
+    note=lambda results, rows: comparison_note(rows, results.groups), brackets="{groups} resampled",
     marks="significant after Holm's correction",
 )  # fmt: skip
-"""Differences in Spearman between judges and decodings."""
 
 
 def other_statistics(results: Results) -> list[Block]:

@@ -147,9 +147,7 @@ def _note(results: Results, rows: Any) -> str:
 
 
 CORRELATION = View(
-    "correlations",
-    "Agreement with the humans",
-    _with_humans,
+    "correlations", "Agreement with the humans", _with_humans,
     (
         Col("range", "range", left=True, width=9),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
@@ -160,17 +158,9 @@ CORRELATION = View(
         Col("clamped", "clamped_share", percent_one, optional=True,
             says="share of answers outside the range, moved to its nearest end"),
     ),
-    by=_CONDITION,
-    title="{condition}",
-    size="{size}",
-    sections=["range"],
-    once=["range"],
-    note=_note,
-    brackets="{groups} resampled",
-    reasons=["missing_document", "missing"],
-    marks="best of its range, if above 0",
+    by=_CONDITION, title="{condition}", size="{size}", sections=["range"], once=["range"], note=_note,
+    brackets="{groups} resampled", reasons=["missing_document", "missing"], marks="best of its range, if above 0",
 )  # fmt: skip
-"""Correlations at the reported level."""
 
 
 def other_levels(results: Results) -> list[Block]:
@@ -214,9 +204,7 @@ def _level_rows(results: Results) -> Rows:
 
 
 LEVELS = View(
-    "levels",
-    "Within groups, and over systems",
-    _level_rows,
+    "levels", "Within groups, and over systems", _level_rows,
     [
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
@@ -230,9 +218,5 @@ LEVELS = View(
         Col("others", "spearman_systems", no_text, short, optional=True,
             says="for systems like these, systems and {groups} resampled"),
     ],
-    by=_CONDITION,
-    title="{condition}",
-    size="{size}",
-    reasons=["missing_document", "missing"],
+    by=_CONDITION, title="{condition}", size="{size}", reasons=["missing_document", "missing"],
 )  # fmt: skip
-"""Spearman at document and system level."""

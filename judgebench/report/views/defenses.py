@@ -68,9 +68,7 @@ def defense_rows(results: Results) -> Rows:
 
 
 DEFENSES = View(
-    "defenses",
-    "Defenses side by side",
-    defense_rows,
+    "defenses", "Defenses side by side", defense_rows,
     [
         Col("defense", "shown_defense", left=True, width=28),
         Col("clean", "clean_mean_score", two, says="mean score of the clean texts under the same defense, against "
@@ -80,14 +78,10 @@ DEFENSES = View(
         Col("attacked", "attacked_mean_score", two),
         *(CHANGE, RATE, RISES),
     ],
-    by=["dimension"],
-    title="{dimension}",
-    sections=["attack", "range", "series"],
-    section="{attack}, {range}: {series}",
+    by=["dimension"], sections=["attack", "range", "series"], section="{attack}, {range}: {series}",
     note=lambda _, rows: FREE_TEXT_NOTE if any(row["defense"] != row["shown_defense"] for row in rows) else "",
     marks=EXCLUDES_ZERO,
 )  # fmt: skip
-"""The effect of attacks under each defense, a section an attack, range and judge."""
 
 
 def defense_sentences(results: Results) -> list[str]:
@@ -148,9 +142,7 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
 
 
 REFERENCES = View(
-    "references",
-    "References by themselves",
-    reference_rows,
+    "references", "References by themselves", reference_rows,
     [
         Col("defense", "defense", left=True),
         Col("split", "split", left=True),
@@ -161,13 +153,10 @@ REFERENCES = View(
         Col("cut", "cut", percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
-    title="{dimension}",
     note=lambda _, rows: "Alpha 0: texts of the tutor for the development split, unsteered."
     if any(row.get("cut") is None for row in rows) else "",
-    brackets="of the mean difference over {groups}, by Student's t",
-    marks=EXCLUDES_ZERO,
+    brackets="of the mean difference over {groups}, by Student's t", marks=EXCLUDES_ZERO,
 )  # fmt: skip
-"""The judge's scores of references."""
 
 
 def detector_rows(results: Results) -> Rows:
@@ -186,9 +175,7 @@ def detector_rows(results: Results) -> Rows:
 
 
 DETECTORS = View(
-    "detectors",
-    "Detectors of attacked texts",
-    detector_rows,
+    "detectors", "Detectors of attacked texts", detector_rows,
     [
         Col("defense", "defense", left=True),
         Col("F1", "f1", two, says="on the development texts, on which the threshold was chosen as the best; all else "
@@ -199,7 +186,6 @@ DETECTORS = View(
         Col("recall by attack", "by_attack", left=True),
     ],
 )  # fmt: skip
-"""The warnings of detectors: a warning that every text gets protects from nothing."""
 
 
 def preparation_sentences(results: Results) -> list[str]:
@@ -222,9 +208,7 @@ def cost_rows(results: Results) -> Rows:
 
 
 COSTS = View(
-    "costs",
-    "Seconds by defense",
-    cost_rows,
+    "costs", "Seconds by defense", cost_rows,
     [
         Col("defense", "defense", left=True),
         Col("n", "n", whole),
@@ -235,4 +219,3 @@ COSTS = View(
         Col("once", "once_seconds", one, says="of its preparation, whatever is judged, in this run"),
     ],
 )  # fmt: skip
-"""The seconds that defenses take."""

@@ -57,9 +57,7 @@ def _slices(results: Results) -> Rows:
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
 
 _LEAD = View(
-    "errors",
-    "Why the judge errs",
-    _factors,
+    "errors", "Why the judge errs", _factors,
     (
         Col("judge, decoding", "series", detail="setting", left=True),
         Col("factor", "name", left=True, says="format: lists, headings, code, tables, bold words"),
@@ -69,11 +67,7 @@ _LEAD = View(
         Col("p", "p", p_value),
         Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
     ),
-    by=("condition",),
-    title="{condition}",
-    once=("series", "setting"),
-    note=f"Error: {_ERROR}.",
-    brackets="errors clustered by {groups}",
+    by=("condition",), once=("series", "setting"), note=f"Error: {_ERROR}.", brackets="errors clustered by {groups}",
 )  # fmt: skip
 _OTHERS = replace(
     _LEAD,
@@ -86,9 +80,7 @@ _OTHERS = replace(
 )
 
 SLICES = View(
-    "error_slices",
-    "Why the judge errs",
-    _slices,
+    "error_slices", "Why the judge errs", _slices,
     (
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
@@ -100,13 +92,9 @@ SLICES = View(
         Col("p", "p", p_value, says="unknown for a slice of one of the {groups}, or where errors do not vary"),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
     ),
-    by=("condition",),
-    title="{condition}, {series}",
-    sections=("kind",),
-    folded="{fold}",
+    by=("condition",), title="{condition}, {series}", sections=("kind",), folded="{fold}",
     brackets="errors clustered by {groups}",
 )  # fmt: skip
-"""Systems and lengths: which ones the judge favors."""
 
 
 def error_tables(results: Results) -> list[Block]:

@@ -79,9 +79,7 @@ def few_labels_sentences(results: Results) -> list[str]:
 
 
 LABELS_AND_JUDGES = View(
-    "few_labels",
-    "Means from few labels",
-    _widths,
+    "few_labels", "Means from few labels", _widths,
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("range", "range", left=True),
@@ -102,19 +100,13 @@ LABELS_AND_JUDGES = View(
             says="the same with the other model's scores of all"),
     ),
     by=["condition"],
-    title="{condition}",
     size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
     "{groups_word}",
-    once=["who"],
-    note="Rated {groups} must be a random part of all.",
-    reasons=["reason"],
+    once=["who"], note="Rated {groups} must be a random part of all.", reasons=["reason"],
 )  # fmt: skip
-"""Width of the intervals of systems' means, by judge."""
 
 MEANS = View(
-    "few_labels_means",
-    "Means from few labels",
-    _means,
+    "few_labels_means", "Means from few labels", _means,
     (
         Col("system", "system", left=True),
         Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
@@ -126,14 +118,9 @@ MEANS = View(
         Col("narrower", "narrower", percent),
         Col("judge holds both", "covers", left=True),
     ),
-    by=["condition"],
-    title="{condition}",
-    size="{who}, range {range}",
-    below="reason",
-    brackets="Student's t over {groups}",
+    by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
     folded="Means of systems from labels, judge and both: {condition}",
 )  # fmt: skip
-"""Each system's mean three ways."""
 
 DIFFERENCES = replace(
     MEANS,

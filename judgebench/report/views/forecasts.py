@@ -37,14 +37,10 @@ def _with(results: Results, *names: str) -> Rows:
     return [row for row in rows if set(names) <= set(row) and any(row[name] is not None for name in names)]
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
-
 _WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
-    "forecasts",
-    "Probabilities as forecasts",
-    lambda results: _with(results, "rps", "mass"),
+    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass"),
     (
         *_WHO,
         Col("RPS", "rps", three, short,
@@ -62,19 +58,12 @@ FORECASTS = View(
         Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
         Col("mass", "mass", percent, optional=True, says="the probability that lies on scores at all"),
     ),
-    by=("condition",),
-    title="{condition}",
-    once=("range",),
-    brackets="{groups} resampled",
-    reasons=("reason", "mass_reason"),
+    by=("condition",), once=("range",), brackets="{groups} resampled", reasons=("reason", "mass_reason"),
 )  # fmt: skip
-"""Each judge's distribution as a forecast of the raters' scores."""
 
 
 ABSTENTION = View(
-    "abstention",
-    "Texts for a person",
-    lambda results: _with(results, "coverage", "risk"),
+    "abstention", "Texts for a person", lambda results: _with(results, "coverage", "risk"),
     (
         *_WHO,
         Col("coverage", "coverage", percent, points,
@@ -88,17 +77,10 @@ ABSTENTION = View(
         Col("gain", "gain", two, signed_two,
             says="how far this goes from sending any texts to a person (0) to sending the worst (1)"),
     ),
-    by=("condition",),
-    title="{condition}",
-    once=("range",),
+    by=("condition",), once=("range",),
     note=lambda _, rows: f"{percent(rows[0]['level'])} of the intervals of single texts should hold it.",
-    brackets="{groups} resampled",
-    reasons=("coverage_reason", "risk_reason"),
+    brackets="{groups} resampled", reasons=("coverage_reason", "risk_reason"),
 )  # fmt: skip
-"""Intervals of single texts, and the errors that are left where a person gets the unsure ones."""
-
-
-# --- sentences --------------------------------------------------------------------------------------------------------
 
 
 def leading(results: Results) -> Rows:

@@ -79,9 +79,7 @@ def _raters(results: Results, rows: Rows) -> str:
 
 
 AMONG_HUMANS = View(
-    "among_humans",
-    "Humans among themselves",
-    _among_humans,
+    "among_humans", "Humans among themselves", _among_humans,
     (
         Col("dimension", "dimension", detail="size", left=True, width=20),
         Col("Spearman", "ceiling", three, short, says="one rater with the mean of the others, mean over raters"),
@@ -95,8 +93,5 @@ AMONG_HUMANS = View(
         Col("reliability", "reliability", three, short, optional=True, page=True,
             says="that of the mean ratings as they stand, which limits any correlation with them"),
     ),
-    below="why",
-    note=_raters,
-    brackets="{groups} resampled",
+    below="why", note=_raters, brackets="{groups} resampled",
 )  # fmt: skip
-"""Agreement of the humans: a ceiling for judges that are measured as they are."""

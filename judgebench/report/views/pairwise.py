@@ -13,8 +13,6 @@ from judgebench.results.series import SeriesIndex, labelled
 from judgebench.stats.bradley_terry import DAVIDSON, ELO_MEAN
 from judgebench.stats.preferences import MEASURES
 
-# --- bias and consistency ---------------------------------------------------------------------------------------------
-
 
 def pair_rows(results: Results) -> Rows:
     """The metrics of compared texts, of the reported split and level; empty where texts were judged alone.
@@ -44,9 +42,7 @@ def signed_points(value: Any) -> str:
 
 
 PAIRS = View(
-    "pairs",
-    "Which of two is better?",
-    pair_rows,
+    "pairs", "Which of two is better?", pair_rows,
     (
         Col("judge, decoding", "name", left=True),
         Col("place one", "position_bias", signed_points, signed_points,
@@ -59,12 +55,8 @@ PAIRS = View(
             says="of the pairs in which the humans prefer a text, the share in which the judge, both orders averaged, "
             "prefers the same; undecided pairs count half, so tossing a coin has 50 %"),
     ),
-    by=["condition"],
-    title="{condition}",
-    size="{size}",
-    brackets="{groups} resampled",
+    by=["condition"], size="{size}", brackets="{groups} resampled",
 )  # fmt: skip
-"""How far a judge that compares texts can be trusted."""
 
 
 def pair_sentences(results: Results) -> list[str]:
@@ -77,8 +69,6 @@ def _with_setting(row: Row) -> str:
     """The judge and decoding of a labelled row, with lambda and t where it has them."""
     return f"{row['who']}, {row['setting']}" if row["setting"] else str(row["who"])
 
-
-# --- systems ranked ---------------------------------------------------------------------------------------------------
 
 _SYSTEMS_SHOWN = 60
 """Rows of a table of systems, the strongest first."""
@@ -131,9 +121,7 @@ def _ranked(results: Results) -> Rows:
 
 
 RANKING = View(
-    "ranking",
-    "Systems ranked",
-    _ranked,
+    "ranking", "Systems ranked", _ranked,
     (
         Col("system", "system", left=True),
         Col("rank", "place", left=True),
@@ -145,11 +133,8 @@ RANKING = View(
         Col("W/T/L", "human_counts"),
         Col("wins", "human_win_share", percent, page=True),
     ),
-    by=["condition", "name"],
-    title="{condition}: {name}",
-    size="{size}",
-)
-"""Systems by strength, as the judge ranks them and as the humans do."""
+    by=["condition", "name"], title="{condition}: {name}", size="{size}",
+)  # fmt: skip
 
 
 def _correlation(value: Any) -> str:
@@ -157,9 +142,7 @@ def _correlation(value: Any) -> str:
 
 
 PREFERENCES = View(
-    "preferences",
-    "Preferences against the humans'",
-    ranking_records,
+    "preferences", "Preferences against the humans'", ranking_records,
     (
         Col("judge, decoding", "name", left=True, width=24),
         Col("place one", "place_effect", signed_two, optional=True,
@@ -179,13 +162,10 @@ PREFERENCES = View(
         Col("Pearson", "strength_pearson", _correlation, short, optional=True, page=True),
         Col("Kendall", "strength_kendall", _correlation, short, optional=True, page=True),
     ),
-    by=["condition"],
-    title="{condition}",
-    size="{size}",
+    by=["condition"], size="{size}",
     note=lambda _, rows: say("rankings", row=rows[0], davidson=rows[0]["ties"] == DAVIDSON, ELO_MEAN=ELO_MEAN),
     brackets="{groups} resampled",
 )  # fmt: skip
-"""How every judge and decoding sides with the humans."""
 
 
 def ranking_blocks(results: Results) -> list[Block]:

@@ -93,9 +93,7 @@ def _sides(results: Results) -> pd.DataFrame:
 
 
 WORDS = View(
-    "phrases",
-    "Learned phrases",
-    _words,
+    "phrases", "Learned phrases", _words,
     [
         Col("phrase", "spelled", left=True, width=30),
         Col("words", "length", whole, says="how many of it stand behind a text; 0 are the clean texts"),
@@ -103,22 +101,15 @@ WORDS = View(
         CHANGE,
         *(RATE, RISES, replace(AT_MAX, page=True), FIRST, replace(PLACES, page=True)),
     ],
-    by=PHRASE,
-    title="{title}",
-    size="{panel}, {split} split, {texts} texts of {sources} {groups_word}",
-    sections=["series"],
-    section="{series}",
+    by=PHRASE, title="{title}", size="{panel}, {split} split, {texts} texts of {sources} {groups_word}",
+    sections=["series"], section="{series}",
     note="Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them, and "
     "only they show its effect elsewhere.",
-    brackets="{groups} resampled, clean and attacked together",
-    marks=EXCLUDES_ZERO,
-)
-"""The effect of a phrase by its number of words, on texts that it never saw; a section a judge."""
+    brackets="{groups} resampled, clean and attacked together", marks=EXCLUDES_ZERO,
+)  # fmt: skip
 
 SIDES = View(
-    "seen_and_unseen",
-    "Seen and unseen texts",
-    _sides,
+    "seen_and_unseen", "Seen and unseen texts", _sides,
     [
         Col("texts", "{panel} ({split})", left=True),
         Col("n", "texts", whole),
@@ -126,13 +117,8 @@ SIDES = View(
         Col("attacked", "mean_score", two),
         CHANGE,
     ],
-    by=PHRASE,
-    title="{title}, words: {words}",
-    sections=["series"],
-    section="{series}",
-    marks=EXCLUDES_ZERO,
-)
-"""The effect of whole phrases, by whether they were learned on the texts; a section a judge."""
+    by=PHRASE, title="{title}, words: {words}", sections=["series"], section="{series}", marks=EXCLUDES_ZERO,
+)  # fmt: skip
 
 
 def silent_note(rows: pd.DataFrame) -> str:

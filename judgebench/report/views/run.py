@@ -126,9 +126,7 @@ def served_scalars(served: Mapping[str, Any] | None) -> dict[str, float]:
 # --- before a run -----------------------------------------------------------------------------------------------------
 
 _CONDITIONS = View(
-    "dry_run",
-    "Dry run",
-    lambda rows: rows,
+    "dry_run", "Dry run", lambda rows: rows,
     (
         Col("dimension", "dimension", left=True),
         Col("range", "range", left=True),
@@ -140,10 +138,8 @@ _CONDITIONS = View(
         Col("unique tokens", "unique", thousands),
         Col("longest prompt", "longest", lambda value: "" if value is None else thousands(value)),
     ),
-    sections=["part"],
-    size="{size}",
-)
-"""Conditions with their numbers of examples and tokens."""
+    sections=["part"], size="{size}",
+)  # fmt: skip
 
 
 def dry_run_view(

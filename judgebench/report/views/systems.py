@@ -60,9 +60,7 @@ def system_sentences(results: Results) -> list[str]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 SYSTEMS = View(
-    "systems",
-    "Systems as humans rank them",
-    system_rows,
+    "systems", "Systems as humans rank them", system_rows,
     (
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
@@ -91,10 +89,7 @@ SYSTEMS = View(
         Col("other systems", "unseen_error", two, two, group="error", optional=True,
             says="the same, calibrated by ratings of other systems"),
     ),
-    by=["condition"],
-    title="{condition}",
-    size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}",
-    once=["range"],
+    by=["condition"], size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}", once=["range"],
     below="reason",
     note=lambda _, rows: say("system_errors", rows=[part[0] for part in rows_by(rows, ["condition"])]),
     brackets="{groups} resampled, for these very systems",
@@ -112,9 +107,7 @@ def _tests(results: Results) -> Rows:
 
 
 SYSTEM_TESTS = View(
-    "system_tests",
-    "Two judges over systems",
-    _tests,
+    "system_tests", "Two judges over systems", _tests,
     (
         Col("range", "range", left=True),
         Col("difference of", "pair", left=True),
@@ -123,10 +116,7 @@ SYSTEM_TESTS = View(
         Col("p", "p", p_value, says="the two judges' scores of single texts are swapped (PERM-BOTH)"),
         Col("p (Holm)", "p_holm", p_value, says="corrected over all rows of the dimension"),
     ),
-    by=["condition"],
-    title="{condition}",
-    once=["range"],
-    below="reason",
+    by=["condition"], once=["range"], below="reason",
     note="Both speak of systems like these, of which there are few.",
     brackets="systems and texts resampled together (BOOT-BOTH)",
 )  # fmt: skip
@@ -146,10 +136,8 @@ RANKED = View(
         Col("cluster", "human_cluster", str),
         Col("error", "error", signed_two, signed_two, optional=True, says="judge less humans, text by text"),
     ),
-    by=["condition"],
-    title="{condition}, {series}, range {range}",
-    note="Of the judge, decoding and range with the most pairs right.",
-    brackets="{groups} resampled",
+    by=["condition"], title="{condition}, {series}, range {range}",
+    note="Of the judge, decoding and range with the most pairs right.", brackets="{groups} resampled",
     folded="Clusters of systems: {condition}, {series}, range {range}",
 )  # fmt: skip
 """The ranking of systems by each condition's best judge, with the humans'."""

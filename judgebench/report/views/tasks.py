@@ -71,9 +71,7 @@ def _rows(runs: Runs) -> Rows:
 
 
 TASKS_TABLE = View(
-    "tasks",
-    "Tasks",
-    _rows,
+    "tasks", "Tasks", _rows,
     (
         Col("range", "range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
@@ -85,13 +83,10 @@ TASKS_TABLE = View(
         Col("seconds", "seconds", one, optional=True,
             says="of reading the prompts of this range, when they were read"),
     ),
-    sections=["run", "condition"],
-    section="{head}",
-    once=["range", "seconds"],
+    sections=["run", "condition"], section="{head}", once=["range", "seconds"],
     note=lambda _, rows: HUMANS_NOTE + (
         " Tasks differ in texts, scales and raters: no difference between tasks is tested."
         if len({row["task"] for row in rows}) > 1 else ""
     ),
     brackets="{groups} resampled",
 )  # fmt: skip
-"""Every task with its ranges and decodings."""

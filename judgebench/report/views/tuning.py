@@ -63,9 +63,7 @@ def _note(results: Results, rows: Any) -> str:
 
 
 TUNING = View(
-    "tuning",
-    "Tuning",
-    lambda results: [_row(record) for block in tuning_blocks(results.tuning) for record in block],
+    "tuning", "Tuning", lambda results: [_row(record) for block in tuning_blocks(results.tuning) for record in block],
     (
         Col("range", "range", left=True),
         Col("selected", "λ {lambda:.4g}, t {temperature:.4g}", flags="flags", left=True),
@@ -79,9 +77,5 @@ TUNING = View(
         Col("test", "exact_test", three, optional=True),
         Col("grid below it", "grid_below_exact", three, optional=True, page=True),
     ),
-    by=["dimension", "decoding"],
-    title="{dimension}: {decoding}",
-    size="{how}",
-    note=_note,
+    by=["dimension", "decoding"], title="{dimension}: {decoding}", size="{how}", note=_note,
 )  # fmt: skip
-"""Lambda and t of each range."""

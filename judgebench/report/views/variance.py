@@ -53,12 +53,8 @@ def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
-
 RANGE_VARIANCE = View(
-    "variance",
-    "Range bias as variance",
-    variance_frame,
+    "variance", "Range bias as variance", variance_frame,
     (
         Col("judge, decoding", "who", left=True),
         Col("spread", "spread", two,
@@ -74,19 +70,14 @@ RANGE_VARIANCE = View(
             says=f"needed for a reliability of {short(WANTED)}, of the order of texts / of the scores themselves; "
             "none: no number is enough"),
     ),
-    by=["condition"],
-    title="{condition}, {ranges:.0f} ranges",
-    size="{texts} {examples_word} of {groups} {groups_word}",
-    below="reason",
+    by=["condition"], title="{condition}, {ranges:.0f} ranges",
+    size="{texts} {examples_word} of {groups} {groups_word}", below="reason",
     note=lambda results, rows: say("variance_note", calibrated=rows["calibrated"].any(), groups=results.groups),
     brackets="{groups} resampled, for these very ranges",
 )  # fmt: skip
-"""Shares of a judge's variance, a row a series as given and calibrated."""
 
 HUMAN_VARIANCE = View(
-    "variance_humans",
-    "Human raters as variance",
-    lambda results: variance_frame(results, HUMANS),
+    "variance_humans", "Human raters as variance", lambda results: variance_frame(results, HUMANS),
     (
         Col("dimension", "condition", left=True),
         Col("raters", "raters", whole),
@@ -102,7 +93,6 @@ HUMAN_VARIANCE = View(
     ),
     below="reason",
 )  # fmt: skip
-"""Shares of the variance of single ratings, a row a dimension."""
 
 
 def variance_sentences(results: Results) -> list[str]:
