@@ -316,8 +316,8 @@ def predicted_differences(data: FewLabels, pairs: Sequence[tuple[str, str]] = ()
         both = np.where(both[2] - both[1] < labels[2] - labels[1], both, labels)
         columns |= _interval(f"labels{end}", *labels) | _interval(f"predicted{end}", *both)
         columns[f"narrower{end}"] = 1 - divided(both[2] - both[1], labels[2] - labels[1])
-        ends = zip(*both[1:].tolist(), strict=True)
-        columns[f"told_apart{end}"] = [None if math.isnan(low) else low > 0 or high < 0 for low, high in ends]
+        known_ends = zip(*both[1:].tolist(), strict=True)
+        columns[f"told_apart{end}"] = [None if math.isnan(low) else low > 0 or high < 0 for low, high in known_ends]
     fewest = np.minimum(articles[first], articles[second])
     return _records(columns | {"reason": [_too_few(count) for count in fewest.tolist()]})
 
