@@ -445,11 +445,22 @@ def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         rated = ~np.isnan(sample.human)
         if not 0 < rated.sum() < len(rated):
             continue
-        data, counts = FewLabels.of(sample), {"texts": len(rated), "articles": sample.clusters.count}
-        counts |= {"labelled_texts": int(rated.sum()), "labelled_articles": sample.clusters.at(rated).count}
-        record = sample.head | counts | _of_systems(data)
-        records.append(record | {"spearman": _with_stand_in(sample, samples)})
+        record: dict[str, Any] = sample.head | {"texts": len(rated), "articles": sample.clusters.count}
+        record |= {"labelled_texts": int(rated.sum()), "labelled_articles": sample.clusters.at(rated).count}
+        record |= _of_systems(FewLabels.of(sample)) | {"spearman": None}
+        for other in (other for other in samples if _stands_in(other, sample)):
+            rho = predicted_spearman(sample.scores, sample.human, other.scores, sample.groups)
+            record["spearman"] = {"stand_in": f"{other.cell.judge}, {other.cell.decoding}"} | rho
+            break
+        records.append(record)
     return records
+
+
+def _stands_in(other: Sample, sample: Sample) -> bool:
+    """True for another model's scores of the same texts, in the same range."""
+    alike = all(getattr(other.cell, name) == getattr(sample.cell, name) for name in ("dimension", "range", "defense"))
+    paired = other.cell.judge == _STAND_INS.get(sample.cell.judge)
+    return alike and paired and np.array_equal(other.names, sample.names)
 
 
 def _of_systems(data: FewLabels) -> dict[str, Any]:
@@ -481,16 +492,3 @@ def _of_systems(data: FewLabels) -> dict[str, Any]:
 def _mean(values: Iterable[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return float(np.mean(numbers)) if numbers else None
-
-
-def _with_stand_in(sample: Sample, samples: Sequence[Sample]) -> dict[str, Any] | None:
-    """`predicted_spearman` with the scores of another model on the same texts, in the same range."""
-    for other in samples:
-        alike = all(
-            getattr(other.cell, name) == getattr(sample.cell, name) for name in ("dimension", "range", "defense")
-        )
-        stands_in = other.cell.judge == _STAND_INS.get(sample.cell.judge)
-        if alike and stands_in and np.array_equal(other.names, sample.names):
-            spearman_of = predicted_spearman(sample.scores, sample.human, other.scores, sample.groups)
-            return {"stand_in": f"{other.cell.judge}, {other.cell.decoding}"} | spearman_of
-    return None

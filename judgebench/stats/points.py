@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import isotonic_regression
 
 from judgebench.stats.agreement import agreement_weights
@@ -121,10 +120,7 @@ def pair_figures(
         steps = np.abs(places[0] - places[1])
         columns += [1.0 * (scored & (steps == 0)), 1.0 * (scored & (steps <= 1))]
     # means over texts, of all columns in one sum
-    owner = sparse.csr_array(
-        (np.ones(len(scored)), (clusters.number, np.arange(len(scored)))), (clusters.count, len(scored))
-    )
-    sums = np.split(clusters.weights @ (owner @ np.hstack(columns)), len(columns), axis=1)
+    sums = np.split(clusters.sums(np.hstack(columns)), len(columns), axis=1)
     mass = sums[0]
     _, bias, mae, of_x, of_y, square_x, square_y, squared, *shares = (divided(part, mass) for part in sums)
     exact, adjacent = shares or [np.full(mass.shape, np.nan)] * 2
@@ -135,31 +131,22 @@ def pair_figures(
     ac2 = np.full(mass.shape, np.nan)
     if categories is not None and len(categories) > 1:
         weights, spread, kinds = agreement_weights(categories), np.zeros(mass.shape), len(categories)
-        agreed = divided(clusters.weights @ (owner @ (scored * weights[places[0], places[1]])), mass)
+        agreed = divided(clusters.sums(scored * weights[places[0], places[1]]), mass)
         for kind in range(kinds):
             chosen = scored * ((places[0] == kind) + 1.0 * (places[1] == kind)) / 2
             if chosen.any():
-                share = divided(clusters.weights @ (owner @ chosen), mass)
+                share = divided(clusters.sums(chosen), mass)
                 spread += share * (1 - share)
         by_chance = weights.sum() / (kinds * (kinds - 1)) * spread
         ac2 = (agreed - by_chance) / (1 - by_chance)
-    icc = _icc(mass, (of_x, of_y), square_x + square_y, squared)
-    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, ac2, icc), strict=True))
-
-
-def _icc(
-    mass: np.ndarray, means: tuple[np.ndarray, np.ndarray], squares: np.ndarray, squared: np.ndarray
-) -> np.ndarray:
-    """[1 + B, P] ICC(2,1) of two raters who both rated all texts (mass), by Shrout and Fleiss (1979): from the means of
-    both, and the means over texts of the sum of both squares, and of the squared differences."""
-    several = np.where(mass > 1, mass, np.nan)
-    between = (means[0] - means[1]) ** 2 / 2  # sums of squares, each divided by the texts
-    total = squares - (means[0] + means[1]) ** 2 / 2
+    # ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the texts
+    several, between = np.where(mass > 1, mass, np.nan), (of_x - of_y) ** 2 / 2
+    total = square_x + square_y - (of_x + of_y) ** 2 / 2
     rest = np.maximum(squared / 2 - between, 0.0)
     of_texts, rest = (several / (several - 1) * part for part in (total - between - rest, rest))
-    of_raters = several * between
-    below = of_texts + rest + 2 * (of_raters - rest) / several
-    return divided(of_texts - rest, np.where((total > _HALF * _HALF) & (below > 0), below, 0.0))
+    below = of_texts + rest + 2 * (several * between - rest) / several
+    icc = divided(of_texts - rest, np.where((total > _HALF * _HALF) & (below > 0), below, 0.0))
+    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, ac2, icc), strict=True))
 
 
 def single_figures(

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from judgebench.stats.clusters import Clusters, divided, unknown, with_agreement_interval
 from judgebench.stats.points import cross_fitted, resampled_and_left_out, with_jackknife
@@ -80,7 +79,8 @@ class CrossedScores:
         self.components: Components = self._components()
 
     def _components(self) -> Components:
-        values, effects = self.values, _subsets(self.facets)
+        values, axes = self.values, range(len(self.facets) + 1)
+        effects = [frozenset(names) for size in axes for names in combinations(self.facets, size)]  # the smallest first
         scored = ~np.isnan(values)
         filled = np.where(scored, values - (values[scored].mean() if scored.any() else 0.0), 0.0)
         # pairs of scores that agree in at least these facets, and half of their squared differences
@@ -109,11 +109,6 @@ class CrossedScores:
         }
 
 
-def _subsets(facets: Sequence[str]) -> list[Effect]:
-    """All sets of facets, the smallest first."""
-    return [frozenset(names) for size in range(len(facets) + 1) for names in combinations(facets, size)]
-
-
 def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) -> np.ndarray:
     """[2, rows of weights] the ordered pairs of scores in one cell of a table, a score with itself among them, and the
     sums over them of half their squared differences. Pairs within a group count as often as it was drawn, pairs between
@@ -127,9 +122,7 @@ def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) ->
     if nested:
         dot = partial(np.einsum, "tl,tl->t")
         return np.stack([clusters.sums(dot(counts, counts)), clusters.sums(dot(counts, squares) - dot(sums, sums))])
-    shape = clusters.count, len(counts)
-    member = sparse.csr_array((np.ones(len(counts)), (clusters.number, np.arange(len(counts)))), shape=shape)
-    grouped = [member @ table for table in tables]  # [G, L]
+    grouped = [clusters.totals(table) for table in tables]  # [G, L]
     drawn = [clusters.weights @ table for table in grouped]
     again = clusters.weights**2 - clusters.weights  # a group's own pairs, counted as between copies of it
     pairs, apart = (
