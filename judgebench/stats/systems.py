@@ -156,19 +156,19 @@ def _errors(
     """`ERRORS` of the judge and error_system, the system with the largest of raw scores; and each system's error."""
     names, system = np.unique(sample.systems, return_inverse=True)
     system, record, by_system = system[rated], dict[str, Any](), dict[str, dict[str, float | None]]()
+    # of a system with one article no resample shows the noise
+    single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
     for kind, scores in (
         ("", sample.on_scale),
         ("calibrated_", cross_fitted(sample.scores, sample.human, sample.groups, seed=sample.seed)),
         ("unseen_", cross_fitted(sample.scores, sample.human, sample.systems, seed=sample.seed)),
     ):
         errors = system_means((scores - sample.human)[rated], system, len(names), clusters)
-        rows = _by_system("error", errors, system, clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
-            by_system = dict(zip(map(str, names), rows, strict=True))
-            # of a system with one article no resample shows the noise
-            noisy = any(row["error_low"] is None for row in rows)
-        record |= distances_record(f"{kind}error", *_distances(errors[: 1 if noisy else None]), clusters)
+            by_system = dict(zip(map(str, names), _by_system("error", errors, system, clusters), strict=True))
+        distances, noise = _distances(errors[:1] if single else errors)
+        record |= distances_record(f"{kind}error", distances, noise, clusters)
     return record, by_system
 
 
