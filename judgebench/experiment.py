@@ -25,7 +25,6 @@ from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
-from judgebench.stats.robustness import Suffix
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 
@@ -179,14 +178,6 @@ class Experiment(Parts):
     def planned(self) -> list[str]:
         """Names of the defenses that are not ready."""
         return [defense.name for defense in self.defenses if isinstance(defense, Planned)]
-
-    @property
-    def suffixes(self) -> list[Suffix]:
-        """The learned phrases, for their curves."""
-        return [
-            Suffix(phrase.prefix, phrase.by_length, phrase.contexts, phrase.systems, phrase.against)
-            for phrase in self.phrases
-        ]
 
     def lesson(self) -> Lesson:
         """Lesson for a phrase: clean conditions under the first defense, and texts of the development split."""

@@ -124,7 +124,7 @@ def _measured(
         ratings=ratings,
         comparisons=compare(scores, pairs, dataset, **config.metrics, chosen_on=chosen_on),
         attack_differences=attack_differences(scores, pairs, dataset, **drawn),
-        suffix=suffix_records(scores, experiment.suffixes, dataset, **drawn),
+        suffix=suffix_records(scores, experiment.phrases, dataset, **drawn),
         pairwise=pairwise_records(scores, dataset, experiment.ranking, **drawn, rules=rules),
         tuning=None if experiment.tuner is None else tuned.records,
         served=None if read.evidence is None else pd.DataFrame(read.evidence),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -193,39 +192,20 @@ SEEN, UNSEEN, ALL = "seen", "unseen", "all"
 """Whether a phrase was learned on these contexts, or systems."""
 
 
-@dataclass(frozen=True)
-class Suffix:
-    """A phrase that was learned word by word, and on what.
-
-    Attributes:
-        name: of the attacks: `<name>_1` puts the first word behind the judged text, `<name>_2` two, and so on.
-        phrases: those that are appended, the shortest first: of one word, of two, ...
-        contexts: the group_ids, systems: the system_ids of the texts on which it was learned.
-        objective: what the search raised.
-    """
-
-    name: str
-    phrases: Sequence[str]
-    contexts: frozenset[str]
-    systems: frozenset[str]
-    objective: str = ""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.phrases, str) or not self.phrases or not all(self.phrases):
-            raise ValueError(f"{self.name}: phrases must be those of 1, 2, ... words, got {self.phrases!r}")
-
-
 def suffix_records(
     scores: Scores | Mapping[str, Any],
-    suffixes: Sequence[Suffix],
+    phrases: Sequence[Any],
     dataset: str,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Changes by each phrase, by its length and by whether it was learned on the text's context and system.
 
+    Args:
+        phrases: of `judgebench.attacks.LearnedPhrase`.
+
     Returns:
-        A record per suffix, cell (split, dimension, range, defense, judge, decoding, lambda, temperature), part and
+        A record per phrase, cell (split, dimension, range, defense, judge, decoding, lambda, temperature), part and
         length, in this order; of lengths that were scored, and none where no length was. A part is one of contexts
         `seen` and `unseen` with one of systems `all`, `seen` and `unseen`, as far as there are texts of it. JSON's own
         types, never NaN: dataset, the cell, and
@@ -238,21 +218,23 @@ def suffix_records(
     """
     table = Scores.of(scores)
     records = []
-    for suffix, cell in product(suffixes, (cell for cell in table.cells if cell.attack == CLEAN)):
+    for learned, cell in product(phrases, (cell for cell in table.cells if cell.attack == CLEAN)):
         # 1. the clean texts, and those with the first word, with the first two, ...
-        attacks = [CLEAN, *(f"{suffix.name}_{length}" for length in range(1, len(suffix.phrases) + 1))]
+        attacks = [CLEAN, *(attack.name for attack in learned.attacks())]
         cells = {length: cell._replace(attack=attack) for length, attack in enumerate(attacks)}
         parts = {length: table.part(attacked) for length, attacked in cells.items() if attacked in table.cells}
         # 2. those of each part: contexts and systems on which the phrase was learned, or was not
         for contexts, systems in product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)) if len(parts) > 1 else ():
-            head = {"dataset": dataset, "split": cell.split, "suffix": suffix.name, "objective": suffix.objective}
+            head = {"dataset": dataset, "split": cell.split, "suffix": learned.prefix, "objective": learned.against}
             sides = {}
             for length, part in parts.items():
-                keep = np.isin(part["group_id"].astype(str), np.array(list(suffix.contexts), str)) == (contexts == SEEN)
-                if systems != ALL:
-                    keep &= np.isin(part["system_id"].astype(str), np.array(list(suffix.systems), str)) == (
-                        systems == SEEN
-                    )
+                keep = np.ones(len(part["score"]), dtype=bool)
+                for name, names, kind in (
+                    ("group_id", learned.contexts, contexts),
+                    ("system_id", learned.systems, systems),
+                ):
+                    if kind != ALL:
+                        keep &= np.isin(part[name].astype(str), np.array([*names], dtype=str)) == (kind == SEEN)
                 sides[length] = {name: column[keep] for name, column in part.items()}
             for length, side in sides.items():
                 clean, attacked = shared([sides[0], side])
@@ -262,7 +244,7 @@ def suffix_records(
                 clusters = Clusters.of(groups, resamples, seed)
                 numbers = robustness(clean["score"], attacked["score"], cell.range, clusters, texts)
                 del numbers["paired"]
-                record = head | {"length": length, "phrase": suffix.phrases[length - 1] if length else ""}
+                record = head | {"length": length, "phrase": learned.by_length[length - 1] if length else ""}
                 record |= cells[length].named | {"contexts": contexts, "systems": systems, "n": n}
                 record |= {"groups": clusters.count}
                 records.append(record | {name.replace("attacked_mean", "mean"): x for name, x in numbers.items()})

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from judgebench.attacks import LearnedPhrase
 from judgebench.results.results import Results
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.paired import attack_differences, default_pairs
-from judgebench.stats.robustness import Suffix, suffix_records
+from judgebench.stats.robustness import suffix_records
 from judgebench.stats.scores import Scores
 from judgebench.types import ScoreRange
 from tests.report import conftest
@@ -30,7 +31,7 @@ class Attacked:
     run: Run
     suffix: list[dict]
     differences: list[dict]
-    learned: Suffix
+    learned: LearnedPhrase
 
 
 def attacked_run(run: Run, phrases=PHRASES, resamples=60, systems=("system-0", "system-1"), objective="") -> Attacked:
@@ -43,7 +44,7 @@ def attacked_run(run: Run, phrases=PHRASES, resamples=60, systems=("system-0", "
     scores = pd.concat(parts, ignore_index=True)
     given = columns(scores)
     dev = frozenset(scores.loc[scores["split"] == "dev", "group_id"])
-    learned = Suffix("adv_suffix", phrases, dev, frozenset(systems), objective)
+    learned = LearnedPhrase(phrases, objective, dev, frozenset(systems))
     records = evaluate(given, "summeval", ["dataset"], resamples=resamples, scale=run.scale, rules=RULES)
     return Attacked(
         replace(run, scores=scores, records=records),

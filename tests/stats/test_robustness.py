@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from judgebench.attacks import LearnedPhrase
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, Suffix, robustness, suffix_records
+from judgebench.stats.robustness import ALL, CHANGES, SEEN, UNSEEN, robustness, suffix_records
 from judgebench.types import ScoreRange
 from tests.stats.test_evaluate import evaluate, joined, scores, table
 
@@ -125,7 +126,7 @@ PHRASES = ("truly", "truly great", "truly great wow")
 
 
 def suffix(contexts=("g0", "g1"), systems=("s0",), **more):
-    return Suffix("adv_suffix", PHRASES, frozenset(contexts), frozenset(systems), **{"objective": "expected", **more})
+    return LearnedPhrase(PHRASES, "expected", frozenset(contexts), frozenset(systems), **more)
 
 
 def phrase_cells(seed=0, groups=6, systems=3, lengths=(0, 1, 2, 3), name="adv_suffix", **cell):
@@ -204,9 +205,3 @@ def test_lengths_that_were_not_scored_and_attacks_of_others_are_left_alone():
     assert suffix_records(phrase_cells(lengths=(1, 2)), [suffix()], "mini") == []  # without a clean base
     assert suffix_records(phrase_cells(name="dsi"), [suffix()], "mini") == []
     assert suffix_records(columns, [], "mini") == []
-
-
-@pytest.mark.parametrize("phrases", [(), ("",), "truly"])
-def test_phrases_that_are_none(phrases):
-    with pytest.raises(ValueError, match="adv_suffix: phrases"):
-        Suffix("adv_suffix", phrases, frozenset(), frozenset())
