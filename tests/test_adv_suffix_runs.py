@@ -11,6 +11,7 @@ import pytest
 from judgebench.attacks.scoring import PhraseScorer
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair, told
+from tests.tracking.wandb_file import read_finished, the_file
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
@@ -78,7 +79,7 @@ def learned(tmp_path_factory, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command, "logger=none", "run_dir=run"])
+        patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
         GlobalHydra.instance().clear()
         main()
     return folder, command
@@ -131,6 +132,14 @@ def test_the_same_command_resumes_what_is_there(learned, judgebench, monkeypatch
     assert trace_of("kept").equals(trace)
     assert (kept["by_length"], kept["learned"]["scores"]) == (was["by_length"], was["learned"]["scores"])
     assert RunFolder.open("kept").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
+
+
+def test_wandb_holds_the_trace(learned):
+    (folder,) = (learned[0] / "run" / "wandb").glob("offline-run-*")
+    table = json.loads((folder / "files" / read_finished(the_file(folder)).history["attack/trace"]["path"]).read_text())
+    scored = trace_of(learned[0] / "run").query("score == score")
+    assert table["columns"] == list(scored.columns)
+    assert [row[table["columns"].index("phrase")] for row in table["data"]] == scored.phrase.tolist()
 
 
 def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(
@@ -236,7 +245,7 @@ MISTAKES = {
     ),
     "no file of words": (["attack.vocabulary=missing.txt"], "attack.vocabulary=missing.txt: it cannot be read"),
     "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
-    "no gradient": (["judge.engine=plain"], "search: the gradient needs judge.engine=prefix"),
+    "no gradient": (["judge.engine=plain"], "search: it follows the gradient, and judge.engine=plain gives none"),
     "several processes": (
         ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
         "trainer: a phrase is learned in one process",

@@ -55,18 +55,16 @@ forward_tokens are the row's share of the step's cost; dropped is how many words
 
 @dataclass(frozen=True)
 class Lesson:
-    """Texts that phrases are learned on.
+    """Texts that phrases are learned on; the objective is the mean over all conditions.
 
     Attributes:
-        conditions: under which they are judged; the objective is the mean over all.
-        builder: of their prompts.
-        known: of the data and the prompt, what a phrase file records.
+        record: of the data and the prompt, for a phrase file.
     """
 
     examples: Sequence[Example]
     conditions: Sequence[Condition]
     builder: PromptBuilder
-    known: Mapping[str, Any]
+    record: Mapping[str, Any]
 
 
 class Journal:
@@ -169,7 +167,7 @@ class Walk:
         return [*self.by_length[:-1], self.refined or self.by_length[-1]]
 
     def walk(self) -> Walk:
-        """Finds the best phrase of every length; `UserError` where no word survives where it goes.
+        """Finds the best phrase of every length.
 
         Greedy search (beam 1) adds to the phrase the word that maximizes the mean objective over all gaps; a beam keeps
         the best few. Refinement, afterwards, replaces single words of the longest phrase while that helps.
@@ -306,7 +304,7 @@ def learn(
     """A phrase for each objective, and the `TRACE` of all searches (column `against`: the objective's name).
 
     What an earlier, killed run has learned is taken from its journal in `folder`. The models of the judge that is
-    attacked are moved to `device`. `UserError` where the vocabulary is empty, or no phrase can be placed.
+    attacked are moved to `device`.
     """
     builder, tokenizer = lesson.builder, lesson.builder.tokenizer
     words = select_words(tokenizer, suffix.vocabulary, suffix.words)
@@ -389,7 +387,7 @@ def record_of(walk: Walk, objective: Objective, reader: Reader, lesson: Lesson) 
     """The record of a search in a phrase file."""
     trace, suffix = walk.trace, walk.suffix
     return {
-        **lesson.known,
+        **lesson.record,
         "judge": reader.judge.source.title,
         "judge_sha256": reader.main.fingerprint,
         "assistant": reader.assistant.title if objective.decoding.needs_assistant else None,

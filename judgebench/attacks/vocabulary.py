@@ -136,7 +136,7 @@ def fitting(
 ) -> list[tuple[str, tuple[int, ...]]]:
     """The words that stay what they are between the words `before` and `after` of a phrase in a gap, each with the
     tokens that it adds: what it puts between tokens that are the same for other words. A word survives if these same
-    tokens stand there beside any word.
+    tokens stand there next to any word.
     """
 
     def encoded(inside: Sequence[str]) -> list[list[int]]:

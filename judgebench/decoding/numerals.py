@@ -74,7 +74,7 @@ _CHARACTERS = str.maketrans(
 
 _FRACTION_IN_LATEX = re.compile(r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}")
 _PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
-"""Check marks, thumbs and the like, which say nothing and may stand beside a number."""
+"""Check marks, thumbs and the like, which say nothing and may stand next to a number."""
 
 
 LONGEST = 100_000
@@ -208,8 +208,8 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
     scores = [list(score_range.values), list(score_range.values)[:: -1 if score_range.labels else 1]]
 
     def span(match: re.Match[str]) -> str:
-        named = (token_value(match[2]), token_value(match[4]))
-        return " " if named in scales and (match["by"] != "and" or match["between"]) else match[0]
+        pair = (token_value(match[2]), token_value(match[4]))
+        return " " if pair in scales and (match["by"] != "and" or match["between"]) else match[0]
 
     def interval(match: re.Match[str]) -> str:
         return " " if (token_value(match[1]), token_value(match[2])) in scales else match[0]
@@ -221,8 +221,8 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
         return " " if token_value(match[1]) == score_range.maximum else match[0]
 
     def listed(match: re.Match[str]) -> str:
-        named = [token_value(token) for token in re.findall(TOKEN, match[0])]
-        return " " if named in scores and len(named) > 2 else match[0]
+        values = [token_value(token) for token in re.findall(TOKEN, match[0])]
+        return " " if values in scores and len(values) > 2 else match[0]
 
     text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
     text = _INTERVAL.sub(interval, _SPAN.sub(span, text))

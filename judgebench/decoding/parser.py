@@ -35,7 +35,7 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
     the minimum (`failed`), as in the CD paper (section 4.1) and Liu et al. (2023). An answer on another scale (`7/10`
     where 1-5 was asked for) has failed too: to rescale it or to clamp it would be a guess.
 
-    Never raises, whatever the text; its time is linear in the length of the text, and of more than 100,000 characters
+    Never raises; its time is linear in the length of the text, and of more than 100,000 characters
     the last are read (`numerals.read_part`).
 
     On a range with labels the answer is one of them, and so is the score: letters and words alone where it is worded,
@@ -93,9 +93,9 @@ def parse_place(text: str, choices: Mapping[str, float] | None = None, score_ran
     if read.status != FAILED:
         return read
     lines = read_part(text).split("\n")
-    named = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
-    named |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
-    return Score(named.pop(), PARSED) if len(named) == 1 else read
+    places = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
+    places |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
+    return Score(places.pop(), PARSED) if len(places) == 1 else read
 
 
 def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
@@ -166,7 +166,7 @@ _COUNTS = re.compile(
     r"\b(?:number|count|total|confidence|errors?|mistakes?|facts?|claims?|sentences?|issues?|problems?|words?|steps?"
     r"|reason(?:s|ing)?|explanations?|notes?|examples?|criteria|scale|range|analysis|year|page|line|details)\b"
 )
-_STATED = re.compile(  # one pattern, so that what is withheld in `not give it a 5` is not found again in `a 5`
+_STATED = re.compile(  # one pattern, so that what is withheld in `not give it a 5` is not read again in `a 5`
     _WITHHELD
     + rf"\b(?:{_GIVE}\b{_WITHIN}{{0,80}}?"
     + rf"|(?:{_SCORE}|{_QUALITY})\b(?:{_WITHIN}{{0,60}}?\b(?:is|was|be|as|at)\b)?{_LINK}"
@@ -234,14 +234,14 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
         'A good text. answer 4.0.'
     """
     text = _MARKUP.sub(" ", text)
-    # the choices may be listed again: a letter with its own score beside it, or at the end of the line that it begins
+    # the choices may be listed again: a letter with its own score next to it, or at the end of the line that it begins
     patterns = []
     for letter, score in choices.items():
         written = f"{score:z.6f}".rstrip("0").rstrip(".")
         number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
-        beside = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
+        next_to = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
         ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
-        patterns.append(re.compile(f"{beside}|{ending}", re.MULTILINE))
+        patterns.append(re.compile(f"{next_to}|{ending}", re.MULTILINE))
     if sum(pattern.search(text) is not None for pattern in patterns) > 1:
         for pattern in patterns:
             text = pattern.sub("\n", text)
@@ -264,7 +264,7 @@ def _with_marks(text: str, labels: Sequence[str]) -> str:
     text = _MARKUP.sub(" ", text.translate(dict.fromkeys(MARKS)))
     text = _SMALL_LAST.sub(lambda match: match[0].upper(), text)
     if words := sorted((label for label in marks if len(label) > 1), key=len, reverse=True):
-        named = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
-        pattern = re.compile(rf"{_APART}(?:{named}){_ENDING}", re.IGNORECASE)
+        either = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
+        pattern = re.compile(rf"{_APART}(?:{either}){_ENDING}", re.IGNORECASE)
         text = pattern.sub(lambda match: marks.get(" ".join(match[0].casefold().split()), match[0]), text)
     return _with_letters(text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1})

@@ -71,7 +71,7 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
     sees: both depend on kappa = lambda / t alone, however the rows were normalized.
 
     Probabilities of 0 (-inf):
-        - of the main model stay impossible: -inf, whatever the assistant says;
+        - of the main model stay impossible: -inf, for any assistant;
         - of the assistant alone would make a candidate infinitely good. A 0 is in truth an underflow, or a token that a
           served model did not list, so it is read as the smallest probability of the assistant in that row; a row
           without any leaves `main` as it is.

@@ -221,23 +221,19 @@ def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:
 
 
 def load_detector(path: str, detector: Detector) -> dict[str, Any]:
-    """The record of one detector, whose name and settings must be the record's.
-
-    Raises:
-        UserError: the file cannot be read, is damaged, has no such detector, or one with other settings.
-    """
+    """The record of one detector, whose name and settings must be the record's."""
     file = Path(path).expanduser()
     where = f"{_KEY}: {file}"
     check_run_file(file, _KEY)
     content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")
-    records = [record for record in content if isinstance(record, Mapping)] if isinstance(content, list) else []
-    names = [str(record.get("defense")) for record in records]
-    if detector.name not in names:
+    rows = [row for row in content if isinstance(row, Mapping)] if isinstance(content, list) else []
+    records = {str(row.get("defense")): dict(row) for row in reversed(rows)}  # of several the first
+    if detector.name not in records:
         raise UserError(
-            f"{where} holds no detector {detector.name}, but {', '.join(names) or 'none at all'}; leave it out of "
-            f"defenses, or set {_KEY}=null to fit it."
+            f"{where} holds no detector {detector.name}, but {', '.join(reversed(records)) or 'none at all'}; leave it "
+            f"out of defenses, or set {_KEY}=null to fit it."
         )
-    record = dict(records[names.index(detector.name)])
+    record = records[detector.name]
     damaged = f"{where}: the record of {detector.name} is damaged"
     remedy = "take the file as the run has left it, or fit the detector again"
     check_shape(record, _RECORD, damaged, remedy)

@@ -128,7 +128,7 @@ def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -
     from judgebench.judges.passes import LikelihoodPass  # it needs torch
 
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
-    prompts = text_prompts(helper.source.tokenizer(), texts, helper.most_tokens, remedy)
+    prompts = text_prompts(helper.source.tokenizer(), texts, helper.longest, remedy)
     view = resources.view(helper.source, helper.engine)
     pass_ = LikelihoodPass(view, [prompt for prompt in prompts if len(prompt.token_ids) > 1])
     resources.run([pass_], helper.token_budget, "Perplexity")
@@ -162,6 +162,6 @@ def question(helper: Helper, name: str, room: int, resources: Resources) -> tupl
     so many tokens; and their condition."""
     rubric = Rubric(name, (ASKED / f"{name}.txt").read_text("utf-8").strip())
     options, closed = resources.prompt.get("template_options"), helper.source.encoder_decoder
-    tokenizer, most = helper.source.tokenizer(), helper.most_tokens - room
+    tokenizer, most = helper.source.tokenizer(), helper.longest - room
     builder = PromptBuilder(tokenizer, {name: rubric}, most, template_options=options, closed=closed)
     return builder, Condition(name, ScoreRange(0, 1))

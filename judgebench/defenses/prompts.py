@@ -193,10 +193,10 @@ class PlannedParaphrase(Planned):
         from judgebench.tutor.writing import Text, WritePass, write  # they need torch
 
         helper = self.helper
-        if helper.most_tokens <= self.max_new_tokens:
+        if helper.longest <= self.max_new_tokens:
             raise UserError(
                 f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in the "
-                f"{helper.most_tokens} tokens that {helper.source.title} can read; lower it."
+                f"{helper.longest} tokens that {helper.source.title} can read; lower it."
             )
         builder, condition = question(helper, PARAPHRASE, self.max_new_tokens, resources)
         prompts = builder.build(judged_texts(resources, self.name)[1], [condition])

@@ -2,7 +2,7 @@
 
 An example's text must never be read as a control token, or a judged text could forge a turn of the chat: locally the
 token's name is tokenized in two parts (`ControlTokens`), and in a text that a server tokenizes it is broken by a
-character that nobody sees (`SpelledNames`).
+character that shows nothing (`SpelledNames`).
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class ControlTokens:
 
     def count(self, ids: Sequence[int] | np.ndarray) -> int:
         """Number of control tokens among some tokens."""
-        known = np.asarray(ids, np.int32)  # of no tokens too
-        return int(self._is_control[known[known < len(self._is_control)]].sum())
+        numbers = np.asarray(ids, np.int32)  # of no tokens too
+        return int(self._is_control[numbers[numbers < len(self._is_control)]].sum())
 
     def encode(self, text: str, cuts: Sequence[int]) -> list[int]:
         """The tokens of `text`, its parts tokenized one by one; see `cuts`."""
@@ -167,9 +167,9 @@ class ControlTokens:
                 return ids, broken
             formed = self._formed(text, cuts, said) - places
             if not formed:
-                named = [token for token in ids.tolist() if token in self._ids]
+                tokens = [token for token in ids.tolist() if token in self._ids]
                 raise UserError(
-                    f"{where}: the text holds a control token ({self._tokenizer.decode(named[-1:])!r}) that this "
+                    f"{where}: the text holds a control token ({self._tokenizer.decode(tokens[-1:])!r}) that this "
                     "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
                     " remove it from the text."
                 )

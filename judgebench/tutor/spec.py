@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
@@ -27,14 +27,41 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TutorSpec:
-    """Which model writes references, and how (conf/tutor has a file a model).
+class HelpingModel:
+    """A model besides those that judge.
 
     Args:
-        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make it one model, held
-            once.
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make it one model in
+            memory.
         engine: `prefix`, many texts at once over shared prompts; `plain`, every text by itself.
-        token_budget: contexts are read together up to so many tokens to compute.
+        token_budget: texts are read together up to so many tokens to compute.
+    """
+
+    path: str
+    gguf_file: str | None = None
+    revision: str | None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
+    token_budget: Annotated[int, Ge(1)] = 8192
+    role: ClassVar[str]
+
+    @cached_property
+    def source(self) -> ModelSource:
+        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role=self.role)
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens that it can read at most."""
+        text = self.source.config().get_text_config(decoder=True)
+        return int(getattr(text, "max_position_embeddings", None) or 2**31)
+
+
+@dataclass(frozen=True)
+class TutorSpec(HelpingModel):
+    """Which model writes references, and how (conf/tutor has a file a model); see also `HelpingModel`.
+
+    Args:
         prompts: which prompts ask for texts: `summary`, `dialogue`, or a folder of the user's own.
         max_new_tokens: longest text; None is the paper's, 128 for summaries and 64 for replies.
         candidates: texts sampled of each context for the standard vectors.
@@ -51,18 +78,8 @@ class TutorSpec:
             paper's figure 10); None tries none.
         sample_references: draw the references' tokens too, instead of taking the likeliest.
         vectors: a file of standard vectors to use instead of finding them.
-
-    Raises:
-        UserError: a value that is none of these.
     """
 
-    path: str
-    gguf_file: str | None = None
-    revision: str | None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
-    token_budget: Annotated[int, Ge(1)] = 8192
     prompts: str = "summary"
     max_new_tokens: Annotated[int, Ge(1)] | None = None
     candidates: Annotated[int, Ge(1)] = 16
@@ -79,6 +96,7 @@ class TutorSpec:
     strengths: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] | None = None
     sample_references: bool = False
     vectors: Annotated[str, NotBlank()] | None = None
+    role: ClassVar[str] = "tutor"
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -100,16 +118,11 @@ class TutorSpec:
         mistakes.tell()
 
     @cached_property
-    def source(self) -> ModelSource:
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role="tutor")
-
-    @cached_property
     def sizes(self) -> Sizes:
         """The model's own; `UserError` for an encoder-decoder model, whose states are not a text's alone."""
         self.source.check_decoder_only("write texts that are steered")
         text = self.source.config().get_text_config(decoder=True)
-        most = int(getattr(text, "max_position_embeddings", None) or 2**31)
-        return Sizes(int(text.num_hidden_layers), int(text.hidden_size), most)
+        return Sizes(int(text.num_hidden_layers), int(text.hidden_size), self.longest)
 
     @property
     def most_tokens(self) -> int:

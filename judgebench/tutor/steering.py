@@ -27,12 +27,12 @@ from judgebench.runtime.errors import UserError
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
-    """The layers of a model, in order; `UserError` where they are not found."""
+    """The layers of a model, in order."""
     layers = layers_of(model.get_decoder())
     if layers is None:
         raise UserError(
-            f"tutor: the layers of {type(model).__name__} were not found, so it cannot be steered; choose "
-            "another tutor."
+            f"tutor: the layers of {type(model).__name__} are not where transformers has them, so it cannot be "
+            "steered; choose another tutor."
         )
     return layers
 
@@ -42,18 +42,6 @@ def current(output: Any) -> torch.Tensor:
     states: torch.Tensor = output[0] if isinstance(output, tuple) else output
     rows = current_rows()
     return states[:, -1] if rows is None else states[0, rows.to(states.device)]
-
-
-def with_current(output: Any, edited: torch.Tensor) -> Any:
-    """Output of a layer with other states [texts, hidden] at the current positions; nothing is changed in place."""
-    states: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    rows = current_rows()
-    states = states.clone()
-    if rows is None:
-        states[:, -1] = edited
-    else:
-        states[0, rows.to(states.device)] = edited
-    return (states, *output[1:]) if isinstance(output, tuple) else states
 
 
 HIGH, LOW = "high", "low"
@@ -156,8 +144,16 @@ def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
         return
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> Any:
-        states = current(output)
-        return with_current(output, steer.edited(states)) if len(states) else None
+        now, rows = current(output), current_rows()
+        if not len(now):
+            return None
+        # a copy with the edited states: what the layer yielded may be used elsewhere
+        states = (output[0] if isinstance(output, tuple) else output).clone()
+        if rows is None:
+            states[:, -1] = steer.edited(now)
+        else:
+            states[0, rows.to(states.device)] = steer.edited(now)
+        return (states, *output[1:]) if isinstance(output, tuple) else states
 
     handle = decoder_layers(model)[steer.layer - 1].register_forward_hook(hook)
     try:

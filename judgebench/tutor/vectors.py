@@ -116,8 +116,8 @@ def project(high: np.ndarray, low: np.ndarray, components: int = 2) -> tuple[np.
     0 in the rest.
 
     Returns:
-        [texts, components] of the high set and of the low one, each axis turned so that the high mean lies at the
-            higher end; and [components] the share of the variance along each.
+        [texts, components] of both sets, each axis turned so that the high mean lies at the higher end; and
+            [components] the share of the variance along each.
     """
     together = np.concatenate([high, low]).astype(np.float64)
     centered = together - together.mean(axis=0)
@@ -262,11 +262,11 @@ def checked_layer(layer: int, layers: int, tutor: str) -> int:
 
 
 _ORIGIN = {**{field.name: str for field in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
-"""Name -> its shape, see `judgebench.runtime.parsing.check_shape`."""
+"""Name -> its shape, see `check_shape`."""
 
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:
-    """Writes the file, whole or not at all; `UserError` where it cannot be written."""
+    """Writes the file, whole or not at all."""
     counts = {"high_count": len(vectors.high_points), "low_count": len(vectors.low_points)}
     numbers = {name: getattr(vectors, name) for name in _NUMBERS} | counts
     metadata = {"format": _FORMAT, **{name: repr(value) for name, value in numbers.items()}}
