@@ -8,7 +8,6 @@ import shlex
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from judgebench.config.command import REFUSALS, Look, check_command, composing, 
 from judgebench.config.parts import Parts, check_config, with_data
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
-from judgebench.runtime.secrets import hiding, masked_argument
+from judgebench.runtime.secrets import masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """Its errors for a name that nothing can have."""
 
-_RAISES = "HYDRA_FULL_ERROR"
-
 _FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
 """Added to an exception that is no mistake of the user's."""
 
@@ -45,7 +42,7 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 def handle_errors(
     module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Around all that a command does: hides secrets, and ends in one sentence: a `Refusal` with code 2, Ctrl-C with
+    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with
     130, SIGTERM with 143.
 
     Args:
@@ -57,7 +54,8 @@ def handle_errors(
     """
     given = sys.argv[1:]
     sys.argv += added
-    with hiding(given), UNTIL_THE_END, _terminable(), _raised_by_hydra():
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # without it Hydra prints its own words, and ends the program with 1
+    with UNTIL_THE_END, _terminable():
         try:
             with as_sentence():
                 check_command(sys.argv[1:], config_name, look)
@@ -77,27 +75,10 @@ def handle_errors(
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
             again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
-            # the processes that help to read are told by the same key, and have nothing of their own to say
+            # the processes that help to read end by the same key, and have nothing of their own to say
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
-        except Exception:  # Python itself would print it when secrets are no longer hidden
-            traceback.print_exc()
-            sys.exit(1)
-
-
-@contextmanager
-def _raised_by_hydra() -> Iterator[None]:
-    """Makes Hydra raise its errors; without this variable it prints its own words, and ends the program with 1."""
-    before = os.environ.get(_RAISES)
-    os.environ[_RAISES] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(_RAISES, None)
-        else:
-            os.environ[_RAISES] = before
 
 
 @contextmanager
@@ -144,8 +125,6 @@ def _sentence(error: Exception) -> str | None:
         return f"The configuration does not hold together: {str(error).splitlines()[0]}"
     if isinstance(error, InstantiationException):
         return f"The configuration does not fit: {' '.join(str(error).split())}"
-    if isinstance(error, RuntimeError) and str(error) == "Could not determine home directory.":  # pathlib's words
-        return "A path begins with ~NAME, and this machine has no user of that name; write the path in full"
     if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
         name = str(error.filename)
         shown = name if len(name) < 200 else f"{name[:100]}..."
@@ -171,7 +150,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
         if flag.startswith("-"):
             raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
     try:
-        with hiding(given), as_sentence():
+        with as_sentence():
             check_command(given, "config", check_config)
             with composing(given, "config") as composed:
                 config = composed(given)

@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 
 TARGET = "_target_"
@@ -99,7 +100,7 @@ class Catalog(Generic[Component]):
         kind, path = kinds[0], entry[kinds[0]]
         if not isinstance(path, str) or not path.strip():
             raise UserError(f"{key}: {kind} must be the path of a file, got {path!r}.")
-        file = Path(path).expanduser()
+        file = user_path(path)
         name = entry.get("name", file.stem)
         if not isinstance(name, str) or not name.strip():
             raise UserError(f"{key}: the name of {path} must be text, got {name!r}.")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.files import user_path
 
 if TYPE_CHECKING:
     from judgebench.stats.scores import Sample
@@ -85,7 +86,7 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
     parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run, and settings, see above")
     words = parser.parse_args(arguments).words
     known = [field.name for field in fields(PlanAsked) if field.name != "run"]
-    folders = [word for word in words if Path(word).expanduser().is_dir()]
+    folders = [word for word in words if user_path(word).is_dir()]
     runs = [word for word in words if "=" not in word or word in folders]
     keys = [word.partition("=")[0] for word in words if word not in runs]
     # everything that is wrong, in one go
@@ -107,7 +108,7 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
         problems.append("out: as many articles are listed as a width takes; give one, as within=0.2.")
     if problems:
         raise UserError(*problems)
-    return PlanAsked(Path(runs[0]).expanduser(), **values)
+    return PlanAsked(user_path(runs[0]), **values)
 
 
 def _value(key: str, text: str) -> Any:
@@ -122,7 +123,7 @@ def _value(key: str, text: str) -> Any:
             raise ValueError("it must be these (these very articles) or like (articles like these)")
         return text
     if key == "out":
-        path = Path(text).expanduser()
+        path = user_path(text)
         if path.suffix != ".csv":
             raise ValueError("the texts to label are a table; give a name that ends in .csv")
         if path.is_dir() or not path.absolute().parent.is_dir():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.files import user_path
 
 if TYPE_CHECKING:
     from judgebench.experiment import Experiment
@@ -44,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with as_sentence():
             words = parser.parse_args(arguments).words
             names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
-            runs = [Path(word).expanduser() for word in words if not word.startswith("out=")]
+            runs = [user_path(word) for word in words if not word.startswith("out=")]
             if len(names) != 1 or len(runs) != 1 or not names[0]:
                 _refuse("a run folder and out=FILE are needed")
-            out, run = Path(names[0]).expanduser(), runs[0]
+            out, run = user_path(names[0]), runs[0]
             if out.suffix != ".parquet" or out.is_dir():
                 raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
             if not out.absolute().parent.is_dir():

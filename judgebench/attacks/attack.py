@@ -9,7 +9,7 @@ from typing import Any
 
 from judgebench import components
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import check_run_file
+from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
@@ -244,7 +244,7 @@ class PhraseFile:
             )
 
     def load(self) -> LearnedPhrase:
-        content, name = read_phrase(Path(self.phrase_file).expanduser(), "attack.phrase_file"), self.phrase_file
+        content, name = read_phrase(user_path(self.phrase_file), "attack.phrase_file"), self.phrase_file
         shape = {"by_length?": [str], "contexts?": [str], "systems?": [str], "learned?": {str: object}}
         check_shape(content, shape, f"attack.phrase_file={name}", "leave out what is not known")
         by_length = [phrase.strip() for phrase in content.get("by_length", [content["phrase"]])]

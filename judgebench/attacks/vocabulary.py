@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from judgebench.attacks.attack import PhraseAttack
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 from judgebench.types import Condition, Example
 
@@ -124,7 +124,7 @@ def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int
         listed = frequent_words(words or 20_000)
     else:
         remedy = "give tokenizer, frequent, or a UTF-8 file with one word a line"
-        text = read_text(Path(vocabulary).expanduser(), f"attack.vocabulary={vocabulary}: it", remedy=remedy)
+        text = read_text(user_path(vocabulary), f"attack.vocabulary={vocabulary}: it", remedy=remedy)
         listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not listed:
         raise UserError(f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least.")

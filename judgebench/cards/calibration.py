@@ -26,7 +26,7 @@ from judgebench.readings.recording import Recording
 from judgebench.report.views.answers import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic, sha256_of
+from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import CORRELATIONS
@@ -229,7 +229,7 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
         if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
             parts["defenses"] = [entry]
             continue
-        content = Path(template).expanduser().read_bytes()
+        content = user_path(template).read_bytes()
         copy = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
         (folder / "defense").mkdir(exist_ok=True)
         with atomic(folder / copy) as temporary:

@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 
 from judgebench.runtime.errors import UserError, escape_control, shown
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.types import ScoreRange
 
@@ -232,7 +232,7 @@ class JudgeCard:
     def read(cls, path: str | Path) -> JudgeCard:
         """A card from its file, with a warning if its content is not what calibration wrote; `UserError` where there is
         none, it is no card, or it asks for more than a judge."""
-        path = Path(path).expanduser()
+        path = user_path(path)
         name, again = f"card={path}", "let `python -m judgebench.calibrate` write it again"
         if not path.is_file():
             raise UserError(f"{name}: there is no such file; `python -m judgebench.calibrate` writes a judge card.")

@@ -38,7 +38,7 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.reuse import Read
 from judgebench.runtime.errors import UserError, escape_control, shown
-from judgebench.runtime.files import as_csv, atomic
+from judgebench.runtime.files import as_csv, atomic, user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED
@@ -282,7 +282,7 @@ def _parts_here(card: JudgeCard, overridden: Overridden, hosts: Sequence[str]) -
     check_arguments(parts)
     if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (overridden.get("judge") or {}):
         # the answers that were calibrated: the path could name any file here
-        path = Path(str(card.parts["judge"].get("path"))).expanduser()
+        path = user_path(str(card.parts["judge"].get("path")))
         remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
         digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
         if digest != card.models.get("main", {}).get("sha256"):

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -21,6 +20,7 @@ from judgebench.data.dataset import DataSettings
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.files import user_path
 from judgebench.types import ScoreRange
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def check_files(config: DictConfig, keys: Sequence[str]) -> None:
         path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
         if isinstance(path, str) and path.strip():
             with mistakes.caught():
-                existing(Path(path).expanduser(), key)
+                existing(user_path(path), key)
     mistakes.tell()
 
 

@@ -1,4 +1,4 @@
-"""The command line as Hydra reads it: what it refuses, in a sentence with the nearest name; and a multirun's jobs, each
+"""The command line as Hydra reads it: its refusals in a sentence with the nearest name; and a multirun's jobs, each
 composed and checked before the first begins."""
 
 from __future__ import annotations
@@ -41,33 +41,42 @@ _MOST_TRIED = 24
 def check_command(arguments: Sequence[str], config_name: str, look: Look | None = None) -> None:
     """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot be composed or is
     refused by `look`; else `UserError`."""
+    # 1. flags
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     flags, unknown = parser.parse_known_args(list(arguments))
+    known, others = [*groups(), *top_keys(config_name)], [file.stem for file in FOLDER.glob("*.yaml")]
     if unknown:
-        name = unknown[0].lstrip("-").partition("=")[0].replace("-", "_")
-        meant = nearest(name, [*groups(), *top_keys(config_name)])
-        raise UserError(
-            f"{masked_argument(unknown[0])}: there is no such flag"
-            + (f"; keys and groups are set without dashes, as {meant}=VALUE." if meant else "; --help lists what is.")
-            if unknown[0].startswith("-")
-            else f"{masked_argument(unknown[0])}: flags come before what is set; write them first."
-        )
+        meant = nearest(unknown[0].lstrip("-").partition("=")[0].replace("-", "_"), known)
+        reason = "there is no such flag" if unknown[0].startswith("-") else "flags come before what is set"
+        remedy = f"keys and groups are set without dashes, as {meant}=VALUE" if meant else "--help lists what there is"
+        raise UserError(f"{masked_argument(unknown[0])}: {reason}; {remedy}.")
     if flags.experimental_rerun is not None:
         raise UserError("--experimental-rerun: is not supported; give the command of that run again.")
-    # Hydra adds whatever stands behind a +, and a key that nothing reads would change nothing
-    known = [*groups(), *top_keys(config_name)]
+    if flags.config_name in others and flags.config_name != config_name and not flags.config_dir:
+        raise UserError(f"--config-name: {flags.config_name} is what another command composes; leave the flag out.")
+    # 2. keys behind a +, which Hydra adds even where nothing would read them
     for override in flags.overrides:
         key = override.partition("=")[0].lstrip("+")
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
         if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
-            meant = nearest(key, known)
-            remedy = f"did you mean {meant}?" if meant else "leave it out."
-            raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {remedy}")
-    if flags.multirun or any(_sweeps_by_itself(override) for override in flags.overrides):
-        extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
+            raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {_nearest_of(key, known)}")
+    # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults are not Hydra's
+    extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
+    jobs: list[DictConfig] = []
+    if flags.multirun or any(map(_sweeps_by_itself, flags.overrides)):
         with composing(arguments, flags.config_name or config_name) as composed:
-            _check_jobs(flags.overrides, lambda job: composed([*job, *extra]), look)
+            jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
+    elif flags.cfg and flags.package:
+        with composing(arguments, flags.config_name or config_name) as composed:
+            if OmegaConf.select(composed([*flags.overrides, *extra]), flags.package) is None:
+                raise UserError(f"--package: the configuration has no {flags.package}; name one of its keys.")
+    mistakes = Mistakes()
+    for job in jobs:
+        with mistakes.caught(), known_to_hydra(job):
+            if look is not None:
+                look(job)
+    mistakes.tell()
 
 
 def _refuse(message: str) -> NoReturn:
@@ -76,45 +85,40 @@ def _refuse(message: str) -> NoReturn:
 
 def _sweeps_by_itself(override: str) -> bool:
     file = FOLDER / "exp" / f"{override.removeprefix('+exp=')}.yaml"
-    return (
-        override.startswith("+exp=")
-        and file.is_file()
-        and OmegaConf.select(OmegaConf.load(file), "hydra.mode") == "MULTIRUN"
-    )
+    sweeps = override.startswith("+exp=") and file.is_file()
+    return sweeps and OmegaConf.select(OmegaConf.load(file), "hydra.mode") == "MULTIRUN"
 
 
-def _check_jobs(given: Sequence[str], composed: Callable[[Sequence[str]], DictConfig], look: Look | None) -> None:
-    """Composes a job for every value that a multirun takes, the other keys at their first."""
+def _jobs_of(arguments: Sequence[str], composed: Callable[[Sequence[str]], DictConfig]) -> list[DictConfig]:
+    """Composes a job for every value that a multirun takes, the other keys at their first; none where jobs are not
+    checked: a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there."""
     parse = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides
-    overrides = parse(list(given))
-    first = composed([_values(one)[0] for one in overrides])
-    plain = "BasicSweeper" in str(first.hydra.sweeper.get("_target_"))
-    if plain:  # Hydra sweeps over these too
-        params = first.hydra.sweeper.get("params") or {}
-        overrides = [*parse([f"{key}={value}" for key, value in params.items()]), *overrides]
-    for one in overrides if plain else ():
-        if one.is_sweep_override() and not one.is_discrete_sweep():
+    overrides = parse(list(arguments))
+    first = composed([_values(override)[0] for override in overrides])
+    if "BasicSweeper" not in str(first.hydra.sweeper.get("_target_")):
+        return []
+    # Hydra sweeps over these too
+    overrides = [
+        *parse([f"{key}={value}" for key, value in (first.hydra.sweeper.get("params") or {}).items()]),
+        *overrides,
+    ]
+    swept = [override for override in overrides if override.is_sweep_override()]
+    for override in swept:
+        if not override.is_discrete_sweep():
             raise UserError(
-                f"{masked_argument(str(one.input_line))}: an interval needs a sweeper that searches; name one with "
-                f"+sweeps=NAME, or list the values, as {one.get_key_element()}=0.1,0.5."
+                f"{masked_argument(str(override.input_line))}: an interval needs a sweeper that searches; name one "
+                f"with +sweeps=NAME, or list the values, as {override.get_key_element()}=0.1,0.5."
             )
-    values = [_values(one) for one in overrides]
-    if plain and math.prod(map(len, values)) > _MOST_JOBS:
-        shown = ", ".join(masked_argument(str(one.input_line)) for one in overrides if one.is_sweep_override())
+    values = [_values(override) for override in overrides]
+    if math.prod(map(len, values)) > _MOST_JOBS:
+        shown = ", ".join(masked_argument(str(override.input_line)) for override in swept)
         raise UserError(
             f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
         )
     base = [each[0] for each in values]
     others = [[*base[:i], value, *base[i + 1 :]] for i, each in enumerate(values) for value in each[1:_MOST_TRIED]]
     jobs = [composed(job) for job in [base, *others][:_MOST_TRIED]]
-    # a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there
-    if look is None or not plain or "BasicLauncher" not in str(first.hydra.launcher.get("_target_")):
-        return
-    mistakes = Mistakes()
-    for job in jobs:
-        with mistakes.caught(), known_to_hydra(job):
-            look(job)
-    mistakes.tell()
+    return jobs if "BasicLauncher" in str(first.hydra.launcher.get("_target_")) else []
 
 
 def _values(override: Override) -> list[str]:
@@ -135,7 +139,7 @@ def _values(override: Override) -> list[str]:
 def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[Sequence[str]], DictConfig]]:
     """Gives what composes a configuration of overrides, with Hydra's own keys; `UserError` of what Hydra refuses. When
     the block ends, Hydra's state is again what it was."""
-    kept = dict(GlobalHydra.instance().__dict__)
+    before = dict(GlobalHydra.instance().__dict__)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(FOLDER), version_base="1.3"):
@@ -144,7 +148,7 @@ def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[
         raise explained(error, arguments) from error
     finally:
         GlobalHydra.instance().clear()
-        GlobalHydra.instance().__dict__.update(kept)
+        GlobalHydra.instance().__dict__.update(before)
 
 
 @contextmanager
@@ -166,10 +170,10 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
     Hydra's own words."""
     cause: Any = error.__cause__
     if isinstance(error, OSError) and not isinstance(error, HydraException):
-        name = error.filename2 or error.filename
         sentence = (
-            f"{name or 'A folder'}: cannot be made or written ({error.strerror or error}); name another folder with "
-            "run_dir=, and leave hydra.run.dir and hydra.sweep.dir out."
+            f"{error.filename2 or error.filename or 'A folder'}: cannot be made or written "
+            f"({error.strerror or error}); name another folder with run_dir=, and leave "
+            "hydra.run.dir and hydra.sweep.dir out."
         )
     elif isinstance(error, OverrideParseException):
         words = str(error).partition("\nSee https")[0].replace("\n", " ")
@@ -179,19 +183,19 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         )
     elif isinstance(error, MissingConfigException) and "/" in (error.missing_cfg_file or ""):
         place = str(error.missing_cfg_file)
-        group = next((one for one in groups() if place.startswith(f"{one}/")), place.rpartition("/")[0])
+        group = next((group for group in groups() if place.startswith(f"{group}/")), place.rpartition("/")[0])
         name = place.removeprefix(f"{group}/")
         sentence = f"{group}: there is no {group} {name!r}; {_nearest_of(name, choices(group) or error.options or ())}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
-        top = "hydra" in cause.parent_node
-        keys = [*groups(), *map(str, cause.parent_node)] if top else list(map(str, cause.parent_node))
         inside = str(cause.full_key).rpartition(".")[0]
-        where = f" in {inside}" if inside else ""
+        keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
         known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
-        nearest_key = _nearest_of(str(cause.key), known, f"{inside}." if inside else "")
-        sentence = f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {nearest_key}"
+        where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
+        sentence = (
+            f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {_nearest_of(str(cause.key), known, stem)}"
+        )
     else:
-        parts = [str(one).partition("\n\n")[0].splitlines() for one in (error, cause) if one is not None]
+        parts = [str(each).partition("\n\n")[0].splitlines() for each in (error, cause) if each is not None]
         lines = [line.strip().rstrip(".") for lines in parts for line in lines if not line.startswith("See https")]
         sentence = f"The command line cannot be followed: {'; '.join(filter(None, lines))[:1000]}."
     return UserError(hider(argument_secrets(arguments))(sentence))

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
 from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import mask_secrets, masked_argument
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -70,7 +71,7 @@ def path_of(config: DictConfig, key: str) -> Path:
     value = config.get(key)
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise UserError(f"{key}: {value!r} is not a path.")
-    return Path(str(value)).expanduser()
+    return user_path(value)
 
 
 def list_at(config: DictConfig, key: str) -> list[Any]:

@@ -13,6 +13,7 @@ from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER
 from judgebench.data.dataset import DataSettings
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 
 TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
 """Choices of the group data, in the order in which they are judged."""
@@ -27,7 +28,7 @@ _DEPTH = 4
 
 def there(folder: str | None) -> list[str]:
     """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
-    root = None if folder is None else Path(folder).expanduser()
+    root = None if folder is None else user_path(folder)
     names = [] if root is None or not root.is_dir() else [f"/{name}" for name in _names(root)]
     return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in _patterns(task))]
 
@@ -56,7 +57,7 @@ def check_tasks(config: DictConfig) -> None:
     folder = config.get("tasks")
     if folder is None:
         return
-    if not isinstance(folder, str) or not Path(folder).expanduser().is_dir():
+    if not isinstance(folder, str) or not user_path(folder).is_dir():
         raise UserError(f"tasks: there is no folder {folder}; give the one with the files of the tasks, as tasks=DIR.")
 
 

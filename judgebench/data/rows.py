@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import Limits, parse_json, read_json, read_text
 
 _EMBEDDED = "embedded:"
@@ -216,7 +217,7 @@ def local_path(path: str) -> Path:
     """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
     if path.startswith(_EMBEDDED):
         return Path(str(files("judgebench.data"))) / path.removeprefix(_EMBEDDED)
-    return Path(path).expanduser()
+    return user_path(path)
 
 
 def existing(path: Path, key: str = "data.path") -> Path:

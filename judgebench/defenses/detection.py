@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from judgebench.defenses.prepared import TEXTS, Findings, JudgedText, Planned, R
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import check_run_file
+from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
 
 WARNING = (
@@ -222,7 +221,7 @@ def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:
 
 def load_detector(path: str, detector: Detector) -> dict[str, Any]:
     """The record of one detector, whose name and settings must be the record's."""
-    file = Path(path).expanduser()
+    file = user_path(path)
     where = f"{_KEY}: {file}"
     check_run_file(file, _KEY)
     content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Condition, Example, Rubric
 
@@ -171,7 +171,7 @@ class PlannedReferences(Planned):
                 tutor, training, scorer, resources.dataset, resources.judge.source.title, scorer.fingerprint
             )
         else:
-            path = Path(spec.vectors).expanduser()
+            path = user_path(spec.vectors)
             file = path / f"vectors_{dimension}.safetensors" if path.is_dir() else path
             vectors = load_vectors(file, tutor.view.fingerprint, tutor.spec.sizes)
             if vectors.origin.dataset == resources.dataset:

@@ -24,6 +24,7 @@ import numpy as np
 
 from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ModelSource:
         """True where the model can only be had from the hub, or from its cache."""
         if self.path.startswith(PACKAGE) or not _HUB_ID.fullmatch(self.path):
             return False
-        return not Path(self.path).expanduser().exists()
+        return not user_path(self.path).exists()
 
     @property
     def _gguf(self) -> str | None:
@@ -92,6 +93,12 @@ class ModelSource:
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
+        configuration is needed.
+
+        Raises:
+            UserError: it is not there, or a file of it is a device.
+        """
+        local = user_path(self.path)
         configuration is needed. `UserError` where it is not there, or a file of it is a device."""
         where, local = f"{self.role}.path={self.path}", Path(self.path).expanduser()
         if self.path.startswith(PACKAGE):

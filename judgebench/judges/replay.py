@@ -15,6 +15,7 @@ from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
 from judgebench.judges.spec import GENERATION, REPLAYED, NoModel, check_unused
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.files import user_path
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class ReplaySpec(NoModel):
 
     @cached_property
     def source(self) -> AnswerFile:
-        path = Path(self.path).expanduser()
+        path = user_path(self.path)
         return AnswerFile(path, self.title or path.stem)
 
     @property

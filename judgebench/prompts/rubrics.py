@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import user_path
 from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4]|(?:low|high)_score)\}")
@@ -273,5 +274,5 @@ def collection_folder(shipped: Traversable, collection: str) -> Traversable | Pa
     """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's own by its path."""
     if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
         return shipped / collection
-    path = Path(collection).expanduser()
+    path = user_path(collection)
     return path if collection.strip() and path.is_dir() else None

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from judgebench.data.rows import existing
 from judgebench.readings.reading import is_possible
 from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Prompt
@@ -90,7 +90,7 @@ class Recording:
         # 1. the file
         shipped = sorted(path.stem for path in FOLDER.glob("*.parquet"))
         try:
-            path = FOLDER / f"{given}.parquet" if given in shipped else existing(Path(given).expanduser(), key)
+            path = FOLDER / f"{given}.parquet" if given in shipped else existing(user_path(given), key)
         except UserError as error:
             names = f"; with judgebench come {', '.join(shipped)}" if shipped else ""
             raise UserError(f"{str(error).rstrip('.')}{names}.") from error

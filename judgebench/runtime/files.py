@@ -41,6 +41,11 @@ NETWORK = frozenset(
 """Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
 
 
+def user_path(path: object) -> Path:
+    """A path as a user writes it; a home that there is not stays as it is written."""
+    return Path(os.path.expanduser(str(path)))
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path next to `path`; its content becomes `path` when the block ends well.

@@ -1,12 +1,10 @@
-"""Secrets stay out of what a run writes, and of what a process prints."""
+"""Secrets stay out of what a run writes, and of its sentences."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,37 +153,6 @@ def _masked(match: re.Match[str]) -> str:
     if not looks_secret(match["key"]) or _HARMLESS.fullmatch(match["value"]):
         return match[0]
     return f"{match['key']}{match['is']}{MASK}"
-
-
-class Hiding:
-    """A stream that writes `***` in the place of secrets."""
-
-    def __init__(self, stream: Any, hide: Callable[[str], str]) -> None:
-        self._stream, self._hide = stream, hide
-
-    def write(self, text: str) -> int:
-        self._stream.write(self._hide(text))
-        return len(text)
-
-    def writelines(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def hiding(arguments: Sequence[str]) -> Iterator[None]:
-    """Keeps secrets of the command line and of the environment out of stdout and stderr until the block ends: Hydra
-    prints a configuration (`--cfg job`) and the arguments of a command that fails."""
-    hide = hider(argument_secrets(arguments) | environment_secrets())
-    streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Hiding(stream, hide) for stream in streams)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = streams
 
 
 def hider(secrets: set[str]) -> Callable[[str], str]:

@@ -23,7 +23,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, user_path
 from judgebench.study.claims import ENDED, POINT, REASON, RETRY_OF, WORKER
 from judgebench.study.space import Settings, Space
 
@@ -48,7 +48,7 @@ def open_storage(storage: str | None) -> BaseStorage:
     if storage is None:
         return InMemoryStorage()
     if storage.startswith(_JOURNAL) or ("://" not in storage and storage.endswith((".journal", ".log"))):
-        path = Path(storage.removeprefix(_JOURNAL).removeprefix("//")).expanduser()
+        path = user_path(storage.removeprefix(_JOURNAL).removeprefix("//"))
         try:
             if path.is_file():
                 _check_journal(path)

@@ -23,7 +23,7 @@ from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results
 from judgebench.results.series import range_of
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import sha256_of
+from judgebench.runtime.files import sha256_of, user_path
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.records import differences, plain_value, rankings, scalars, tables_of
 
@@ -207,9 +207,9 @@ def used_files(config: Mapping[str, Any]) -> list[Path]:
     names.append((config.get("defense") or {}).get("detectors"))
     vectors = (config.get("tutor") or {}).get("vectors")
     if isinstance(vectors, str):
-        folder = Path(vectors).expanduser()
+        folder = user_path(vectors)
         names += sorted(map(str, folder.glob("vectors_*.safetensors"))) if folder.is_dir() else [vectors]
-    paths = [Path(str(name)).expanduser() for name in names if name]
+    paths = [user_path(name) for name in names if name]
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 

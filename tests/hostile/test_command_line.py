@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cli import as_sentence, handle_errors
+from judgebench.config.command import check_command
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detectors import DETECTORS
 from judgebench.defenses.prompts import PARAPHRASE
@@ -23,50 +24,33 @@ MISTAKES = {
     # groups, choices, keys that are misspelled: the nearest name
     "jugde=smollm2": "there is no key 'jugde'; did you mean judge?",
     "judge=smolm2": "there is no judge 'smolm2'; did you mean smollm2?",
-    "judge=nobody": "there is no judge 'nobody'; there are api, base,",
-    "decoding=[greedy,gredy]": "there is no decoding 'gredy'; did you mean greedy?",
     "hydra/launcher=nope": "there is no hydra/launcher 'nope'; there are basic",
     "judge.pth=/x": "there is no key 'pth' in judge; did you mean judge.path?",
-    "judge.path.x=1": "there is no key 'x' in judge.path",
-    "dimension=[coherence]": "did you mean dimensions?",
-    "judge=api judge.price.inputs=3": "did you mean judge.price.input?",
-    "hydra.nope=1": "there is no key 'nope' in hydra",
     "+exp=dmo": "there is no exp 'dmo'; did you mean demo?",
-    "+exp=tables/cdd": "did you mean tables/cd?",
-    "+exps=demo": "there is no group or key 'exps'; did you mean exp?",
     "+seeed=3": "there is no group or key 'seeed'",
     "+judge.pth=/x": "judge.pth is unknown; judge.path is the nearest",
     # what Hydra says itself
     "exp=demo": "To append to your default list use +exp=demo",
-    "tune=true": "Config group override must be a string or a list. Got bool",
-    "judge=${nobody}": "Error resolving interpolation '${nobody}'",
     "+judge=gemini": "Multiple values for judge",
-    "+judge.mode=generate": "An item is already at 'judge.mode'",
-    "~jugde": "'jugde' does not exist",
-    "judge@foo=smollm2": "Did you mean to override judge?",
     "metrics.seed=" + 5000 * "9": "The command line cannot be followed: ",
     "metrics.seed=1,2": "To sweep over it, add --multirun",
-    "--resolve": "can only be used in conjunction with --cfg",
     "--run --multirun": "Only one of --run, --multirun",
     "--config-name nope": "Cannot find primary config 'nope'",
-    "--config-dir /nope": "'/nope' not found",
+    "--config-name score": "--config-name: score is what another command composes; leave the flag out",
+    "--cfg job --package nope": "--package: the configuration has no nope",
+    "judge.path='~nobody-here/x'": "~nobody-here/x",
     # how arguments are written
     "nonsense": "nonsense: this is no GROUP=CHOICE or KEY=VALUE",
     "judge = smollm2": "judge: this is no GROUP=CHOICE or KEY=VALUE",
-    "'ranges=[[1,5]'": "this is no GROUP=CHOICE or KEY=VALUE",
     '"judge.path=\'a"': "this is no GROUP=CHOICE or KEY=VALUE",
     "--dry-run": "there is no such flag; keys and groups are set without dashes, as dry_run=VALUE",
-    "-x": "there is no such flag",
     "--cfg jop": "invalid choice: 'jop'",
     "name=x -m metrics.seed=1,2": "flags come before what is set",
-    "--experimental-rerun nope": "--experimental-rerun: is not supported",
     # values that are missing
     "~judge": "judge: this configuration has none, and a run needs it",
     "judge=local": "judge.path is not given, and judge=local needs it; add judge.path=VALUE: hub id (owner/name), ",
     "attack=phrase": "attack.phrase_file is not given",
-    "data=jsonl": "data.path is not given",
     # sweeps
-    "-m judge=smollm2,nobody": "there is no judge 'nobody'",
     "-m metrics.seed=1,x": "metrics.seed: 'x' should ",
     "-m judge=smollm2,local": "judge.path is not given",
     "-m metrics.seed=interval(0,1)": "an interval needs a sweeper that searches",
@@ -74,15 +58,11 @@ MISTAKES = {
     "-m metrics.seed=glob(*)": "it stands for no value",
     # values, files and folders that cannot be
     "hydra.run.dir=/dev/null/x": "/dev/null/x: cannot be made or written",
-    "hydra.job.chdir=maybe": "Value 'maybe' is not a valid bool",
     "run_dir=${nokey}": "Interpolation key 'nokey' not found",
     "run_dir=/dev/null/x": "run_dir: /dev/null/x cannot be",
-    "-m run_dir=/dev/null/x metrics.seed=1,2": "run_dir: /dev/null/x cannot be",
-    "judge.path=package:nope": "the Python package nope is not installed",
     "judge.path=": "judge.path: '' is not a text",
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
-    "'attacks=[{template: /dev/zero}]'": "/dev/zero",
     "'defenses=[{template: /dev/zero}]'": "/dev/zero",
     "trainer.devices=100000": "trainer.devices: 100000 processes on one machine",
 }
@@ -179,35 +159,27 @@ def test_an_own_key_that_something_refers_to_is_no_mistake(judgebench):
     assert judgebench("--cfg", "job", "--resolve", "+mine=3", "metrics.seed=${mine}")[0] == 0
 
 
-@pytest.mark.parametrize("error", [TypeError("unhashable type: 'list'"), ZeroDivisionError("by zero")])
 @pytest.mark.parametrize("guard", [nullcontext, as_sentence])
-def test_a_fault_of_ours_keeps_its_traceback_without_secrets(monkeypatch, capfd, error, guard):
+def test_a_fault_of_ours_keeps_its_traceback(monkeypatch, guard):
+    monkeypatch.setattr(sys, "argv", ["judgebench", "judge=local", "judge.path=DIR"])
+    with pytest.raises(ZeroDivisionError) as fault, handle_errors("judgebench"), guard():
+        raise ZeroDivisionError
+    assert [note.count("please report it") for note in fault.value.__notes__] == [1]
+
+
+def test_a_fault_in_the_check_of_a_job_is_no_mistake_of_the_users():
+    def look(config):
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        check_command(["-m", "metrics.seed=1,2"], "config", look)
+
+
+def test_a_refusal_repeats_no_secret(judgebench):
     key = "sk-0123456789abcdefghij"
-    monkeypatch.setattr(sys, "argv", ["judgebench", "judge=local", "judge.path=DIR", f"+judge.api_key={key}"])
-    fault = type(error)(f"{error} near {key}")
-    with pytest.raises(SystemExit) as end, handle_errors("judgebench"), guard():
-        raise fault
-    assert end.value.code == 1
-    told = capfd.readouterr().err
-    assert f"{type(error).__name__}: {error} near ***" in told
-    assert told.count("please report it") == 1
-    assert key not in told
-
-
-def test_a_home_that_there_is_not_is_a_sentence(judgebench):
-    code, _, err = judgebench("judge=local", "judge.path='~nobody-here/x'", mistaken=True)
-    assert (code, err) == (
-        2,
-        "judgebench: A path begins with ~NAME, and this machine has no user of that name; write the path in full.\n",
-    )
-
-
-def test_a_configuration_that_is_printed_holds_no_typed_secret(judgebench):
-    key = "sk-0123456789abcdefghij"
-    code, out, err = judgebench("--cfg", "job", "judge=openai", f"+judge.api_key={key}")
-    assert code == 0
-    assert "api_key: '***'" in out.replace('"', "'") or "api_key: ***" in out
-    assert key not in out + err
+    code, _, err = judgebench(f"+judge.api_key={key}", f"nokey={key}", mistaken=True)
+    assert code == 2
+    assert key not in err
 
 
 WHOLE = (
