@@ -93,14 +93,8 @@ class ModelSource:
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
         """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
-        configuration is needed.
-
-        Raises:
-            UserError: it is not there, or a file of it is a device.
-        """
-        local = user_path(self.path)
         configuration is needed. `UserError` where it is not there, or a file of it is a device."""
-        where, local = f"{self.role}.path={self.path}", Path(self.path).expanduser()
+        where, local = f"{self.role}.path={self.path}", user_path(self.path)
         if self.path.startswith(PACKAGE):
             package, files = self.path.removeprefix(PACKAGE), None
             if not package.strip():
