@@ -60,7 +60,7 @@ MISTAKES = {
     "hydra.run.dir=/dev/null/x": "/dev/null/x: cannot be made or written",
     "run_dir=${nokey}": "Interpolation key 'nokey' not found",
     "run_dir=/dev/null/x": "run_dir: /dev/null/x cannot be",
-    "judge.path=": "judge.path: '' is not a text",
+    "judge.path=": "judge.path: '' ",
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
     "'defenses=[{template: /dev/zero}]'": "/dev/zero",
