@@ -223,8 +223,8 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
+    from judgebench.tuning import Dev
     from judgebench.tuning.optimum import optimum
-    from judgebench.tuning.tuners import Grid
 
     # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
     rng, rows = np.random.default_rng(0), []
@@ -239,7 +239,7 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
         main, assistant = sides
         values = np.arange(candidates) + 1.0
         seconds, best = seconds_of(lambda: optimum(main, assistant, values, human), options.times)  # noqa: B023
-        decoded = [Contrastive(setting.kappa).scores(main, assistant, values) for setting in Grid().settings]
+        decoded = [Contrastive(setting.kappa).scores(main, assistant, values) for setting in Dev().grid]
         grid = max(stats.spearmanr(scores, human).statistic for scores in decoded)
         row = {"candidates": candidates, "seconds": seconds, "kappa": float(best.kappa), "spearman": float(best.value)}
         rows.append(row | {"grid below": float(best.value - grid)})

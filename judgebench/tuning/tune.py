@@ -47,7 +47,7 @@ from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.optimum import EQUAL
-from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner, same
+from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner
 from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]
@@ -181,6 +181,6 @@ def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
         below = max(0.0, optimum.value - float(best[DEV] or 0))
         below = 0.0 if below < EQUAL else below
     record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
-    record |= {"grid_kappas": len(set(map(same, measured.grid.settings))), "grid_scores": measured.vectors}
+    record |= {"grid_kappas": len({point.same for point in measured.grid}), "grid_scores": measured.vectors}
     exact = optimum and optimum.record(test=measured.at(Setting(optimum.kappa, 1.0))[TEST])
     return record | {"exact": exact, "grid_below_exact": below}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ Cell = tuple[str, ScoreRange]
 """Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the others too."""
 
 
-@dataclass(frozen=True, order=True)
-class Setting:
+class Setting(NamedTuple):
     """One choice of the knobs; scores depend on `kappa` alone."""
 
     lambda_: float
@@ -49,42 +48,10 @@ class Setting:
     def kappa(self) -> float:
         return self.lambda_ / self.temperature
 
-
-@dataclass(frozen=True)
-class Grid:
-    """Every lambda with every t (config keys `tune.lambdas`, `tune.temperatures`).
-
-    Raises:
-        UserError: an empty list, or a value out of bounds.
-
-    Example:
-        >>> grid = Grid()
-        >>> len(grid.settings), len(set(map(same, grid.settings)))
-        (24, 18)
-    """
-
-    lambdas: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] = LAMBDAS
-    temperatures: Annotated[Sequence[Annotated[float, Gt(0)]], NotBlank()] = TEMPERATURES
-
-    def __post_init__(self) -> None:
-        check_fields(self, "tune")
-        for key in ("lambdas", "temperatures"):
-            object.__setattr__(self, key, tuple(map(float, getattr(self, key))))
-
     @property
-    def settings(self) -> list[Setting]:
-        """Lambda by lambda, in each t by t."""
-        return [Setting(lambda_, temperature) for lambda_ in self.lambdas for temperature in self.temperatures]
-
-    def at_edge(self, setting: Setting) -> bool:
-        """True where a setting's kappa is not strictly between the grid's smallest and largest."""
-        kappas = list(map(same, self.settings))
-        return not min(kappas) < same(setting) < max(kappas)
-
-
-def same(setting: Setting) -> float:
-    """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are one decoding."""
-    return float(f"{setting.kappa:.12g}")
+    def same(self) -> float:
+        """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are one decoding."""
+        return float(f"{self.kappa:.12g}")
 
 
 Point = dict[str, float | bool | None]
@@ -101,7 +68,7 @@ class MeasuredCell:
     """
 
     def __init__(
-        self, cell: Cell, readings: Mapping[str, Sequence[Reading]], decoding: Contrastive, grid: Grid
+        self, cell: Cell, readings: Mapping[str, Sequence[Reading]], decoding: Contrastive, grid: Sequence[Setting]
     ) -> None:
         self.cell, self.readings, self.decoding, self.grid = cell, readings, decoding, grid
         self._values = np.array(cell[1].values)
@@ -135,12 +102,12 @@ class MeasuredCell:
 
     @cached_property
     def points(self) -> list[Point]:
-        return [self.at(setting) for setting in self.grid.settings]
+        return [self.at(setting) for setting in self.grid]
 
     @cached_property
     def vectors(self) -> int:
         """The number of different vectors of scores that the grid gives, over both splits."""
-        return len({self._at(setting)[1] for setting in self.grid.settings})
+        return len({self._at(setting)[1] for setting in self.grid})
 
     @cached_property
     def best(self) -> Setting | None:
@@ -148,7 +115,7 @@ class MeasuredCell:
         if DEV not in self.readings:
             return None
         values, constant = ([float(point[key] or 0) for point in self.points] for key in (DEV, "constant"))
-        return self.grid.settings[best_point(self.grid, values, constant)]
+        return self.grid[best_point(self.grid, values, constant)]
 
     @cached_property
     def exact(self) -> Optimum | None:
@@ -160,48 +127,44 @@ class MeasuredCell:
         return optimum(main, assistant, self._values, human, self.decoding.alpha)
 
 
-def best_point(grid: Grid, values: Sequence[float], constant: Sequence[float]) -> int:
-    """Index of the grid's setting with the largest value; of equals, but for rounding, the smallest kappa, which
-    changes the judge least, then the first.
-
-    Args:
-        values: of the settings, in the grid's order.
-        constant: in how many ranges each setting gives every text the same score. Those with the fewest alone are
-            chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one.
-    """
-    settings, least = grid.settings, min(constant)
+def best_point(grid: Sequence[Setting], values: Sequence[float], constant: Sequence[float]) -> int:
+    """Index of the setting with the largest of `values`; of equals, but for rounding, the smallest kappa, which changes
+    the judge least, then the first. Only settings that give every text the same score in the fewest ranges (`constant`)
+    are chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one."""
+    least = min(constant)
     top = max(value for value, number in zip(values, constant, strict=True) if number == least)
     best = (i for i, value in enumerate(values) if constant[i] == least and value >= top - EQUAL)
-    return min(best, key=lambda i: (same(settings[i]), i))
+    return min(best, key=lambda i: (grid[i].same, i))
 
 
+@dataclass
 class Tuner:
-    """Base of all ways of tuning.
-
-    Args:
-        lambdas, temperatures: the grid, see `Grid`; it is measured, whichever way the choice is made.
-        decodings: names of the decodings that are tuned; None: every one that contrasts.
+    """Base of all ways of tuning; `UserError` of fields that hold something else.
 
     Attributes:
+        lambdas, temperatures: the grid is every lambda with every t; it is measured, whichever way the choice is made.
+        decodings: names of the decodings that are tuned; None: every one that contrasts.
         needs_dev: True where it chooses by the development split.
 
-    Raises:
-        UserError: from the constructor, anything that is not as said here.
+    Example:
+        >>> grid = Dev().grid
+        >>> len(grid), len({setting.same for setting in grid})
+        (24, 18)
     """
 
+    lambdas: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] = LAMBDAS
+    temperatures: Annotated[Sequence[Annotated[float, Gt(0)]], NotBlank()] = TEMPERATURES
+    decodings: Sequence[str] | None = None
     name: ClassVar[str]
     needs_dev: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        lambdas: Sequence[float] = LAMBDAS,
-        temperatures: Sequence[float] = TEMPERATURES,
-        decodings: Sequence[str] | None = None,
-    ) -> None:
-        self.grid = Grid(lambdas, temperatures)
-        if isinstance(decodings, str) or (decodings is not None and not all(isinstance(d, str) for d in decodings)):
-            raise UserError(f"tune.decodings: {decodings!r} is neither null nor a list of decodings' names.")
-        self.decodings = None if decodings is None else tuple(decodings)
+    def __post_init__(self) -> None:
+        check_fields(self, "tune")
+
+    @cached_property
+    def grid(self) -> list[Setting]:
+        """Lambda by lambda, in each t by t."""
+        return [Setting(float(lambda_), float(t)) for lambda_ in self.lambdas for t in self.temperatures]
 
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
         """Raises `UserError`, before anything is read, for cells for which nothing can be chosen.
@@ -220,8 +183,10 @@ class Tuner:
         return self.name
 
     def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
-        """True where a choice lies at an end of what was measured, so that the best may lie beyond."""
-        return self.grid.at_edge(setting)
+        """True where a choice lies at an end of what was measured, so that the best may lie beyond: its kappa is not
+        strictly between the grid's smallest and largest."""
+        kappas = [point.same for point in self.grid]
+        return not min(kappas) < setting.same < max(kappas)
 
 
 class Dev(Tuner):
@@ -274,7 +239,7 @@ class Shared(Dev):
         points = list(zip(*(cell.points for cell in measured), strict=True))  # of each setting, over the ranges
         means = [fmean(float(point[DEV] or 0) for point in of_setting) for of_setting in points]
         constant = [sum(bool(point["constant"]) for point in of_setting) for of_setting in points]
-        setting = self.grid.settings[best_point(self.grid, means, constant)]
+        setting = self.grid[best_point(self.grid, means, constant)]
         return {"": [setting] * len(measured), PER_RANGE: super().choose(measured)[""]}
 
 
@@ -290,28 +255,21 @@ def published_settings() -> Mapping[tuple[str, str], Mapping[Cell, Setting]]:
     return rows
 
 
+@dataclass
 class Published(Tuner):
     """The CD paper's own choices (its tables 3 to 5), for its models, dimensions and ranges.
 
-    Args:
+    Attributes:
         main, assistant: hub ids of the paper's models, where the judge's and the assistant's path are others (local
             folders); None takes the paths.
-        kwargs: see `Tuner`.
     """
 
+    main: str | None = None
+    assistant: str | None = None
     name = "published"
     needs_dev = False
 
-    def __init__(self, main: str | None = None, assistant: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        for key, value in (("main", main), ("assistant", assistant)):
-            if value is not None and not isinstance(value, str):
-                raise UserError(f"tune.{key}: {value!r} is no model's id.")
-        self.main, self.assistant = main, assistant
-        self._settings: Mapping[Cell, Setting] = {}
-
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
-        """See `Tuner.check`; looks the settings up."""
         main, assistant = self.main or models[0], self.assistant or models[1]
         published = published_settings()
         if (main or "", assistant or "") not in published:
