@@ -188,19 +188,17 @@ def human_records(
 
 
 def beside_raters(
-    records: Sequence[Mapping[str, Any]],
-    scores: Scores | Mapping[str, Any] | pd.DataFrame,
-    panels: Mapping[tuple[str, str], Panel],
+    records: Sequence[Mapping[str, Any]], scores: Scores, panels: Mapping[tuple[str, str], Panel]
 ) -> list[dict[str, Any]]:
     """The records of metrics.json; in those of clean texts at dataset level, where a panel has a ceiling, also
     `spearman_others`, of the judge against the same means as each rater (see `Panel.agreement`), and
     `humans_difference`, that less the ceiling, paired resample by resample. They are None where the judge has not
     scored all texts of the panel."""
-    table, completed = Scores.of(scores), []
+    completed = []
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
         if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
-            rows = table.part(Cell.of(record))
+            rows = scores.part(Cell.of(record))
             score_of = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
             values = np.array([score_of.get(name, np.nan) for name in panel.names])
             record |= unknown(("spearman_others", "humans_difference"))
@@ -217,25 +215,16 @@ def beside_raters(
 
 def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants,
-    which serve a pair and judge for nobody, are left out."""
-    records = []
-    for sample in samples:
-        if sample.cell.judge != "assistant":
-            raw = np.full(len(sample.scores), np.nan) if sample.scale is None else sample.on_scale
-            fitted, unseen = (
-                cross_fitted(sample.scores, sample.human, left_out, seed=sample.seed)
-                for left_out in (sample.groups, sample.systems)
-            )
-            records += [
-                _beside(sample, RAW, raw, np.full(len(raw), np.nan)),
-                _beside(sample, CALIBRATED, fitted, unseen),
-            ]
-    return records
+    which serve a pair and are no judges, are left out."""
+    judges = [sample for sample in samples if sample.cell.judge != "assistant"]
+    return [_beside(sample, kind) for sample in judges for kind in (RAW, CALIBRATED)]
 
 
-def _beside(sample: Sample, kind: str, scores: np.ndarray, unseen: np.ndarray) -> dict[str, Any]:
-    """The record of scores [N] on the humans' scale; `unseen`: calibrated with whole systems left out, of calibrated
-    scores alone."""
+def _beside(sample: Sample, kind: str) -> dict[str, Any]:
+    nothing = np.full(len(sample.scores), np.nan)
+    scores, unseen = sample.calibrated, sample.calibrated_unseen
+    if kind == RAW:
+        scores, unseen = nothing if sample.scale is None else sample.on_scale, nothing
     clusters, human, missing = sample.clusters, sample.human, None
     if not np.isfinite(scores).any():
         missing = "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."

@@ -18,7 +18,7 @@ import numpy as np
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.stats.points import on_scale
+from judgebench.stats.points import cross_fitted, on_scale
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
@@ -274,6 +274,16 @@ class Sample:
     def on_scale(self) -> np.ndarray:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
         return self.scores if self.scale is None else on_scale(self.scores, self.cell.range, self.scale)
+
+    @cached_property
+    def calibrated(self) -> np.ndarray:
+        """[N] scores mapped to the humans' scale by what texts of other groups teach, see `points.cross_fitted`."""
+        return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
+
+    @cached_property
+    def calibrated_unseen(self) -> np.ndarray:
+        """[N] the same by what texts of other systems teach."""
+        return cross_fitted(self.scores, self.human, self.systems, seed=self.seed)
 
     @cached_property
     def categories(self) -> np.ndarray | None:

@@ -16,7 +16,6 @@ import numpy as np
 from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_interval
 from judgebench.stats.humans import Panel
 from judgebench.stats.paired import default_pairs
-from judgebench.stats.points import cross_fitted
 from judgebench.stats.scores import Sample, series_of
 from judgebench.stats.significance import holm
 from judgebench.stats.system_pairs import (
@@ -158,11 +157,8 @@ def _errors(
     system, record, by_system = system[rated], dict[str, Any](), dict[str, dict[str, float | None]]()
     # of a system with one article no resample shows the noise
     single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
-    for kind, scores in (
-        ("", sample.on_scale),
-        ("calibrated_", cross_fitted(sample.scores, sample.human, sample.groups, seed=sample.seed)),
-        ("unseen_", cross_fitted(sample.scores, sample.human, sample.systems, seed=sample.seed)),
-    ):
+    kinds = {"": sample.on_scale, "calibrated_": sample.calibrated, "unseen_": sample.calibrated_unseen}
+    for kind, scores in kinds.items():
         errors = system_means((scores - sample.human)[rated], system, len(names), clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])

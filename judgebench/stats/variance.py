@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.stats.clusters import Clusters, divided, unknown, with_agreement_interval
-from judgebench.stats.points import cross_fitted, resampled_and_left_out, with_jackknife
+from judgebench.stats.points import resampled_and_left_out, with_jackknife
 from judgebench.stats.scores import Sample, series_of
 from judgebench.types import LABELS, RANGE
 
@@ -353,8 +353,7 @@ def _shared(samples: Sequence[Sample], calibrated: bool = False) -> tuple[np.nda
     for sample in samples:
         scores, (low, high) = sample.scores, (sample.cell.range_min, sample.cell.range_max)
         if calibrated:
-            scores = cross_fitted(sample.scores, sample.human, sample.groups, seed=sample.seed)
-            low, high = sample.scale or (0.0, 1.0)
+            scores, (low, high) = sample.calibrated, sample.scale or (0.0, 1.0)
         with np.errstate(invalid="ignore"):
             columns.append(pd.Series((scores - low) / (high - low), sample.names))
     table = pd.concat(columns, axis=1, join="inner").sort_index()
