@@ -132,33 +132,22 @@ def compare(
     check_metric_settings(levels, resamples, seed)
     table, records = Scores.of(scores), list[dict[str, Any]]()
     for (split, *_), matched in _tables(table, pairs):
-        # 1. the rated examples of both sides, range by range
-        rated: list[list[tuple[tuple[Cell, Cell], list[dict[str, np.ndarray]]]]] = []
-        for ranges in matched:
-            parts = [(cells, shared([_rated(table, cell) for cell in cells])) for cells in ranges]
-            rated.append([(cells, sides) for cells, sides in parts if len(sides[0]["score"])])
-        # 2. level by level the gaps of each pair, corrected together
         for level in levels:
-            of_level = []
-            for ranges_of_pair in rated:
-                gaps = [_correlations(level, cells, sides, resamples, seed) for cells, sides in ranges_of_pair]
-                known = [gap for gap in gaps if gap is not None]
-                of_level += with_mean(known) if len(known) == len(gaps) else known
+            rows: list[dict[str, Any]] = []
+            for ranges in matched:
+                gaps = [_correlations(level, table, cells, resamples, seed) for cells in ranges]
+                for gap in with_mean([gap for gap in gaps if gap is not None]):
+                    rows += _gap_records(gap, split not in chosen_on, seed)
             head = {"dataset": dataset, "split": split, "level": level}
-            tested = split not in chosen_on
-            records += corrected_together([head | row for gap in of_level for row in _gap_records(gap, tested, seed)])
+            records += corrected_together([head | row for row in rows])
     return records
 
 
-def _rated(table: Scores, cell: Cell) -> dict[str, np.ndarray]:
-    rows = table.cells[cell]
-    return table.part(cell, rows[np.isfinite(table.columns["human"][rows])])
-
-
-def _correlations(
-    level: str, cells: tuple[Cell, Cell], sides: Sequence[Mapping[str, np.ndarray]], resamples: int, seed: int
-) -> SeriesGap | None:
-    """The correlations of both sides on the same examples; None where nothing can be correlated at this level."""
+def _correlations(level: str, table: Scores, cells: tuple[Cell, Cell], resamples: int, seed: int) -> SeriesGap | None:
+    """The correlations of both sides on the rated examples of both; None where nothing can be correlated."""
+    rated = [table.cells[cell] for cell in cells]
+    rated = [rows[np.isfinite(table.columns["human"][rows])] for rows in rated]
+    sides = shared([table.part(cell, rows) for cell, rows in zip(cells, rated, strict=True)])
     human, groups, systems = (sides[0][name] for name in ("human", "group_id", "system_id"))
     clusters = Clusters.of(groups, resamples, seed)
     both = [correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides]

@@ -176,34 +176,23 @@ def test_without_resamples_there_are_values_and_no_intervals():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "sentence"),
     [
         ({"levels": []}, "metrics.levels: "),
-        ({"levels": "dataset"}, "metrics.levels: 'dataset' should "),
-        ({"levels": None}, "metrics.levels: None should "),
         ({"levels": ["article"]}, "metrics.levels[0]: 'article' should "),
-        ({"levels": [["dataset"]]}, "metrics.levels[0]: "),
-        (
-            {"levels": ["dataset", "system", "dataset"]},
-            "metrics.levels: ['dataset', 'system', 'dataset'] names one twice",
-        ),
+        ({"levels": ["dataset", "dataset"]}, "metrics.levels: ['dataset', 'dataset'] names one twice"),
         ({"resamples": -1}, "metrics.resamples: -1 should "),
-        ({"resamples": 10.5}, "metrics.resamples: 10.5 should "),
-        ({"resamples": "many"}, "metrics.resamples: 'many' should "),
         ({"resamples": True}, "metrics.resamples: True should "),
-        ({"resamples": None}, "metrics.resamples: None should "),
         ({"resamples": 1}, "metrics.resamples: a single resample does not vary"),
         ({"resamples": MOST_RESAMPLES + 1}, "metrics.resamples: 100001 should be less than or equal to 100000"),
-        ({"seed": -1}, "metrics.seed: -1 should "),
         ({"seed": 0.5}, "metrics.seed: 0.5 should "),
     ],
 )
-def test_settings_that_cannot_be_are_sentences_at_both_doors(settings, told):
-    whole = {"levels": ["dataset"], "resamples": 10, "seed": 0} | settings
-    for door in (lambda: check_metric_settings(**whole), lambda: evaluate(table(scores, scores), "mini", **whole)):
-        with pytest.raises(UserError) as caught:
-            door()
-        assert str(caught.value).startswith(told)
+def test_settings_that_cannot_be_are_sentences(settings, sentence):
+    with pytest.raises(UserError) as caught:
+        evaluate(table(scores, scores), "mini", **{"levels": ["dataset"], "resamples": 10, "seed": 0} | settings)
+    assert str(caught.value).startswith(sentence)
+    check_metric_settings(("document",), np.int64(MOST_RESAMPLES), 0)
 
 
 def test_the_humans_scale_gives_the_bias():
