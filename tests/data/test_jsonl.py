@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""Your own rated texts: names of fields, raters, scales, and every mistake with its place."""
 
-import json
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from judgebench.data.jsonl import JsonLines
 from judgebench.runtime.errors import UserError
 
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}
+NAN = np.nan
 
 
 def my_rows():
@@ -26,76 +27,54 @@ def ready(path, fields=None, **arguments):
     return data
 
 
+def human(data, dimension):
+    return [None if np.isnan(example.human[dimension]) else example.human[dimension] for example in data.examples]
+
+
 def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     data = ready(write_jsonl(my_rows()))
     assert data.name == "mine"
     assert [e.example_id for e in data.examples] == [f"line-{i}" for i in range(1, 7)]
-    assert [e.group_id for e in data.examples[:3]] == [group_hash("Article 0.", "")] * 2 + [
-        group_hash("Article 1.", "")
-    ]
-    assert {e.system_id for e in data.examples} == {"system"}
-    assert {e.context for e in data.examples} == {""}
+    assert [e.group_id for e in data.examples] == [group_hash(f"Article {i // 2}.", "") for i in range(6)]
+    assert {(e.system_id, e.context) for e in data.examples} == {("system", "")}
     assert data.examples[1].human == {"clarity": 2.0, "tone": 2.5}
     assert data.scale == {}
 
 
-def test_columns_of_the_examples_own_names_are_taken_by_themselves(write_jsonl):
+def test_columns_of_the_examples_own_names_are_taken_by_themselves_and_every_field_can_be_named(write_jsonl):
     rows = [row | {"group_id": f"g{i // 2}", "system_id": f"s{i % 2}"} for i, row in enumerate(my_rows())]
     names = [(e.group_id, e.system_id) for e in ready(write_jsonl(rows)).examples]
     assert names == [(f"g{i // 2}", f"s{i % 2}") for i in range(6)]
-    named = ready(write_jsonl(rows), FIELDS | {"group_id": "art", "system_id": "bot"}).examples
-    assert [(e.group_id, e.system_id) for e in named] == [(f"a{i // 2}", f"bot{i % 2}") for i in range(6)]
     unnamed = ready(write_jsonl([rows[0] | {"group_id": None, "system_id": None}, *rows[2:]])).examples
     assert (unnamed[0].group_id, unnamed[0].system_id) == (group_hash("Article 0.", ""), "system")
-
-
-def test_every_field_can_be_named(write_jsonl):
-    fields = {
-        **FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot",
-        "context": "fact",
-    }  # fmt: skip
-    data = ready(write_jsonl(my_rows()), fields, scale=[1, 5], name="ours")
+    fields = {**FIELDS, "human": {"clearness": "clar"}, "example_id": "no", "group_id": "art", "system_id": "bot"}
+    data = ready(write_jsonl(rows), fields | {"context": "fact"}, scale={"clearness": [1, 5]}, name="ours")
     example = data.examples[3]
     assert (example.example_id, example.group_id, example.system_id, example.context) == ("3", "a1", "bot1", "Fact 1.")
-    assert example.human == {"clearness": 2.0}
-    assert data.scale == {"clearness": (1.0, 5.0)}
-    assert data.name == "ours"
+    assert (example.human, data.scale, data.name) == ({"clearness": 2.0}, {"clearness": (1.0, 5.0)}, "ours")
 
 
-def test_a_scale_can_differ_by_dimension(write_jsonl):
-    path = write_jsonl(my_rows())
-    assert ready(path, scale={"clarity": [1, 2]}).scale == {"clarity": (1.0, 2.0)}
-    with pytest.raises(
-        UserError, match=r"mine.jsonl line 1, example 'line-1': the human score 2.5 for 'tone' lies out"
-    ):
-        ready(path, scale={"clarity": [1, 2], "tone": [1, 2]})
-    with pytest.raises(UserError, match=r"scale: 'tune' is no dimension with human scores; .*'clarity', 'tone'"):
-        ready(path, scale={"tune": [1, 2]})
+LINE = "mine.jsonl line 2"
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "arguments", "sentence"),
     [
-        ({"summary": None}, "mine.jsonl line 2: field 'summary' is missing or null"),
-        ({"summary": "  "}, "mine.jsonl line 2, example 'line-2': the judged text is empty"),
-        ({"article": 3}, "mine.jsonl line 2: field 'article' must be text, got 3"),
-        (
-            {"scores": {"clarity": 1, "tone": "three"}},
-            "line 2, field 'scores': field 'tone' must be a number, got 'three'",
-        ),
-        ({"scores": {"clarity": 1, "tone": float("nan")}}, "line 2, example 'line-2': the human score nan for 'tone'"),
-        ({"scores": [1, 2]}, r"mine.jsonl line 2: field 'scores' must be an object, as in {...}, got \[1, 2\]"),
+        ({"summary": None}, {}, f"{LINE}: field 'summary' is missing or null"),
+        ({"summary": "  "}, {}, f"{LINE}, example 'line-2': the judged text is empty"),
+        ({"article": 3}, {}, f"{LINE}: field 'article' must be text, got 3"),
+        ({"scores": {"tone": "three"}}, {}, f"{LINE}, field 'scores': field 'tone' must be a number, got 'three'"),
+        ({"scores": {"tone": NAN}}, {}, f"{LINE}, example 'line-2': the human score nan for 'tone'"),
+        ({"scores": [1, 2]}, {}, rf"{LINE}: field 'scores' must be an object, as in {{...}}, got \[1, 2\]"),
+        ({}, {"scale": {"clarity": [1, 2], "tone": [1, 2]}}, "line 1, .*: the human score 2.5 for 'tone' lies out"),
+        ({}, {"scale": {"tune": [1, 2]}}, "scale: 'tune' is no dimension with human scores; .*'clarity', 'tone'"),
     ],
 )
-def test_a_bad_row_is_told_with_its_line(write_jsonl, change, sentence):
+def test_a_mistake_is_named_with_its_line(write_jsonl, change, arguments, sentence):
     rows = my_rows()
     rows[1].update(change)
     with pytest.raises(UserError, match=sentence):
-        ready(write_jsonl(rows))
-
-
-def human(data, dimension):
-    return [None if np.isnan(example.human[dimension]) else example.human[dimension] for example in data.examples]
+        ready(write_jsonl(rows), **arguments)
 
 
 @pytest.mark.parametrize("change", [{"scores": None}, {"scores": {}}, {"scores": {"tone": None}}, None])
@@ -114,17 +93,17 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
     rows = my_rows()
     del rows[4]["clar"]
     data = ready(write_jsonl(rows), {**FIELDS, "human": {"clarity": "clar", "tone": ["t1", "clar"]}})
-    assert human(data, "clarity") == human(data, "tone")
-    assert [place for place, score in enumerate(human(data, "clarity")) if score is None] == [4]
-    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for clarity in field 'clear'"):
+    assert human(data, "clarity") == human(data, "tone") == [1, 2, 1, 2, None, 2]
+    start = "mine.jsonl: no row has a human score for"
+    with pytest.raises(UserError, match=rf"{start} clarity in field 'clear'; data.fields.human says which"):
         ready(write_jsonl(rows), {**FIELDS, "human": {"tone": "clar", "clarity": "clear"}})
     for row in rows:
         row["scores"]["tone"] = None
-    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for tone in field 'scores.tone'"):
+    with pytest.raises(UserError, match=rf"{start} tone in field 'scores.tone'"):
         ready(write_jsonl(rows))
     for row in rows:
         del row["scores"]
-    with pytest.raises(UserError, match=r"mine.jsonl: no row has a human score for any dimension in field 'scores'"):
+    with pytest.raises(UserError, match=rf"{start} any dimension in field 'scores'"):
         ready(write_jsonl(rows))
 
 
@@ -161,46 +140,57 @@ def test_without_a_path_there_is_no_data():
         ready(None)
 
 
-def rated_rows(tmp_path, *given):
-    rows = [{"article": f"Article {i}.", "summary": "A summary.", "tone": one} for i, one in enumerate(given)]
-    path = tmp_path / "rated.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return {"path": str(path), "fields": {"source": "article", "output": "summary", "human": {"tone": "tone"}}}
+@pytest.mark.parametrize(
+    ("scores", "means", "raters", "ratings"),
+    [
+        (([1, 2, 3], [4, 4, 5]), [2, 13 / 3], "123", [[1, 2, 3], [4, 4, 5]]),
+        (([1, 2], 4, [5]), [1.5, 4, 5], "12", [[1, 2], [4, NAN], [5, NAN]]),
+        ((1, [4], {"tom": 5}), [1, 4, 5], "", None),
+        (({"a": 1, "b": 3}, {"c": 2, "b": 4, "a": None}, 5), [2, 3, 5], "abc1",
+         [[1, 3, NAN, NAN], [NAN, 4, 2, NAN], [NAN, NAN, NAN, 5]]),
+        (({"a": None}, [None, 3, 4], [None], 2), [NAN, 3.5, NAN, 2], "231",
+         [[NAN] * 3, [3, 4, NAN], [NAN] * 3, [NAN, NAN, 2]]),
+    ],
+)  # fmt: skip
+def test_the_mean_of_several_raters_counts_and_their_scores_are_kept(write_jsonl, scores, means, raters, ratings):
+    rows = [{"article": f"Article {i}.", "summary": "A summary.", "tone": score} for i, score in enumerate(scores)]
+    data = ready(write_jsonl(rows), {**FIELDS, "human": {"tone": "tone"}}, scale=[1, 5])
+    np.testing.assert_allclose([example.human["tone"] for example in data.examples], means)
+    assert data.raters == tuple(raters)
+    assert set(data.ratings) == ({"tone"} if ratings else set())
+    if ratings:
+        np.testing.assert_array_equal(data.ratings["tone"], ratings)
+        limited = ready(write_jsonl(rows), {**FIELDS, "human": {"tone": "tone"}}, limit_groups=1)
+        np.testing.assert_array_equal(limited.ratings["tone"], ratings[:1])
 
 
-def test_the_mean_of_several_raters_counts_and_their_scores_are_kept(tmp_path):
-    data = JsonLines(**rated_rows(tmp_path, [1, 2, 3], [4, 4, 5]), scale=[1, 5])
-    data.setup()
-    assert [example.human["tone"] for example in data.examples] == pytest.approx([2, 13 / 3])
-    assert data.ratings["tone"].tolist() == [[1, 2, 3], [4, 4, 5]]
-    uneven = JsonLines(**rated_rows(tmp_path, [1, 2], 4, [5]))
-    uneven.setup()
-    assert [example.human["tone"] for example in uneven.examples] == pytest.approx([1.5, 4, 5])
-    np.testing.assert_array_equal(uneven.ratings["tone"], [[1, 2], [4, np.nan], [5, np.nan]])
-    alone = JsonLines(**rated_rows(tmp_path, 1, [4], {"tom": 5}))
-    alone.setup()
-    assert alone.ratings == {}, "no text has two raters"
-    assert alone.raters == ()
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        ({"ann": 1, "ben": 9}, "line 1, .*: the score 9 of rater ben for 'tone' lies outside the data's own"),
+        ({"ann": 1, "ben": "good"}, "line 1: field 'tone.ben' must be a number, got 'good'"),
+        ({"ann": None}, "no row has a human score for tone in field 'tone'"),
+    ],
+)
+def test_a_raters_mistake_is_named(write_jsonl, score, sentence):
+    row = {"article": "Article.", "summary": "A summary.", "tone": score}
+    with pytest.raises(UserError, match=sentence):
+        ready(write_jsonl([row]), {**FIELDS, "human": {"tone": "tone"}}, scale=[1, 8])
 
 
-def test_raters_have_names_where_the_file_names_them_and_need_not_rate_everything(tmp_path):
-    data = JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": 3}, {"carl": 2, "ben": 4, "ann": None}, 5), scale=[1, 5])
-    data.setup()
-    assert [example.human["tone"] for example in data.examples] == [2, 3, 5]
-    assert data.raters == ("ann", "ben", "carl", "1")
-    nan = np.nan
-    np.testing.assert_array_equal(data.ratings["tone"], [[1, 3, nan, nan], [nan, 4, 2, nan], [nan, nan, nan, 5]])
-    first = JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": 3}, [4, 4]), limit_groups=1)
-    first.setup()
-    np.testing.assert_array_equal(first.ratings["tone"], [[1, 3, nan, nan]])
-    with pytest.raises(UserError, match=r"line 2, .*: the score 9 of rater ben for 'tone' lies outside the data's own"):
-        JsonLines(**rated_rows(tmp_path, 1, {"ann": 1, "ben": 9}), scale=[1, 10 - 2]).setup()
-    with pytest.raises(UserError, match=r"line 1: field 'tone.ben' must be a number, got 'good'"):
-        JsonLines(**rated_rows(tmp_path, {"ann": 1, "ben": "good"})).setup()
-    with pytest.raises(UserError, match=r"rated.jsonl: no row has a human score for tone in field 'tone'"):
-        JsonLines(**rated_rows(tmp_path, {"ann": None})).setup()
-    few = JsonLines(**rated_rows(tmp_path, {"ann": None}, [None, 3, 4], [None], 2))
-    few.setup()
-    assert few.raters == ("2", "3", "1")
-    assert human(few, "tone") == [None, 3.5, None, 2]
-    np.testing.assert_array_equal(few.ratings["tone"], [[nan] * 3, [3, 4, nan], [nan] * 3, [nan, nan, 2]])
+def test_a_row_may_be_one_raters_or_hold_the_texts_of_several_systems(write_jsonl, tmp_path):
+    fields = {"source": "source", "output": "output", "human": {"tone": "tone"}, "rater": "who"}
+    table = "source,output,tone,who\nA.,B.,3,ann\nA.,B.,4,ben\nA.,C.,1,ann\nA.,B.,,carl\nA.,D.,,\n"
+    (tmp_path / "mine.csv").write_text(table)
+    data = ready(str(tmp_path / "mine.csv"), fields, scale=[1, 5])
+    assert [example.output for example in data.examples] == ["B.", "C.", "D."]
+    np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [3.5, 1, NAN])
+    np.testing.assert_array_equal(data.ratings["tone"], [[3, 4], [1, NAN], [NAN, NAN]])
+    fields = {"source": "task", "systems": ["a", "b.c"], "output": "{system}", "human": {"tone": "of_{system}"}}
+    row = {"task": "Sing.", "a": "La.", "b.c": "Lo.", "of_a": [1, 2], "of_b.c": None, "example_id": "x"}
+    data = ready(write_jsonl([row]), fields)
+    assert [(e.system_id, e.output) for e in data.examples] == [("a", "La."), ("b.c", "Lo.")]
+    assert human(data, "tone") == [1.5, None]
+    assert len({example.example_id for example in data.examples}) == 2
+    with pytest.raises(UserError, match=r"no row has a human score for tone in field 'of_{system}'"):
+        ready(write_jsonl([{**row, "of_a": None}]), fields)

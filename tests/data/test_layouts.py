@@ -11,7 +11,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from judgebench.components import build_component
-from judgebench.data.jsonl import JsonLines
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -220,38 +219,6 @@ def test_missing_data_is_told_with_its_public_source(tmp_path):
     ):
         with pytest.raises(UserError, match=f"{sentence}{source}"):
             opened("conala", path)
-
-
-def test_rows_of_ones_own_file_must_all_be_right_and_may_be_one_raters_each(tmp_path):
-    fields = {"source": "source", "output": "output", "human": {"tone": "tone"}, "rater": "who"}
-    table = "source,output,tone,who\nA.,B.,3,ann\nA.,B.,4,ben\nA.,C.,1,ann\n"
-    data = JsonLines(str(write(tmp_path, {"mine.csv": table}) / "mine.csv"), fields=fields, scale=[1, 5])
-    data.setup()
-    assert [dict(example.human) for example in data.examples] == [{"tone": 3.5}, {"tone": 1}]
-    np.testing.assert_array_equal(data.ratings["tone"], [[3, 4], [1, NAN]])
-    write(tmp_path, {"mine.csv": f"{table}A.,B.,,carl\nA.,D.,,\n"})
-    data = JsonLines(str(tmp_path / "mine.csv"), fields=fields)
-    data.setup()
-    assert [example.output for example in data.examples] == ["B.", "C.", "D."]
-    np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [3.5, 1, NAN])
-    np.testing.assert_array_equal(data.ratings["tone"], [[3, 4], [1, NAN], [NAN, NAN]])
-
-
-def test_a_row_of_ones_own_may_hold_the_texts_of_several_systems(tmp_path):
-    fields = {"source": "task", "systems": ["a", "b.c"], "output": "{system}", "human": {"tone": "of_{system}"}}
-    row = {"task": "Sing.", "a": "La.", "b.c": "Lo.", "of_a": [1, 2], "of_b.c": 4, "example_id": "x"}
-    path = write(tmp_path, {"mine.json": [row]}) / "mine.json"
-    data = JsonLines(str(path), fields=fields)
-    data.setup()
-    assert texts(data) == [("a", "La.", {"tone": 1.5}), ("b.c", "Lo.", {"tone": 4})]
-    assert len({example.example_id for example in data.examples}) == 2
-    write(tmp_path, {"mine.json": [{**row, "of_b.c": None}]})
-    data = JsonLines(str(path), fields=fields)
-    data.setup()
-    np.testing.assert_array_equal([example.human["tone"] for example in data.examples], [1.5, NAN])
-    write(tmp_path, {"mine.json": [{**row, "of_b.c": None, "of_a": None}]})
-    with pytest.raises(UserError, match=r"mine.json: no row has a human score for tone in field 'of_{system}'"):
-        JsonLines(str(path), fields=fields).setup()
 
 
 SHARED = {  # file -> data set, rows that are read, groups, raters
