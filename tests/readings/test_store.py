@@ -50,19 +50,6 @@ def test_what_is_put_is_got_bit_for_bit(tmp_path):
     assert held["b"] == ModelReading("b", None, "Score: 4", 0.5)
 
 
-def test_a_store_from_before_there_were_tokens_is_read_and_gets_them(tmp_path):
-    store = ReadingStore(tmp_path / "s")
-    store.put([reading("a")])
-    store.close()
-    with sqlite3.connect(tmp_path / "s") as older:
-        older.execute("DROP TABLE tokens")
-    older.close()
-    store = ReadingStore(tmp_path / "s")
-    store.put([ModelReading("b", None, "A text", 0.5, np.array([7]))])
-    held = store.get(["a", "b"])
-    assert (held["a"].tokens, held["b"].tokens.tolist()) == (None, [7])
-
-
 def test_what_is_there_stays(tmp_path):
     store = ReadingStore(tmp_path / "s")
     store.put([reading("a", 1.0)])
@@ -156,15 +143,9 @@ def rows(path, statement, *values):
 @pytest.mark.parametrize(
     "change",
     [
-        "logprobs = x'0102030405'",
-        "logprobs = zeroblob(8)",
-        "logprobs = NULL",
-        "text = '5'",
-        "text = CAST(x'ff' AS TEXT)",
-        "seconds = 0.2",
-        "seconds = x'00'",
-        "checksum = NULL",
-        "checksum = checksum + 1",
+        *("logprobs = x'0102030405'", "logprobs = zeroblob(8)", "logprobs = NULL"),
+        *("text = '5'", "text = CAST(x'ff' AS TEXT)", "seconds = 0.2", "seconds = x'00'"),
+        *("checksum = NULL", "checksum = checksum + 1"),
     ],
 )
 def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, capsys, change):
@@ -226,9 +207,8 @@ def test_tokens_count_too(tmp_path):
 
 
 def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
-    held = ReadingStore(tmp_path / "s").get(["a"])
-    for found in (held, pickle.loads(pickle.dumps(held))):
-        assert "a" not in found
+    readings = ReadingStore(tmp_path / "s").get(["a"])
+    for found in (readings, pickle.loads(pickle.dumps(readings))):
         with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read again\.$"):
             found["a"]
 
@@ -265,13 +245,12 @@ def test_what_no_model_says_is_not_stored(tmp_path, values):
     assert store.missing("ab") == {"a", "b"}
 
 
-def test_what_no_model_says_is_read_anew_even_with_a_checksum(tmp_path):
+def test_what_no_model_says_is_read_again_even_with_a_checksum(tmp_path):
     store, zeros = ReadingStore(tmp_path / "s"), np.array([0.5, -1], np.float32).tobytes()
     store.put([reading("a"), reading("b")])
     mark = checksum(b"b", zeros, None, 0.1, None)
     store._db.execute("UPDATE readings SET logprobs = ?, checksum = ? WHERE key = 'b'", (zeros, mark))
     assert store.missing("ab") == {"b"}
-    assert store.get("ab")["a"].logprobs.tolist() == reading("a").logprobs.tolist()
 
 
 def test_candidates_that_sum_to_more_than_1_are_refused():
@@ -348,13 +327,12 @@ def test_one_process_has_the_store_to_itself_and_waits_for_no_other(tmp_path):
         np.testing.assert_array_equal(store.get(["a"])["a"].logprobs, [-0.5, -1])
 
 
-def test_what_one_finds_may_ask_for_agreement_in_its_turn():
+def test_agreement_may_be_asked_for_within_agreement():
     alone = Processes()
     assert alone.agree(lambda: alone.agree(lambda: 3)) == 3
-    with pytest.raises(UserError, match=r"^no$"):
-        alone.agree(lambda: _refused("no"))
-    with pytest.raises(UserError, match=r"^nor together$"):
-        alone.together(lambda: _refused("nor together"))
+    for ask in (alone.agree, alone.together):
+        with pytest.raises(UserError, match=r"^no$"):
+            ask(lambda: _refused("no"))
     assert list(alone.all_mail()) == []
 
 
