@@ -25,10 +25,6 @@ def opened(name, path, *overrides):
     return data
 
 
-def texts(data):
-    return [(example.system_id, example.output, dict(example.human)) for example in data.examples]
-
-
 def write(folder, files):
     for name, content in files.items():
         path = folder / name
@@ -37,171 +33,171 @@ def write(folder, files):
     return folder
 
 
-def test_conala_has_a_column_a_system_and_grades_by_name(tmp_path):
-    row = {
-        "intent": "reverse list `x`", "snippet": ["x[::-1]", "list(reversed(x))"], "baseline": "x.flip()",
-        "tranx-annot": "x", "best-tranx": " ", "best-tranx-rerank": "x[0]", "codex": "x[::-1]",
-        "grade-snippet": {"ann": 4, "ben": 4}, "grade-baseline": {"carl": 0, "ann": 1}, "grade-tranx-annot": {"ben": 0},
-        "grade-best-tranx": {"ann": 2}, "grade-codex": {"ben": 3, "carl": 4},
-    }  # fmt: skip
-    data = opened("conala", write(tmp_path, {"conala-human-grades.json": [row]}))
-    assert texts(data) == [
-        ("baseline", "x.flip()", {"quality": 0.5}),
-        ("tranx-annot", "x", {"quality": 0}),
-        ("codex", "x[::-1]", {"quality": 3.5}),
-        ("snippet", "x[::-1]", {"quality": 4}),
-    ]
-    assert data.raters == ("carl", "ann", "ben")
-    np.testing.assert_array_equal(data.ratings["quality"], [[0, 1, NAN], [NAN, NAN, 0], [4, NAN, 3], [NAN, 4, 4]])
-    assert data.note == (
-        "2 rows are left out, the first because of this: conala-human-grades.json entry 1: the judged text is empty."
-    )
-    assert data.scale == {"quality": (0, 4)}
-    assert {example.example_id.split("/")[1] for example in data.examples} == {e.system_id for e in data.examples}
+def lines(*rows):
+    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
-def test_mohler_has_a_column_a_grader_and_counts_students_within_a_question(tmp_path):
-    table = (
-        "id,question,desired_answer,student_answer,score_me,score_other,score_avg\n"
-        '1.1,What is a stack?,"Last in, first out.",A pile.,2,3.5,2.75\n'
-        '1.1,What is a stack?,"Last in, first out.","A list.\nFirst in, last out.",5,5,5\n'
-        "1.2,What is a queue?,First in first out.,A line.,,4,4\n"
-        "1.2,What is a queue?,First in first out.,,4,4,4\n"
-    )
-    data = opened("mohler", write(tmp_path, {"mohler_dataset_edited.csv": table}))
-    assert [example.example_id for example in data.examples] == ["1.1/student1", "1.1/student2", "1.2/student1"]
-    assert data.examples[1].output == "A list.\nFirst in, last out."
-    assert data.examples[0].context == "Last in, first out."
-    assert data.raters == ("score_me", "score_other")
-    np.testing.assert_array_equal(data.ratings["correctness"], [[2, 3.5], [5, 5], [NAN, 4]])
+def grade(system, text, scores):
+    return {"DialogModel": system, "Context": "Hi .|||Hello !", "Response": text, "HumanScores": scores}
 
 
-def test_ghosts_has_a_folder_a_model_and_leaves_out_prompts_that_are_not_printed(tmp_path):
-    first = [
-        {"prompt": "Define 0.", "output": "Nothing.", "rating": "5"},
-        [{"prompt": "", "output": "An answer.", "rating": "2"}],
-        {"prompt": "Define 1.", "output": "One.", "rating": "not rated"},
-    ]
-    second = [{"prompt": "Define 0.", "output": "The unit of addition.", "rating": "4"}]
-    data = opened("ghosts", write(tmp_path, {"dataset_9jan/Defs.json": first, "miniGHOSTS_gpt4/Defs.json": second}))
-    assert texts(data) == [
-        ("dataset_9jan", "Nothing.", {"correctness": 5}),
-        ("miniGHOSTS_gpt4", "The unit of addition.", {"correctness": 4}),
-    ]
-    assert len({example.group_id for example in data.examples}) == 1
-    assert data.ratings == {}
-    assert data.note is not None
-    assert data.note.startswith("2 rows are left out")
-
-
-def test_mlqe_has_a_folder_a_language_pair_unquoted_tabs_and_scores_as_text(tmp_path):
-    head = "index\toriginal\ttranslation\tscores\tmean\n"
-    files = {
-        "et-en/test20.eten.df.short.tsv": f'{head}0\t"Tere\t"Hello there\t[90, 95, 100]\t95.0\n',
-        "en-de/test20.ende.df.short.tsv": f"{head}0\tA cat.\tEine Katze.\t[0, 50]\t25.0\n",
-        "en-de/test20.doc_ids": "a list of something else\n",
-    }
-    data = opened("mlqe", write(tmp_path, files))
-    assert texts(data) == [("en-de", "Eine Katze.", {"quality": 25}), ("et-en", '"Hello there', {"quality": 95})]
-    np.testing.assert_array_equal(data.ratings["quality"], [[0, 50, NAN], [90, 95, 100]])
-    assert data.raters == ("1", "2", "3")
-
-
-def test_grade_has_turns_that_become_lines_and_keeps_two_ratings_of_one_reply_apart(tmp_path):
-    row = {"DialogModel": "ranker", "Context": "Hi .|||Hello !", "Response": "How are you ?", "HumanScores": "[3, 5]"}
-    rows = [row, {**row, "HumanScores": "[1, 2, 3]"}, {**row, "DialogModel": "generator", "Response": "Fine ."}]
-    data = opened("grade", write(tmp_path, {"human_judgement.json": rows}))
-    assert {example.source for example in data.examples} == {"Hi .\nHello !"}
-    group = data.examples[0].group_id
-    assert [example.example_id for example in data.examples] == [
-        f"{group}/ranker", f"{group}/ranker#2", f"{group}/generator"
-    ]  # fmt: skip
-    assert [example.human["coherence"] for example in data.examples] == [4, 2, 4]
-
-
-def test_openmeva_has_stories_and_scores_inside_a_field(tmp_path):
-    made = {"fusion": {"text": "It rained .", "score": {"human": 2.2, "meteor": 0.1}},
-            "s2s": {"text": "It .", "score": {"human": 1.0}}}  # fmt: skip
-    rows = [{"doc_id": "125", "prompt": "It was late .", "reference": "It was.", "gen": made}]
-    data = opened("openmeva", write(tmp_path, {"openmeva.json": rows}))
-    assert texts(data) == [("fusion", "It rained .", {"overall": 2.2}), ("s2s", "It .", {"overall": 1.0})]
-    assert [example.example_id for example in data.examples] == ["125/fusion", "125/s2s"]
-
-
-LENS = (
-    "WorkerId,Input.id,Input.original,Input.simplified,Input.system,Answer.adequacy,Answer.fluency,Answer.simplicity\n"
-)
-
-
-def test_lens_has_a_row_a_rater_and_two_scales_of_the_same_texts(tmp_path):
-    short = (
-        f"{LENS}0,40,A long one.,Short.,T5,5,4,-2\n3,40,A long one.,Short.,T5,4,4,1\n0,41,Other.,Its text.,T5,1,1,1\n"
-    )
-    long = f"{LENS}7,40,A long one.,Short.,T5,100,90,80\n0,40,A long one.,Short.,T5,50,70,60\n"
-    data = opened("lens", write(tmp_path, {"simplikert_2022.csv": short, "simpDA_2022.csv": long}))
-    (text,) = texts(data)
-    assert text[2] == {
-        "adequacy_100": 75, "fluency_100": 80, "simplicity_100": 70, "adequacy": 4.5, "fluency": 4, "simplicity": -0.5
-    }  # fmt: skip
-    assert data.raters == ("7", "0", "3")
-    np.testing.assert_array_equal(data.ratings["adequacy"], [[NAN, 5, 4]])
-    np.testing.assert_array_equal(data.ratings["simplicity_100"], [[80, 60, NAN]])
-    assert data.note is not None
-    assert "no row has a score for 'adequacy_100', 'fluency_100', 'simplicity_100' of this text" in data.note
-    one = opened("lens", tmp_path / "simplikert_2022.csv")
-    assert one.dimensions == ("adequacy", "fluency", "simplicity")
-    assert one.scale["simplicity"] == (-2, 2)
-
-
-def test_pandalm_names_both_models_in_one_field_and_has_three_annotators(tmp_path):
+def panda(votes, **more):
     row = {"cmp_key": "bloom-7b_llama-7b", "instruction": "Add.", "input": "1 1", "response1": "2", "response2": "11"}
-    rows = [
-        {**row, "annotator1": 1, "annotator2": 1, "annotator3": 0},
-        {**row, "input": "", "response1": "Three.", "annotator1": 2, "annotator2": 0, "annotator3": 2},
-        {**row, "response2": "", "annotator1": 1, "annotator2": 1, "annotator3": 1},
-    ]
-    data = opened("pandalm", write(tmp_path, {"testset-v1.json": rows}))
-    assert [example.source for example in data.examples] == ["Add.\n\n1 1", "Add."]
-    assert [(e.system_id, e.rival_system_id) for e in data.examples] == [("bloom-7b", "llama-7b")] * 2
-    assert [example.human["overall"] for example in data.examples] == pytest.approx([2 / 3, -2 / 3])
-    assert data.raters == ("annotator1", "annotator2", "annotator3")
-    np.testing.assert_array_equal(data.ratings["overall"], [[1, 1, 0], [-1, 0, -1]])
+    return row | {f"annotator{i}": vote for i, vote in enumerate(votes, start=1)} | more
 
 
-def test_pairs_of_our_own_layout_have_votes_for_systems(tmp_path):
-    row = {"group": "g", "source": "Add.", "outputs": {"a-7.5B": "2", "b": "11"}}
-    votes = {"ann": "a-7.5B", "ben": "tie", "carl": "b"}, {"ann": "b", "ben": "b"}, {"ann": "c"}
-    lines = "".join(json.dumps({**row, "votes": vote}) + "\n" for vote in votes)
-    data = opened("pandalm", write(tmp_path, {"pairs_pandalm.jsonl": lines}))
-    assert [example.human["overall"] for example in data.examples] == [0, -1]
-    np.testing.assert_array_equal(data.ratings["overall"], [[1, 0, -1], [-1, -1, NAN]])
-    assert "field 'votes.ann' must be one of" in str(data.note)
+def voted(**votes):
+    return {"group": "g", "source": "Add.", "outputs": {"a-7.5B": "2", "b": "11"}, "votes": votes}
 
 
-def test_llmbar_goes_round_in_two_layouts_and_several_files(tmp_path):
-    own = [{"input": "Name a fruit.", "output_1": "Apple.", "output_2": "Fruits are sweet.", "label": 1}]
-    inner = {"input": "Name a fruit.", "output_a": "Apple.", "output_b": "Pear pear pear."}
-    schema = {"annotations": [], "instances": [
-        {"id": "N_0", "instance": inner, "annotations": {"quality_single_turn": {"majority_human": "model_b"}}}
-    ]}  # fmt: skip
-    files = {"Natural/dataset.json": own, "Adversarial/Manual/dataset.json": own, "data-natural.json": schema}
-    data = opened("llmbar", write(tmp_path, files))
-    assert [(example.example_id, example.human["overall"]) for example in data.examples] == [
-        ("Adversarial/Manual/dataset/line-1", 1), ("Natural/dataset/line-1", 1), ("data-natural/line-1", -1)
-    ]  # fmt: skip
+CONALA = {
+    "intent": "reverse list `x`", "snippet": ["x[::-1]", "list(reversed(x))"], "baseline": "x.flip()",
+    "tranx-annot": "x", "best-tranx": " ", "best-tranx-rerank": "x[0]", "codex": "x[::-1]",
+    "grade-snippet": {"ann": 4, "ben": 4}, "grade-baseline": {"carl": 0, "ann": 1}, "grade-tranx-annot": {"ben": 0},
+    "grade-best-tranx": {"ann": 2}, "grade-codex": {"ben": 3, "carl": 4},
+}  # fmt: skip
+GHOSTS = [
+    {"prompt": "Define 0.", "output": "Nothing.", "rating": "5"},
+    [{"prompt": "", "output": "An answer.", "rating": "2"}],
+    {"prompt": "Define 1.", "output": "One.", "rating": "not rated"},
+]
+STORIES = {"fusion": {"text": "It rained .", "score": {"human": 2.2, "meteor": 0.1}},
+           "s2s": {"text": "It .", "score": {"human": 1.0}}}  # fmt: skip
+LENS = "WorkerId,Input.id,Input.original,Input.simplified,Input.system,Answer.adequacy,Answer.fluency,Answer.simplicity"
+FRUIT = {"input": "Name a fruit.", "output_1": "Apple.", "output_2": "Fruits are sweet.", "label": 1}
+BENCH = {"id": "N_0", "instance": {"input": "Name a fruit.", "output_a": "Apple.", "output_b": "Pear pear pear."},
+         "annotations": {"quality_single_turn": {"majority_human": "model_b"}}}  # fmt: skip
+PAIR = {"question": "1 + 1?", "response_A": "2", "response_B": "3"}
+MLQE = "index\toriginal\ttranslation\tscores\tmean"
+
+# data set -> files; system, text and scores of each example; raters; dimension, ratings; rows that are left out
+EXCERPTS = {
+    "a column a system and grades by name": (
+        "conala", {"conala-human-grades.json": [CONALA]},
+        [("baseline", "x.flip()", [0.5]), ("tranx-annot", "x", [0]), ("codex", "x[::-1]", [3.5]),
+         ("snippet", "x[::-1]", [4])],
+        ("carl", "ann", "ben"), [[0, 1, NAN], [NAN, NAN, 0], [4, NAN, 3], [NAN, 4, 4]],
+        "2 rows are left out, the first because of this: conala-human-grades.json entry 1: the judged text is empty.",
+    ),
+    "a column a grader, students are counted within a question": (
+        "mohler",
+        {"mohler_dataset_edited.csv": lines(
+            "id,question,desired_answer,student_answer,score_me,score_other,score_avg",
+            '1.1,What is a stack?,"Last in, first out.",A pile.,2,3.5,2.75',
+            '1.1,What is a stack?,"Last in, first out.","A list.\nFirst in, last out.",5,5,5',
+            "1.2,What is a queue?,First in first out.,A line.,,4,4", "1.2,What is a queue?,First in first out.,,4,4,4",
+        )},
+        [("student1", "A pile.", [2.75]), ("student2", "A list.\nFirst in, last out.", [5]),
+         ("student1", "A line.", [4])],
+        ("score_me", "score_other"), [[2, 3.5], [5, 5], [NAN, 4]], "1 row is left out",
+    ),
+    "a folder a model; prompts that are not printed are left out": (
+        "ghosts",
+        {"dataset_9jan/Defs.json": GHOSTS,
+         "miniGHOSTS_gpt4/Defs.json": [{"prompt": "Define 0.", "output": "The unit.", "rating": "4"}]},
+        [("dataset_9jan", "Nothing.", [5]), ("miniGHOSTS_gpt4", "The unit.", [4])], (), None, "2 rows are left out",
+    ),
+    "a folder a language pair, unquoted tabs and scores as text": (
+        "mlqe",
+        {"et-en/test20.eten.df.short.tsv": lines(MLQE, '0\t"Tere\t"Hello there\t[90, 95, 100]\t95.0'),
+         "en-de/test20.ende.df.short.tsv": lines(MLQE, "0\tA cat.\tEine Katze.\t[0, 50]\t25.0"),
+         "en-de/test20.doc_ids": "a list of something else\n"},
+        [("en-de", "Eine Katze.", [25]), ("et-en", '"Hello there', [95])],
+        ("1", "2", "3"), [[0, 50, NAN], [90, 95, 100]], None,
+    ),
+    "two ratings of one reply are kept apart": (
+        "grade",
+        {"human_judgement.json": [grade("ranker", "How are you ?", "[3, 5]"),
+                                  grade("ranker", "How are you ?", "[1, 2, 3]"), grade("generator", "Fine .", "[4]")]},
+        [("ranker", "How are you ?", [4]), ("ranker", "How are you ?", [2]), ("generator", "Fine .", [4])],
+        ("1", "2", "3"), [[3, 5, NAN], [1, 2, 3], [4, NAN, NAN]], None,
+    ),
+    "scores inside a field": (
+        "openmeva",
+        {"openmeva.json": [{"doc_id": "125", "prompt": "It was late .", "reference": "It was.", "gen": STORIES}]},
+        [("fusion", "It rained .", [2.2]), ("s2s", "It .", [1.0])], (), None, None,
+    ),
+    "a row a rater and two scales of the same texts": (
+        "lens",
+        {"simplikert_2022.csv": lines(LENS, "0,40,A long one.,Short.,T5,5,4,-2", "3,40,A long one.,Short.,T5,4,4,1",
+                                      "0,41,Other.,Its text.,T5,1,1,1"),
+         "simpDA_2022.csv": lines(LENS, "7,40,A long one.,Short.,T5,100,90,80", "0,40,A long one.,Short.,T5,50,70,60")},
+        [("T5", "Short.", [75, 80, 70, 4.5, 4, -0.5])],
+        ("7", "0", "3"), [[100, 50, NAN]],
+        "1 row is left out, the first because of this: simplikert_2022.csv line 4: no row has a score for "
+        "'adequacy_100', 'fluency_100', 'simplicity_100' of this text.",
+    ),
+    "both models in one field and three annotators": (
+        "pandalm",
+        {"testset-v1.json": [panda([1, 1, 0]), panda([2, 0, 2], input="", response1="Three."),
+                             panda([1, 1, 1], response2="")]},
+        [("bloom-7b", "2", [2 / 3]), ("bloom-7b", "Three.", [-2 / 3])],
+        ("annotator1", "annotator2", "annotator3"), [[1, 1, 0], [-1, 0, -1]], "1 row is left out",
+    ),
+    "votes for systems": (
+        "pandalm",
+        {"pairs_pandalm.jsonl": lines(
+            voted(ann="a-7.5B", ben="tie", carl="b"), voted(ann="b", ben="b"), voted(ann="c"))},
+        [("a-7.5B", "2", [0]), ("a-7.5B", "2", [-1])],
+        ("ann", "ben", "carl"), [[1, 0, -1], [-1, -1, NAN]],
+        "1 row is left out, the first because of this: pairs_pandalm.jsonl line 3: field 'votes.ann' must be one of",
+    ),
+    "two layouts and several files": (
+        "llmbar",
+        {"Natural/dataset.json": [FRUIT], "Adversarial/Manual/dataset.json": [FRUIT],
+         "data-natural.json": {"annotations": [], "instances": [BENCH]}},
+        [("first", "Apple.", [1]), ("first", "Apple.", [1]), ("first", "Apple.", [-1])], (), None, None,
+    ),
+    "labels with a sign": (
+        "judgebench_pairs",
+        {"dataset=judgebench,response_model=gpt.jsonl": lines(
+            PAIR | {"pair_id": 0, "label": "A>B"}, PAIR | {"pair_id": 1, "label": "B>A"})},
+        [("first", "2", [1]), ("first", "2", [-1])], (), None, None,
+    ),
+}  # fmt: skip
 
 
-def test_judgebench_pairs_have_labels_with_a_sign(tmp_path):
-    row = {"question": "1 + 1?", "response_A": "2", "response_B": "3"}
-    lines = "".join(json.dumps({**row, "pair_id": i, "label": label}) + "\n" for i, label in enumerate(["A>B", "B>A"]))
-    data = opened("judgebench_pairs", write(tmp_path, {"dataset=judgebench,response_model=gpt.jsonl": lines}))
-    assert [(example.example_id, example.human["overall"]) for example in data.examples] == [("0", 1), ("1", -1)]
+@pytest.mark.parametrize("excerpt", EXCERPTS)
+def test_a_published_layout_gives_systems_texts_scores_raters_and_what_is_left_out(tmp_path, excerpt):
+    name, files, texts, raters, ratings, left = EXCERPTS[excerpt]
+    data = opened(name, write(tmp_path, files))
+    assert [(e.system_id, e.output) for e in data.examples] == [(system, text) for system, text, _ in texts]
+    np.testing.assert_allclose([list(e.human.values()) for e in data.examples], [scores for *_, scores in texts])
+    assert data.raters == raters
+    if ratings is not None:
+        np.testing.assert_array_equal(data.ratings[data.dimensions[0]], ratings)
+    assert (data.note or "").startswith(left or "")
+    assert (data.note is None) == (left is None)
+
+
+def test_sources_names_and_scales_are_those_of_the_files(tmp_path):
+    def read(excerpt):
+        name, files, *_ = EXCERPTS[excerpt]
+        data = opened(name, write(tmp_path / excerpt[:9], files))
+        return data, [example.example_id for example in data.examples]
+
+    data, _ = read("a column a system and grades by name")
+    assert data.scale == {"quality": (0, 4)}
+    data, names = read("a column a grader, students are counted within a question")
+    assert names == ["1.1/student1", "1.1/student2", "1.2/student1"]
+    assert data.examples[0].context == "Last in, first out."
+    data, names = read("two ratings of one reply are kept apart")
+    group = data.examples[0].group_id
+    assert names == [f"{group}/ranker", f"{group}/ranker#2", f"{group}/generator"]
+    assert data.examples[0].source == "Hi .\nHello !"
+    data, _ = read("both models in one field and three annotators")
+    assert [(e.source, e.rival_system_id) for e in data.examples] == [("Add.\n\n1 1", "llama-7b"), ("Add.", "llama-7b")]
+    data, names = read("two layouts and several files")
+    assert names == ["Adversarial/Manual/dataset/line-1", "Natural/dataset/line-1", "data-natural/line-1"]
+    read("a row a rater and two scales of the same texts")
+    one = opened("lens", tmp_path / "a row a r" / "simplikert_2022.csv")
+    assert (one.dimensions, one.scale["simplicity"]) == (("adequacy", "fluency", "simplicity"), (-2, 2))
 
 
 def test_a_file_of_another_name_is_read_in_the_layout_that_its_rows_fit(tmp_path):
     own = {"group": "g", "system": "s", "source": "Do it.", "output": "done()", "ratings": {"quality": {"ann": 3}}}
     data = opened("conala", write(tmp_path, {"mine.jsonl": json.dumps(own)}) / "mine.jsonl")
-    assert texts(data) == [("s", "done()", {"quality": 3})]
+    assert [(e.system_id, e.output, e.human) for e in data.examples] == [("s", "done()", {"quality": 3})]
     with pytest.raises(
         UserError, match=r"other.json entry 1: field 'grade-baseline' is missing|field 'intent' is miss"
     ):

@@ -94,7 +94,7 @@ class ApiReader(BaseReader):
         for prompt in self._scored:
             facts = {role: noted(role, prompt, pass_) for role, pass_ in self._scoring.items()}
             logprobs = {role: fact["value"] for role, fact in facts.items()}
-            if self.nulls is not None:
+            if self.nulls is not None and self.judge.scores_from == "logprobs":
                 key = self._scoring["main"].keys(self.nulls[prompt.condition])[0]
                 logprobs["assistant"] = unstacked(stored[key])[0]
             seconds, part = sum(fact["seconds"] for fact in facts.values()), split[prompt.example.group_id]
