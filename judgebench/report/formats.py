@@ -76,22 +76,12 @@ def change(value: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """A number of at most 1 without its leading 0, as in an interval.
-
-    Example:
-        >>> short(0.354), short(-0.2), short(1.0)
-        ('.35', '-.20', '1.00')
-    """
+    """A number of at most 1 without its leading 0, as in an interval."""
     return two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
 
 
 def p_value(value: Any) -> str:
-    """A p-value with three decimals, never 0.
-
-    Example:
-        >>> p_value(0.0312), p_value(0.0001), p_value(None)
-        ('0.031', '<.001', '-')
-    """
+    """A p-value with three decimals, never 0."""
     return "<.001" if is_known(value) and value < 0.001 else three(value)
 
 
@@ -155,12 +145,7 @@ def span(values: Iterable[Any]) -> str:
 
 
 def interval(low: Any, high: Any, form: Format = short) -> str:
-    """A 95 % interval, without a space so that it never breaks; empty where an end is unknown.
-
-    Example:
-        >>> interval(0.35, 0.47), interval(None, 0.47), interval(-0.1, 1.25, signed_two)
-        ('[.35,.47]', '', '[-0.10,+1.25]')
-    """
+    """A 95 % interval, without a space so that it never breaks; empty where an end is unknown."""
     return f"[{form(low)},{form(high)}]" if is_known(low) and is_known(high) else ""
 
 

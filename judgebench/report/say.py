@@ -9,6 +9,7 @@ import jinja2
 
 from judgebench.report import formats
 from judgebench.stats.alternative import FEWEST_RATERS
+from judgebench.stats.bradley_terry import DAVIDSON, ELO_MEAN
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 
@@ -36,6 +37,7 @@ _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")}
 _TEMPLATES.globals |= {"CONSTANT": CONSTANT, "CONSTANT_HUMANS": CONSTANT_HUMANS}
+_TEMPLATES.globals |= {"DAVIDSON": DAVIDSON, "ELO_MEAN": ELO_MEAN}
 _TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import Format, interval, is_known, no_text, text
+from judgebench.report.say import say
 from judgebench.stats.clusters import FEWEST
 
 Row = Mapping[str, Any]
@@ -176,7 +177,7 @@ Block = Table | Heading | Paragraph | Facts | Folded
 """What parts of a report are made of."""
 
 Note = str | Callable[[Any, Any], str]
-"""A note, or what makes it of results and the view's rows."""
+"""A note, the name of its template (sentences/*.txt), or a function of results and the view's rows."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,12 @@ class View:
         for title, says in shown:
             head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
             notes.append(f"{head}: {says}.")
-        notes.append(self.note.format(**words) if isinstance(self.note, str) else self.note(results, frame))
+        if callable(self.note):
+            notes.append(self.note(results, frame))
+        elif self.note.endswith(".txt"):
+            notes.append(say(self.note.removesuffix(".txt"), results=results, rows=rows))
+        else:
+            notes.append(self.note.format(**words))
         if self.brackets and any(cell.interval for table in tables for cell in table.cells):
             notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
             count = next((name for name in ("groups", "articles") if name in rows[0]), "")

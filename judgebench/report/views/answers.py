@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from judgebench.report.say import say
-from judgebench.report.table import Block, Facts, Paragraph, Rows, records, rows_by
+from judgebench.report.table import Block, Facts, Paragraph, records, rows_by
 from judgebench.report.views import (
     attacks,
     beside,
@@ -30,8 +30,6 @@ from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTA
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 
-_BASELINE = "main, greedy"
-
 
 def answers(results: Results) -> list[Block]:
     """Answers of a run, in sentences."""
@@ -40,7 +38,7 @@ def answers(results: Results) -> list[Block]:
         "Where is it biased?": [
             *bias.favorite_sentences(results),
             *beside.points_sentences(results),
-            *(variance.variance_sentences(results) or spread_sentences(results)),
+            *variance.variance_sentences(results),
             *pairwise.pair_sentences(results),
             *pairwise.ranking_sentences(results),
         ],
@@ -71,7 +69,8 @@ def best_sentences(results: Results) -> list[str]:
     whether by more than chance; and how well one human agrees with the others. Without defense, where there is such.
     Not of texts compared."""
     sentences = []
-    for part in [] if results.compares else _conditions(results):
+    ranges = [row for row in records(correlation_frame(results, silent=True)) if row["range"] != "average"]
+    for part in rows_by([] if results.compares else undefended(ranges), ("dimension", "attack", "defense")):
         rows = without_assistants([row for row in part if row["spearman"] is not None])
         if rows:
             best = max(rows, key=lambda row: row["spearman"])
@@ -80,29 +79,6 @@ def best_sentences(results: Results) -> list[str]:
             facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1}
             sentences.append(say("best", best=best, groups=results.groups, **facts))
     return sentences
-
-
-def spread_sentences(results: Results) -> list[str]:
-    """One sentence a dimension with several ranges: how far the main model's greedy scores depend on the range, and
-    how far the contrasted pair's do. Spreads have no interval, and that is said, too."""
-    sentences = []
-    for part in _conditions(results):
-        ranges, spreads = len({row["range"] for row in part}), []
-        for rows in rows_by(part, ["series"]):
-            series, values = rows[0]["series"], [row["spearman"] for row in rows]
-            if len(rows) == ranges and None not in values and (series == _BASELINE or rows[0]["judge"] == "pair"):
-                undefined = sum(bool({CONSTANT, CONSTANT_HUMANS} & set(row["flags"] or ())) for row in rows)
-                spreads.append((series, min(values), max(values), undefined))
-        spreads.sort(key=lambda spread: spread[0] != _BASELINE)
-        if ranges > 1 and spreads and spreads[0][0] == _BASELINE:
-            sentences.append(say("spread", condition=part[0]["condition"], ranges=ranges, spreads=spreads))
-    return sentences
-
-
-def _conditions(results: Results) -> list[Rows]:
-    """The correlations of each condition, without the averages; without defense, where there are such."""
-    rows = [row for row in records(correlation_frame(results, silent=True)) if row["range"] != "average"]
-    return rows_by(undefended(rows), ("dimension", "attack", "defense"))
 
 
 FLAGS: Mapping[str, str] = {

@@ -143,13 +143,6 @@ def gap_rows(results: Results) -> Rows:
     return table
 
 
-def _gaps_note(results: Results, rows: Rows) -> str:
-    if all(row["gap_low"] is None for row in rows):
-        return ""
-    groups = max(row["groups"] for row in rows)
-    return f"Intervals are not corrected for the number of rows. Here are {groups} {results.groups}."
-
-
 GAPS = View(
     "attack_gaps", "Which is easier to fool?", gap_rows,
     [
@@ -164,7 +157,7 @@ GAPS = View(
         Col("needed", "needed", rounded_up, optional=True, says="{groups} for 80 % power"),
         Col("the attack gains", "verdict", left=True, width=17),
     ],
-    by=_PAIR, title="{condition}: {first_who} against {second_who}", once=["attack"], note=_gaps_note,
+    by=_PAIR, title="{condition}: {first_who} against {second_who}", once=["attack"], note="gaps_note.txt",
     brackets="{groups} resampled, both sides together", marks=EXCLUDES_ZERO,
 )  # fmt: skip
 

@@ -142,7 +142,7 @@ STAND_IN = View(
         Col("verdict", "verdict", left=True),
     ),
     by=["condition"], sections=["range"], section="{range}", below="why",
-    note=lambda _, rows: say("stand_in_note", rounded=any(is_known(row.get("exact")) for row in rows)),
+    note="stand_in_note.txt",
     reasons=["disattenuated_reason"],
 )  # fmt: skip
 

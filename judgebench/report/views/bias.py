@@ -167,12 +167,6 @@ def _diagnosed(results: Results) -> Rows:
     return [] if results.compares else rows
 
 
-def _diagnostics_note(results: Results, rows: Any) -> str:
-    first, *others = defenses_of(results.clean) or [NO_DEFENSE]
-    defense = "without defense" if first == NO_DEFENSE else f"under the defense {first}"
-    return f"All {defense}; metrics.json has the same of {', '.join(others)}." if others else ""
-
-
 DIAGNOSTICS = View(
     "diagnostics",
     "Bias and stability",
@@ -191,7 +185,7 @@ DIAGNOSTICS = View(
         Col("self", "self_agreement", three, optional=True,
             says="mean Spearman of the judge with itself in the other ranges"),
     ),
-    by=["condition"], sections=["series"], once=["series", "stability", "self_agreement"], note=_diagnostics_note,
+    by=["condition"], sections=["series"], once=["series", "stability", "self_agreement"], note="diagnostics_note.txt",
 )  # fmt: skip
 
 

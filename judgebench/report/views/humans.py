@@ -72,12 +72,6 @@ def _among_humans(results: Results) -> Rows:
     ]
 
 
-def _raters(results: Results, rows: Rows) -> str:
-    counts = [row["raters_per_text"] for row in rows if is_known(row.get("raters_per_text"))]
-    ends = [f"{end:.1f}".removesuffix(".0") for end in (min(counts), max(counts))] if counts else []
-    return f"k: {' to '.join(dict.fromkeys(ends))} raters a text." if ends else ""
-
-
 AMONG_HUMANS = View(
     "among_humans", "Humans among themselves", _among_humans,
     (
@@ -93,5 +87,5 @@ AMONG_HUMANS = View(
         Col("reliability", "reliability", three, short, optional=True, page=True,
             says="that of the mean ratings as they stand, which limits any correlation with them"),
     ),
-    below="why", note=_raters, brackets="{groups} resampled",
+    below="why", note="raters_note.txt", brackets="{groups} resampled",
 )  # fmt: skip

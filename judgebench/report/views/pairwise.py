@@ -10,7 +10,6 @@ from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, V
 from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import SeriesIndex, labelled
-from judgebench.stats.bradley_terry import DAVIDSON, ELO_MEAN
 from judgebench.stats.preferences import MEASURES
 
 
@@ -163,7 +162,7 @@ PREFERENCES = View(
         Col("Kendall", "strength_kendall", _correlation, short, optional=True, page=True),
     ),
     by=["condition"], size="{size}",
-    note=lambda _, rows: say("rankings", row=rows[0], davidson=rows[0]["ties"] == DAVIDSON, ELO_MEAN=ELO_MEAN),
+    note="rankings.txt",
     brackets="{groups} resampled",
 )  # fmt: skip
 

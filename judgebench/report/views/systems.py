@@ -91,7 +91,7 @@ SYSTEMS = View(
     ),
     by=["condition"], size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}", once=["range"],
     below="reason",
-    note=lambda _, rows: say("system_errors", rows=[part[0] for part in rows_by(rows, ["condition"])]),
+    note="system_errors.txt",
     brackets="{groups} resampled, for these very systems",
 )  # fmt: skip
 """Accuracies over pairs of systems and errors of their means, a row a range and series."""

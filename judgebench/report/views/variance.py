@@ -72,7 +72,7 @@ RANGE_VARIANCE = View(
     ),
     by=["condition"], title="{condition}, {ranges:.0f} ranges",
     size="{texts} {examples_word} of {groups} {groups_word}", below="reason",
-    note=lambda results, rows: say("variance_note", calibrated=rows["calibrated"].any(), groups=results.groups),
+    note="variance_note.txt",
     brackets="{groups} resampled, for these very ranges",
 )  # fmt: skip
 
