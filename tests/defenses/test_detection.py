@@ -268,23 +268,13 @@ def saved(tiny_pair, tmp_path_factory):
         ({"coefficients": [1.0]}, "damaged: its learned parameters are not there"),
         ({"intercept": "x"}, "damaged: its learned parameters are not there"),
         ({"defense": "clasifier"}, "holds no detector classifier, but clasifier, windowed_perplexity; "),
+        *(("[", "not valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")),
     ],
 )
 def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
     file = tmp_path / "detectors.json"
-    file.write_text(json.dumps([{**saved[0], **change}, saved[1]]))
-    with pytest.raises(UserError, match=f"^defense.detectors: .*{sentence}"):
-        planned_detection("classifier", settings(tiny_pair[0], detectors=str(file)))
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [("[", "not valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")],
-)
-def test_a_file_that_is_none_is_told(tiny_pair, tmp_path, content, sentence):
-    file = tmp_path / "detectors.json"
-    if content is not None:
-        file.write_text(content)
+    if change is not None:
+        file.write_text(change if isinstance(change, str) else json.dumps([{**saved[0], **change}, saved[1]]))
     with pytest.raises(UserError, match=f"^defense.detectors: .*{sentence}"):
         planned_detection("classifier", settings(tiny_pair[0], detectors=str(file)))
 

@@ -17,7 +17,7 @@ from judgebench.defenses.prompts import Cot, PlannedParaphrase, Retokenization
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.runtime.errors import UserError
-from judgebench.types import CLAMPED, FAILED, ORDERS, PARSED, PLACES, Condition, Example, ScoreRange
+from judgebench.types import CLAMPED, FAILED, ORDERS, PARSED, PLACES, Condition, Example
 from tests.conftest import tiny_llama
 from tests.defenses.conftest import BY_PROMPT, RANGE, SETTINGS, examples, resources, settings
 from tests.tutor.conftest import refuse
@@ -122,13 +122,6 @@ def test_the_papers_prompts_ask_step_by_step_and_for_the_number_last(collection,
     assert [f"\n{i}. " in text for i in range(1, 8)] == [i <= steps for i in range(1, 8)]
     assert "ONLY a single number" not in text
     assert text.index("The source.") < text.index("The judged text.") < text.index("step by step:")
-
-
-def test_other_rubrics_get_our_words_after_theirs():
-    plain = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(3, 7), EXAMPLE).text
-    text = asked("summary", "coherence", ScoreRange(3, 7))
-    assert text.startswith(plain)
-    assert text.endswith("Final Rating: [a single number from 3 to 7]")
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,6 @@ def test_chat_template_is_applied_once_and_recorded_exactly(smollm2_tokenizer):
     assert smollm2_tokenizer.decode(prompt.token_ids.tolist()) == prompt.text
 
 
-def test_bos_is_never_doubled(smollm2_tokenizer):
-    ids = builder(smollm2_tokenizer).build(examples(), [CONDITION])[0].token_ids.tolist()
-    assert ids[0] == smollm2_tokenizer.bos_token_id
-    assert ids[1] != smollm2_tokenizer.bos_token_id
-
-
 def test_without_a_template_the_text_stands_plain_with_the_tokenizers_own_bos(smollm2_tokenizer):
     from tokenizers.processors import TemplateProcessing
 
@@ -86,11 +80,6 @@ def test_truncation_shortens_the_article_alone_and_says_by_how_much(smollm2_toke
         assert after.prefix.split("Source Text:")[0] == before.prefix.split("Source Text:")[0]
     assert len({after.prefix for after in cut}) == 1
     assert max(len(after.token_ids) for after in cut) > 590
-
-
-def test_a_prompt_that_no_truncation_saves_is_told(smollm2_tokenizer):
-    with pytest.raises(UserError, match="does not fit even without its article"):
-        builder(smollm2_tokenizer, 100, truncate="source").build(examples(), [CONDITION])
 
 
 def test_the_null_prompt_keeps_the_rubric_and_says_nothing_else(smollm2_tokenizer):

@@ -73,12 +73,6 @@ def draw_again():
     return np.random.default_rng(0).normal(size=(40, 60, 16))
 
 
-def test_fewer_components_are_measured_alone():
-    high, low = sets(1)
-    ours, theirs, _ = project(high[:, 1], low[:, 1], 2)
-    assert separability(high, low, 2)[1] == pytest.approx(separability(ours[:, None], theirs[:, None])[0])
-
-
 @given(st.integers(0, 10_000))
 def test_projection_is_principal_components(seed):
     high, low = (x[:, 0] for x in sets(seed))
@@ -182,12 +176,6 @@ def test_a_standard_is_one_layer_of_them(vectors):
     torch.testing.assert_close(other.direction, apart / apart.norm())
     with pytest.raises(UserError, match=r"tutor\.layer: 5 is no layer of tiny-main; give a whole number from 1 to 4"):
         vectors.standard(5)
-
-
-def test_a_layer_may_be_given(make_tutor, contexts):
-    assert found_by(make_tutor(candidates=8, layer=1), contexts).layer == 1
-    with pytest.raises(UserError, match=r"tutor\.layer: 9 is no layer"):
-        found_by(make_tutor(candidates=8, layer=9), contexts)
 
 
 def test_a_file_gives_them_back(vectors, tutor, tmp_path):
