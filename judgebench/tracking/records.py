@@ -37,9 +37,6 @@ _SYSTEM = ("dataset", "split", "dimension", "attack", "defense", "judge", "decod
 Records = Sequence[Mapping[str, Any]]
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
-
-
 def scalars(records: Records) -> dict[str, float]:
     """One level's numbers (`dataset`, or the first where there is no such level) under readable names, without nulls.
 
@@ -55,7 +52,7 @@ def scalars(records: Records) -> dict[str, float]:
     """
     level = shown_level(record["level"] for record in records)
     shown = [record for record in records if record["level"] == level]
-    return _named([(_name(record), record, {key: record.get(key) for key in _SCALARS}) for record in shown])
+    return _named([(_within(record), record, {key: record.get(key) for key in _SCALARS}) for record in shown])
 
 
 def differences(comparisons: Records) -> dict[str, float]:
@@ -71,7 +68,7 @@ def differences(comparisons: Records) -> dict[str, float]:
     for record in comparisons:
         if (record["split"], record["level"], record["statistic"]) == (split, level, "spearman"):
             first, second = (f"{record[f'{who}_judge']} {record[f'{who}_decoding']}" for who in ("first", "second"))
-            name = _name({**record, "judge": f"{first} minus", "decoding": second})
+            name = _within({**record, "judge": f"{first} minus", "decoding": second})
             setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}
             named.append((name, setting, {key: record[key] for key in _DIFFERENCES}))
     return _named(named)
@@ -82,22 +79,18 @@ def rankings(records: Records) -> dict[str, float]:
     the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
     return _named(
         [
-            (
-                "/".join([record["split"], *_condition(record), record["judge"], record["decoding"]]),
-                record,
-                {key: record[key] for key in _PAIRWISE}
-                | {f"elo/{place['system']}": place["elo"] for place in record["ranking"]},
-            )
+            (_name(record), record, {key: record[key] for key in _PAIRWISE} | _elo(record["ranking"]))
             for record in records
         ]
     )
 
 
-def range_name(row: Mapping[str, Any]) -> str:
-    """The score range of a row; `mean` of one that is about several."""
-    if row["range_min"] is None:
-        return "mean"
-    return str(ScoreRange.of(row))
+def _elo(ranking: Records) -> dict[str, Any]:
+    return {f"elo/{place['system']}": place["elo"] for place in ranking}
+
+
+def _range_name(row: Mapping[str, Any]) -> str:
+    return "mean" if row["range_min"] is None else str(ScoreRange.of(row))  # one that is about several ranges has none
 
 
 def _named(numbers: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, float]:
@@ -111,26 +104,21 @@ def _named(numbers: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) 
     }
 
 
-def _name(record: Mapping[str, Any]) -> str:
+def _name(record: Mapping[str, Any], *more: str) -> str:
+    changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
+    return "/".join([record["split"], record["dimension"], *changes, *more, record["judge"], record["decoding"]])
+
+
+def _within(record: Mapping[str, Any]) -> str:
+    """The name of a record of one level and range."""
     level = [] if record["level"] == "dataset" else [f"level={record['level']}"]
-    parts = [record["split"], *_condition(record), *level, range_name(record), record["judge"], record["decoding"]]
-    return "/".join(parts)
-
-
-def _condition(record: Mapping[str, Any]) -> list[str]:
-    return [
-        record["dimension"],
-        *(f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"),
-    ]
+    return _name(record, *level, _range_name(record))
 
 
 def _setting(row: Mapping[str, Any]) -> str:
     """Lambda and t, as ` lambda=1 t=0.5`, or whichever of them the row has."""
     values = [(name, plain_value(row[key])) for name, key in (("lambda", "lambda"), ("t", "temperature"))]
     return "".join(f" {name}={value:g}" for name, value in values if value is not None)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]]:
@@ -167,7 +155,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for score in _records(scores[scores["example_id"].isin(selected)]):
         ids = {name: score[name] for name in ("example_id", "group_id", "system_id", "split", "dimension")}
-        ids |= {"range": range_name(score)} | {name: score[name] for name in ("attack", "defense", "human")}
+        ids |= {"range": _range_name(score)} | {name: score[name] for name in ("attack", "defense", "human")}
         row = rows.setdefault(tuple(score.get(name) for name in keys), ids)
         column = f"{score['judge']} {score['decoding']}{_setting(score)}"
         row[column] = score["score"]

@@ -77,41 +77,21 @@ class QuietWandbLogger(WandbLogger):
         return super().experiment
 
 
-@rank_zero_only
-def log_run(
-    logger: WandbLogger, results: Results, figures: Mapping[str, Figure], files: Sequence[Path] = (), examples: int = 50
-) -> None:
-    """Logs a finished run and closes it, so that the next job of a multirun starts its own.
-
-    Logged are the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences` (in the run's
-    summary); the tables of `tables_of` and `attack/trace` (every word that was scored); the figures as images.
-
-    Args:
-        files: of the run folder; the main ones are kept as artifacts.
-        examples: see `example_rows`.
-
-    Raises:
-        UserError: W&B's files cannot be written, as on a full disk.
-    """
-    failed = True
+@contextmanager
+def _logged(logger: WandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Run]:
+    """The logger's run, which ends with the block, so that the next job of a multirun starts its own."""
+    failed, name = True, "WANDB_DATA_DIR"
     try:
         run = logger.experiment
+        # W&B stages tables in the home folder until they are sent; so they stay with the run that they belong to
+        staged = name not in os.environ and os.environ.setdefault(name, str(Path(run.dir).parent.resolve()))
         try:
-            import wandb
-
-            with _files_under(Path(run.dir).parent):
-                logger.log_hyperparams(dict(results.config))
-                content: dict[str, Any] = {name: _table(rows) for name, rows in tables_of(results, examples).items()}
-                if results.trace is not None:
-                    content["attack/trace"] = wandb.Table(dataframe=results.trace[results.trace["score"].notna()])
-                models = results.environment.get("model_fingerprints") or {}
-                keep_files(run, main_files(files), used_files(results.config), {"models": dict(models)})
-                content |= _images(figures)
-                run.log(content)
-                run.summary.update(scalars(results.metrics) | differences(results.comparisons))
-                run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
+            logger.log_hyperparams(dict(config))
+            yield run
             failed = False
         finally:
+            if staged:
+                del os.environ[name]
             run.finish(exit_code=int(failed))
     except OSError as error:
         raise UserError(
@@ -121,33 +101,55 @@ def log_run(
 
 
 @rank_zero_only
+def log_run(
+    logger: WandbLogger, results: Results, figures: Mapping[str, Figure], files: Sequence[Path] = (), examples: int = 50
+) -> None:
+    """Logs a finished run: the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences`
+    (in the run's summary); the tables of `tables_of` and `attack/trace` (every word that was scored); the figures.
+
+    Args:
+        files: of the run folder; readings, scores, metrics, phrases and findings of defenses are kept as artifacts.
+        examples: see `example_rows`.
+
+    Raises:
+        UserError: W&B's files cannot be written, as on a full disk.
+    """
+    with _logged(logger, results.config) as run:
+        import wandb
+
+        content: dict[str, Any] = {name: _table(rows) for name, rows in tables_of(results, examples).items()}
+        if results.trace is not None:
+            content["attack/trace"] = wandb.Table(dataframe=results.trace[results.trace["score"].notna()])
+        main = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
+        kept = [path for path in files if path.name in main or artifact_kind(path) or path.parent.name == "defense"]
+        models = results.environment.get("model_fingerprints") or {}
+        _keep_files(run, kept, used_files(results.config), {"models": dict(models)})
+        run.log(content | _images(figures))
+        run.summary.update(scalars(results.metrics) | differences(results.comparisons))
+        run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
+
+
+@rank_zero_only
 def log_sweep(
     logger: WandbLogger, config: Mapping[str, Any], summary: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> None:
-    """Logs a finished sweep and closes the run: the best setting of every cell as a table and as scalars, the figures.
+    """Logs a finished sweep: the best setting of every cell as a table and as scalars, the figures.
 
     Args:
         config: resolved, plain, secrets masked.
         summary: see `judgebench.study.summary.summarize`.
     """
-    run = logger.experiment
-    failed = True
-    try:
-        with _files_under(Path(run.dir).parent):
-            logger.log_hyperparams(dict(config))
-            rows = []
-            for cell in (cell for cell in summary["cells"] if cell["best"]):
-                best, place = cell["best"], {"dimension": cell["dimension"], "range": str(range_of(cell))}
-                params = {key: best["params"].get(key) for key in summary["params"]}
-                ends = {key: best[key] for key in ("dev", "test", "trial")}
-                rows.append({"metric": cell["metric"], **place, **params, **ends})
-                for split in ("dev", "test"):
-                    if best[split] is not None:
-                        run.summary["/".join(["best", split, *place.values(), cell["metric"]])] = best[split]
-            run.log({"best": _table(rows), **_images(figures)})
-        failed = False
-    finally:
-        run.finish(exit_code=int(failed))
+    with _logged(logger, config) as run:
+        rows = []
+        for cell in (cell for cell in summary["cells"] if cell["best"]):
+            best, place = cell["best"], {"dimension": cell["dimension"], "range": str(range_of(cell))}
+            params = {key: best["params"].get(key) for key in summary["params"]}
+            ends = {key: best[key] for key in ("dev", "test", "trial")}
+            rows.append({"metric": cell["metric"], **place, **params, **ends})
+            for split in ("dev", "test"):
+                if best[split] is not None:
+                    run.summary["/".join(["best", split, *place.values(), cell["metric"]])] = best[split]
+        run.log({"best": _table(rows), **_images(figures)})
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
@@ -170,20 +172,6 @@ def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
         figure.savefig(buffer, format="png", dpi=200)
         images[f"figures/{name}"] = wandb.Image(Image.open(buffer), caption=str(figure.get_label()) or None)
     return images
-
-
-@contextmanager
-def _files_under(folder: Path) -> Iterator[None]:
-    """W&B stages tables in the home folder until they are sent; this keeps them with the run that they belong to."""
-    name = "WANDB_DATA_DIR"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(folder.resolve())
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 _PHRASE = "phrase"
@@ -213,24 +201,12 @@ def used_files(config: Mapping[str, Any]) -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
-def main_files(files: Sequence[Path]) -> list[Path]:
-    """The files of a run folder that are kept: readings, scores, metrics, phrases and findings of defenses."""
-    main = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
-    return [path for path in files if path.name in main or artifact_kind(path) or path.parent.name == "defense"]
-
-
-def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
+def _keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]) -> None:
     """Gives W&B a run's files as artifacts: those that other runs take one by one, the others together as `results`.
 
     An artifact is named by its kind and a digest of its content: the same files have the same name, whatever folder
     holds them. A run that uses another's phrase, vectors or detectors has their names in its config (`uses`) and in the
     metadata of what it makes (`made_from`); online W&B also draws the line itself.
-
-    Args:
-        run: the W&B run, not finished.
-        files: of this run.
-        used: of other runs, see `used_files`.
-        about: further metadata of each artifact, such as the models' fingerprints.
     """
     import wandb
 
@@ -242,15 +218,12 @@ def keep_files(run: wandb.Run, files: Sequence[Path], used: Sequence[Path], abou
             made.add_file(str(path))
         return made
 
-    used_artifacts = [
-        artifact(artifact_kind(path) or _PHRASE, [path], {}) for path in used
-    ]  # a phrase's file has any name
-    origin = [str(made.name) for made in used_artifacts]
+    taken = [artifact(artifact_kind(path) or _PHRASE, [path], {}) for path in used]  # a phrase's file has any name
+    origin = [str(made.name) for made in taken]
     if origin:
         run.config.update({"uses": origin})
-    if not run.offline and not run.disabled:
-        for made in used_artifacts:
-            run.use_artifact(made)
+    for made in taken if not (run.offline or run.disabled) else ():
+        run.use_artifact(made)
     together = [path for path in files if artifact_kind(path) is None]
     kinds = [("results", together)] if together else []
     kinds += [(kind, [path]) for path in files if (kind := artifact_kind(path))]
