@@ -8,14 +8,15 @@ import hashlib
 import io
 import json
 import os
-import re
 import socket
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
@@ -29,8 +30,6 @@ A folder without it is read unchecked: an earlier version of judgebench wrote it
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a cell that a spreadsheet takes for a formula."""
-
-_MOUNTS = Path("/proc/self/mountinfo")
 
 NETWORK = frozenset(
     (
@@ -172,33 +171,13 @@ def _is_number(text: str) -> bool:
     return text == text.strip()
 
 
-def on_network(path: Path, mounts: str | None = None) -> bool:
-    """True where a path, which need not exist, lies on a network file system; false where the system does not say.
-
-    Args:
-        mounts: in place of Linux's own list, /proc/self/mountinfo.
-    """
-    if mounts is None:
-        try:
-            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return False
+def on_network(path: Path) -> bool:
+    """True where a path, which need not exist, lies on a network file system; false where the system does not say."""
     real = path.resolve()
-    deepest, kind = -1, ""
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) < 5 or not after:
-            continue
-        point = Path(_unescaped(fields[4]))
-        # of two mounts at one place the later hides the earlier
-        if real.is_relative_to(point) and len(point.parts) >= deepest:
-            deepest, kind = len(point.parts), after.split(" ")[0]
-    return kind.removeprefix("fuse.") in NETWORK
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
+    disks = [disk for disk in psutil.disk_partitions(all=True) if real.is_relative_to(disk.mountpoint)]
+    # of two mounts at one place the later hides the earlier
+    deepest = max(enumerate(disks), key=lambda disk: (len(Path(disk[1].mountpoint).parts), disk[0]), default=None)
+    return deepest is not None and deepest[1].fstype.removeprefix("fuse.") in NETWORK
 
 
 try:
@@ -218,22 +197,7 @@ UNTIL_THE_END = ExitStack()
 
 
 class Held(Exception):
-    """Another process holds the lock; `holder` is its entry, as far as it is known."""
-
-    def __init__(self, holder: Mapping[str, Any]) -> None:
-        super().__init__(described(holder))
-        self.holder = holder
-
-
-def described(holder: Mapping[str, Any]) -> str:
-    """A lock's holder in words.
-
-    Example:
-        >>> described({"pid": 7, "host": "here", "since": "2026-01-31 12:00:00"})
-        'process 7 on here, since 2026-01-31 12:00:00'
-    """
-    known = {name: holder.get(name, "unknown") for name in ("pid", "host", "since")}
-    return "process {pid} on {host}, since {since}".format(**known)
+    """Another process holds the lock; its message says which."""
 
 
 @contextmanager
@@ -246,7 +210,7 @@ def locked(folder: Path) -> Iterator[None]:
         Held: another process, or another part of this one, holds it.
         OSError: the folder cannot be made or written.
     """
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         handle = _acquired(folder / LOCK)
         try:
@@ -258,8 +222,8 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(handle)
     finally:
         with suppress(OSError):  # not empty, or a neighbor's too by now
-            for one in made:
-                one.rmdir()
+            for parent in made:
+                parent.rmdir()
 
 
 def _acquired(path: Path) -> int:
@@ -274,42 +238,23 @@ def _acquired(path: Path) -> int:
                 raise
             raise OSError(errno.ELOOP, f"its {path.name} is a symbolic link; remove it") from error
         try:
-            there = os.fstat(handle)
-            if not stat.S_ISREG(there.st_mode) or there.st_nlink > 1:
+            opened = os.fstat(handle)
+            if not stat.S_ISREG(opened.st_mode) or opened.st_nlink > 1:
                 raise OSError(errno.EINVAL, f"its {path.name} is no file of its own; remove it")
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(handle, path):
-                content = {
-                    "pid": os.getpid(),
-                    "host": socket.gethostname(),
-                    "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-                }
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, json.dumps(content).encode(), 0)
-                return handle
+            with suppress(FileNotFoundError):
+                if os.path.samestat(opened, path.stat()):
+                    since = time.strftime("%Y-%m-%d %H:%M:%S")
+                    content = f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode()
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, content, 0)
+                    return handle
         except BlockingIOError as error:
-            holder = _holder(handle)
+            holder = os.pread(handle, 200, 0).decode("utf-8", "replace") or "another process"
             os.close(handle)
-            raise Held(holder) from error
+            raise Held(escape_control(holder)) from error
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)  # its holder was done, and removed it between our opening and our locking
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        ours, there = os.fstat(handle), os.stat(path)
-    except FileNotFoundError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
-
-
-def _holder(handle: int) -> Mapping[str, Any]:
-    """The holder's own entry in the file; empty if it is just about to write it."""
-    try:
-        content = json.loads(os.pread(handle, 4096, 0))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
