@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from judgebench.stats.correlation import SPEARMAN, mean_pairwise_spearman, pearson
+from judgebench.stats.correlation import SPEARMAN, pearson
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
@@ -91,36 +91,23 @@ def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
     return {"modal_score": score_range.values[int(counts.argmax())], "modal_share": float(counts.max() / len(judge))}
 
 
-def stability(correlations: Sequence[np.ndarray]) -> float | None:
+def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
     """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges, each [3, 1 + B] as in
-    `Correlated.values`; None for a single range."""
-    values = [in_range[SPEARMAN, 0] for in_range in correlations]
-    return float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def is_unstable(correlations: Sequence[np.ndarray]) -> bool:
-    """True where Spearman depends on the range: `stability` above `UNSTABLE_ABOVE`, and beyond what noise explains.
+    `Correlated.values`, None for a single range; and whether Spearman depends on the range: it is above
+    `UNSTABLE_ABOVE`, and beyond what noise explains.
 
     Sampling noise is the standard deviation over ranges of what a resample adds to each range's own mean; the articles
-    are resampled jointly, so that an easy article, easy in every range, is no instability. `stability` must exceed what
-    95 % of the resamples show. Without resamples nothing is flagged.
+    are resampled jointly, so that an easy article, easy in every range, is no instability. The deviation must exceed
+    what 95 % of the resamples show. Without resamples nothing is unstable.
     """
-    spread = stability(correlations)
-    if spread is None or spread <= UNSTABLE_ABOVE or any(in_range.shape[1] == 1 for in_range in correlations):
-        return False
+    if len(correlations) < 2:
+        return None, False
+    spread = float(np.std([in_range[SPEARMAN, 0] for in_range in correlations], ddof=1))
+    if spread <= UNSTABLE_ABOVE or any(in_range.shape[1] == 1 for in_range in correlations):
+        return spread, False
     resampled = np.stack([in_range[SPEARMAN, 1:] for in_range in correlations])
     noise = (resampled - resampled.mean(axis=1, keepdims=True)).std(axis=0, ddof=1)
-    return bool(spread > np.quantile(noise, _NOISE))
-
-
-def self_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
-    """Agreement of a judge with itself, the mean Spearman over pairs of ranges (see `mean_pairwise_spearman`), from
-    example_id -> score of each range."""
-    examples = {name: row for row, name in enumerate(dict.fromkeys(name for in_range in scores for name in in_range))}
-    table = np.full((len(examples), len(scores)), np.nan)
-    for column, in_range in enumerate(scores):
-        table[[examples[name] for name in in_range], column] = list(in_range.values())
-    return mean_pairwise_spearman(table)
+    return spread, bool(spread > np.quantile(noise, _NOISE))
 
 
 def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:

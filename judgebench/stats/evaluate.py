@@ -16,8 +16,9 @@ types, never NaN. Besides these keys:
 - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
 - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
   rated;
-- stability, self_agreement: see there, over the ranges in which this judge and decoding stand (None for one
-  range); tuning may choose another lambda and temperature in each;
+- stability: see there; self_agreement: the mean Spearman of the judge with itself over pairs of ranges; both over the
+  ranges in which this judge and decoding stand (None for one range); tuning may choose another lambda and temperature
+  in each;
 - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
 - where texts are compared what `comparative` returns, alike at all levels;
 - where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
@@ -30,11 +31,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from judgebench.config.fields import MetricSettings
-from judgebench.stats.bias import bias, favorite, is_unstable, self_agreement, stability
+from judgebench.stats.bias import bias, favorite, stability
 from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, percentile_interval, unknown, with_intervals
-from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.correlation import CORRELATIONS, mean_pairwise_spearman
 from judgebench.stats.levels import LEVELS, Correlated, correlate
 from judgebench.stats.preferences import comparative
 from judgebench.stats.robustness import against_clean
@@ -43,7 +45,7 @@ from judgebench.types import CLAMPED, FAILED
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
 """Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
-Spearman depends on the score range (see `is_unstable`). The last two rest on resamples, and are not raised on fewer
+Spearman depends on the score range (see `stability`). The last two rest on resamples, and are not raised on fewer
 than `FEWEST` groups, whose resamples say too little."""
 
 
@@ -86,10 +88,11 @@ def evaluate(
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
-        agreement = self_agreement([dict(zip(parts[c]["example_id"], parts[c]["score"], strict=True)) for c in cells])
+        by_range = (pd.Series(parts[cell]["score"], parts[cell]["example_id"]) for cell in cells)
+        agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
             values = [correlated[cell, level].values for cell in cells if correlated[cell, level].known]
-            spread, unstable = stability(values), is_unstable(values)
+            spread, unstable = stability(values)
             for cell in cells:
                 head = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
                 head |= {"rule": (rules or {}).get(cell.decoding)}
