@@ -7,13 +7,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.types import Condition, ScoreRange
 
 
 @st.composite
@@ -64,12 +63,6 @@ def test_ranges_worked_out_by_hand(numbers: tuple[float, ...], candidates: str, 
     assert ScoreRange.parse(list(numbers)) == score_range
 
 
-def test_a_thousand_and_one_scores_are_the_most() -> None:
-    assert len(ScoreRange(0, 1000).candidates) == 1001
-    with pytest.raises(UserError, match=r"range \[0, 1001\] with step 1: that is 1002 scores; at most 1001"):
-        ScoreRange(0, 1001)
-
-
 NINES = 10**400 - 1
 
 
@@ -77,26 +70,15 @@ NINES = 10**400 - 1
     ("numbers", "sentence"),
     [
         ((5, 5), r"range \[5, 5\] with step 1: the minimum must lie below the maximum, as in \[1, 5\], or \[5, 1\]"),
-        ((3, 3), "the minimum must lie below the maximum"),
+        ((0, 1001), r"that is 1002 scores; at most 1001"),
         ((1, 5, 0), "the step must be above 0"),
-        ((1, 5, -1), "the step must be above 0"),
         ((1, 5, 3), "the step must lead from the minimum to the maximum in whole steps"),
-        ((1, 5.5), "in whole steps"),
-        ((1, 1.000001), "in whole steps"),
-        (
-            (1, NINES),
-            r"range \[1(\.0)?, a number of too many digits.*: minimum, maximum and step must be finite, at most",
-        ),
-        ((-NINES, 1), "must be finite, at most"),
-        ((1, 10**5000), "must be finite, at most"),
+        ((1, NINES), "a number of too many digits.*: minimum, maximum and step must be finite, at most"),
         ((1, 1e300), "must be finite, at most"),
         ((1, float("inf")), "must be finite, at most"),
         ((float("nan"), 5), "must be finite, at most"),
         ((1, 5, float("nan")), "must be finite, at most"),
         ((1e-320, 1), "scores may have at most 6 decimals"),
-        ((0, 1, 1e-320), "scores may have at most 6 decimals"),
-        ((1e-30, 1), "scores may have at most 6 decimals"),
-        ((0, 1e-7, 1e-7), "scores may have at most 6 decimals"),
     ],
 )
 def test_what_is_no_range_is_told_however_it_is_made(numbers: tuple[float, ...], sentence: str) -> None:
@@ -116,28 +98,16 @@ def test_what_does_not_look_like_a_range_is_told(given: Any) -> None:
         ScoreRange.parse(given)
 
 
-def test_negative_scores_are_not_told_with_two_kinds_of_hyphen() -> None:
+def test_nouns_name_themselves() -> None:
     assert [str(ScoreRange(*ends)) for ends in ((-5, -1), (-2, 2), (0, 4))] == ["-5 to -1", "-2 to 2", "0-4"]
-
-
-def test_a_condition_says_only_what_is_not_usual() -> None:
     assert str(Condition("fluency", ScoreRange(1, 5))) == "fluency, 1-5"
     assert str(Condition("fluency", ScoreRange(1, 5), attack="phrase")) == "fluency, 1-5, attack phrase"
-
-
-def test_a_prompt_is_its_two_parts_and_names_no_control_token_unless_told() -> None:
-    example = Example("a", "a", "a", "S.", "O.", {})
-    prompt = Prompt(example, Condition("fluency", ScoreRange(1, 5)), "pre", "tail", np.array([1], np.int32))
-    assert prompt.text == "pretail"
-    assert (prompt.source_tokens_cut, prompt.control_tokens) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("given", "candidates", "values", "shown"),
     [
         ([5, 1], "5 4 3 2 1", [1, 2, 3, 4, 5], "5-1"),
-        ([5, 1, 2], "5 3 1", [1, 3, 5], "5-1 by 2"),
-        ([4, 0], "4 3 2 1 0", [0, 1, 2, 3, 4], "4-0"),
         ([1, -1], "1 0 -1", [-1, 0, 1], "1 to -1"),
         ([1, 0, 0.5], "1.0 0.5 0.0", [0, 0.5, 1], "1.0-0.0 by 0.5"),
         (["E", "D", "C", "B", "A"], "E D C B A", [1, 2, 3, 4, 5], "E-A"),
@@ -173,17 +143,12 @@ def test_a_range_without_labels_is_named_in_tables_as_ever() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["E", "E"], "names a label twice"),
         (["E", "e"], "names a label twice, which may not differ in capitals alone"),
         ([1, "B"], "mixes numbers and labels"),
-        (["A", None], "mixes numbers and labels"),
         (["A"], "that is 1 label; give 2 to 26"),
         ([f"g{i}" for i in range(27)], "that is 27 labels; give 2 to 26"),
         ([" A", "B"], "the label ' A' must begin with a letter"),
-        (["A", ""], "the label '' must begin with a letter"),
-        (["good", "very  good"], "and single spaces alone"),
         (["A, B", "C"], "and single spaces alone"),
-        (["A", "2nd"], "the label '2nd' must begin with a letter"),
     ],
 )
 def test_labels_that_cannot_be_are_told_with_what_can(given: list[Any], sentence: str) -> None:

@@ -150,23 +150,24 @@ def logged(run_dir):
     return logged_files(run_dir)[1]
 
 
-def test_config_is_logged_with_secrets_masked_and_the_run_is_finished(logged):
+def test_config_and_numbers_are_logged_and_the_run_is_finished(logged):
     assert logged.config["judge"] == {"name": "smol", "api_key": "***"}
     assert logged.config["ranges"] == [[1, 5]]
     assert logged.exit_code == 0
-
-
-def test_scalars_have_readable_names(logged):
-    assert logged.summary["test/coherence/1-5/main/greedy/spearman"] == 0.25
-    assert logged.summary["test/coherence/1-5/pair/contrastive/spearman"] == 0.375
-    assert logged.summary["test/coherence/1-5/pair/contrastive/lambda"] == 0.5
-    assert logged.summary["dev/coherence/1-5/main/greedy/spearman"] == 0.9
-    assert -1.0 not in logged.summary.values()
-    assert not any("low" in name for name in logged.summary)
-    assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/difference"] == 0.125
-    assert logged.summary["test/coherence/mean/pair contrastive minus/main greedy/difference"] == 0.0625
-    assert logged.summary["test/coherence/1-5/pair contrastive minus/main greedy/p_holm"] == 1.0
-    assert not any(value in (0.75, 0.875) for value in logged.summary.values())
+    expected = {
+        "test/coherence/1-5/main/greedy/spearman": 0.25,
+        "test/coherence/1-5/pair/contrastive/spearman": 0.375,
+        "test/coherence/1-5/pair/contrastive/lambda": 0.5,
+        "dev/coherence/1-5/main/greedy/spearman": 0.9,
+        "test/coherence/1-5/pair contrastive minus/main greedy/difference": 0.125,
+        "test/coherence/mean/pair contrastive minus/main greedy/difference": 0.0625,
+        "test/coherence/1-5/pair contrastive minus/main greedy/p_holm": 1.0,
+        "test/coherence/main/greedy/elo/a": 1050.0,
+        "test/coherence/main/greedy/auc": 0.625,
+    }
+    assert {name: logged.summary[name] for name in expected} == expected
+    assert not any("low" in name for name in logged.summary)  # which are null
+    assert not any(value in (-1.0, 0.75, 0.875) for value in logged.summary.values())  # of other levels and statistics
 
 
 def test_lambdas_compared_side_by_side_keep_names_of_their_own():
@@ -176,22 +177,22 @@ def test_lambdas_compared_side_by_side_keep_names_of_their_own():
     }
 
 
-def test_comparisons_and_tuning_are_tables_without_what_is_nested(run_dir, logged):
-    found = table(run_dir, logged, "comparisons")
-    assert [row["difference"] for row in found] == [0.125, 0.0625, 0.75, 0.875]
+def test_tables_hold_what_is_not_nested(run_dir, logged):
+    assert [row["difference"] for row in table(run_dir, logged, "comparisons")] == [0.125, 0.0625, 0.75, 0.875]
     (tuned,) = table(run_dir, logged, "tuning")
     assert (tuned["lambda"], tuned["exact_kappa"], tuned["exact_high"]) == (0.5, 0.25, None)
     assert not any("grid" in name or "intervals" in name for name in tuned)
-
-
-def test_rankings_are_tables_and_in_the_summary(run_dir, logged):
-    (one,) = table(run_dir, logged, "pairwise")
-    assert (one["auc"], one["tau"]) == (0.625, None)
-    assert not {"ranking"} & set(one)
+    (pairwise,) = table(run_dir, logged, "pairwise")
+    assert (pairwise["auc"], pairwise["tau"], "ranking" in pairwise) == (0.625, None, False)
     (system,) = table(run_dir, logged, "ranking")
     assert (system["system"], system["elo"], system["human_rank"], system["split"]) == ("a", 1050.0, None, "test")
-    assert logged.summary["test/coherence/main/greedy/elo/a"] == 1050.0
-    assert logged.summary["test/coherence/main/greedy/auc"] == 0.625
+    rows = table(run_dir, logged, "metrics")
+    assert [row["spearman"] for row in rows] == [0.25, 0.375, 0.9, -1.0]
+    assert (rows[0]["lambda"], rows[1]["lambda"], rows[2]["flags"]) == (None, 0.5, "inverted, constant")
+    rows = table(run_dir, logged, "examples")
+    assert [(row["example_id"], row["main greedy"]) for row in rows] == [("e0", 1), ("e1", 2), ("e2", 3)]
+    assert {row["assistant greedy status"] for row in rows} == {"failed"}
+    assert (rows[2]["prompt"], rows[0]["range"], rows[0]["human"]) == ("Rate text 2.", "1-5", 2.5)
 
 
 def table(run_dir, logged, name):
@@ -214,24 +215,6 @@ def test_what_defenses_found_are_tables_and_an_artifact(run_dir, logged):
     assert "defense/detectors" not in logged.history
     (artifact,) = logged.artifacts
     assert artifact == ("results", {"standards.json", "strengths.json", "costs.json", "references.parquet"})
-
-
-def test_all_records_are_a_table(run_dir, logged):
-    rows = table(run_dir, logged, "metrics")
-    assert [row["spearman"] for row in rows] == [0.25, 0.375, 0.9, -1.0]
-    assert rows[1]["lambda"] == 0.5
-    assert rows[0]["lambda"] is None
-    assert rows[2]["flags"] == "inverted, constant"
-
-
-def test_examples_are_a_table_with_every_score(run_dir, logged):
-    rows = table(run_dir, logged, "examples")
-    assert [row["example_id"] for row in rows] == ["e0", "e1", "e2"]
-    assert [row["main greedy"] for row in rows] == [1, 2, 3]
-    assert {row["assistant greedy status"] for row in rows} == {"failed"}
-    assert rows[2]["prompt"] == "Rate text 2."
-    assert rows[0]["range"] == "1-5"
-    assert rows[0]["human"] == 2.5
 
 
 def test_figures_are_images(run_dir, logged):
