@@ -148,11 +148,8 @@ class JudgeModule(L.LightningModule):
             self._store.put(outputs)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
-        """Reads one batch; an empty one stands in where a rank would have none.
-
-        Raises:
-            UserError: a single prompt does not fit into memory.
-        """
+        """Reads one batch; an empty one stands in where a rank would have none. `UserError` where a single prompt does
+        not fit into memory."""
         if not batch.groups:
             return []
         # the batch that this process reads next is made ready while a GPU is at work, if it is read whole
@@ -213,18 +210,13 @@ def compute(
     doing: str,
     judge: Callable[[Pass, Models, ReadingStore, Sequence[Batch]], JudgeModule] = JudgeModule,
 ) -> L.Trainer | None:
-    """Computes and stores batches.
+    """Computes and stores batches; gives the last trainer that ran, None if nothing was missing. `UserError` where a
+    prompt does not fit into memory, another process has ended, or one would read something else.
 
     Args:
         todo: passes and their batches; a pass without batches takes no part.
         doing: a verb for the progress bar.
         judge: makes what runs a pass.
-
-    Returns:
-        The last trainer that ran; None if nothing was missing.
-
-    Raises:
-        UserError: a prompt does not fit into memory, another process has ended, or one would read something else.
     """
     trainer, processes, store = None, here(), runner.store
     todo = [(pass_, batches) for pass_, batches in todo if batches]

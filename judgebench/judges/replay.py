@@ -243,8 +243,7 @@ def match(
     answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
-    for row in rows:
-        count += 1
+    for count, row in enumerate(rows, start=1):
         called, example_id = _example_of(row, fields, examples, by_writer)
         answer, axes = answer_of(row), fields.axes(row)
         if example_id is None:

@@ -101,12 +101,8 @@ def _wants_gradient(states: Tensor) -> bool:
 
 
 class FusedGatedMLP(nn.Module):
-    """down(activation(gate(x)) * up(x)) without a pass over memory for the activation and one for the product.
-
-    Args:
-        mlp: the original block, whose linear layers are laid out.
-        activation, variant: oneDNN's names of its activation.
-    """
+    """down(activation(gate(x)) * up(x)) of a block `mlp`, whose linear layers are laid out, without a pass over memory
+    for the activation (by oneDNN's names of it) and one for the product."""
 
     def __init__(self, mlp: nn.Module, activation: str, variant: str):
         super().__init__()

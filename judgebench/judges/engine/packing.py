@@ -55,7 +55,6 @@ class Packed:
     Attributes:
         token_ids, positions: [tokens] int64; positions count along each prompt, the root included.
         root: tokens of the root.
-        groups: where each group lies.
         spans: for each prompt (start, end) of its tail, a chain of branches included.
         leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by repeating its first.
         reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted.
