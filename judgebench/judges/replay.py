@@ -243,7 +243,8 @@ def match(
     answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
     strays, elsewhere, count = [], [], 0
-    for count, row in enumerate(rows, start=1):
+    for row in rows:
+        count += 1
         called, example_id = _example_of(row, fields, examples, by_writer)
         answer, axes = answer_of(row), fields.axes(row)
         if example_id is None:
@@ -279,8 +280,7 @@ def match(
             f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; the fields that hold "
             "these names (judge.fields, data.fields) must fit each other."
         )
-    missing = [prompt for prompt in prompts if _key(prompt) not in answers]
-    matched = Answers(file, count, answers, strays, elsewhere, missing)
+    matched = Answers(file, count, answers, strays, elsewhere, [p for p in prompts if _key(p) not in answers])
     matched.check(prompts, split)
     return matched
 
