@@ -65,7 +65,15 @@ def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | No
         text = _with_marks(text, score_range.labels)
     elif choices:
         text = with_scores(text, choices)
-    value = _answer(text, score_range, kinds)
+    # the one number that the strongest evidence names; NaN if there is none, or several
+    tokens, value = tokenize(text, score_range) or "", math.nan
+    for evidence in kinds if "⟦" in tokens else ():
+        values = {token_value(token) for token in evidence(tokens)}
+        if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
+            values = {number for number in values if score_range.minimum <= number <= score_range.maximum}
+        if values:
+            value = values.pop() if len(values) == 1 else math.nan
+            break
     if math.isnan(value):
         return Score(float(score_range.minimum), FAILED)
     inside = float(min(max(value, score_range.minimum), score_range.maximum))
@@ -112,20 +120,6 @@ def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float]
         Score(value=1.0, status='failed')
     """
     return _score(text, score_range, choices, (_final, _overall_score, _whole))
-
-
-def _answer(text: str, score_range: ScoreRange, kinds: Sequence[Evidence]) -> float:
-    """The one number that the strongest evidence names; NaN if there is none, or several."""
-    tokens = tokenize(text, score_range)
-    if tokens is None or "⟦" not in tokens:
-        return math.nan
-    for evidence in kinds:
-        values = {token_value(token) for token in evidence(tokens)}
-        if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
-            values = {value for value in values if score_range.minimum <= value <= score_range.maximum}
-        if values:
-            return values.pop() if len(values) == 1 else math.nan
-    return math.nan
 
 
 _SCORE = r"(?:scores?|ratings?|grades?|answer|verdict|marks?|assessment|evaluation)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -245,8 +245,17 @@ class Contrastive(Decoding):
     needs_assistant = True
 
     def __post_init__(self) -> None:
-        for key, name in (("lambda", "lambda_"), ("temperature", "temperature"), ("alpha", "alpha")):
-            object.__setattr__(self, name, _number(f"decoding.{key}", getattr(self, name)))
+        for name in ("lambda_", "temperature", "alpha"):
+            key, value = f"decoding.{name.removesuffix('_')}", getattr(self, name)
+            if isinstance(value, Sequence) and not isinstance(value, str):
+                raise UserError(
+                    f"{key}: {value!r} is a list, and a decoding has one number; take several by turns with -m "
+                    f"{key}={','.join(map(str, value))}, or choose among them with tune=dev (tune.lambdas, "
+                    "tune.temperatures)."
+                )
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise UserError(f"{key}: {value!r} is not a finite number.")
+            object.__setattr__(self, name, float(value) + 0.0)  # -0.0 becomes 0.0, so that records read alike
         if self.temperature <= 0:
             raise UserError(f"decoding.temperature: {self.temperature:g} is not above 0, as a temperature must be.")
         if not 0 <= self.alpha <= 1:
@@ -293,14 +302,3 @@ class Contrastive(Decoding):
         main = checked_logits("main", main)
         assistant = checked_logits("assistant", assistant, like=main).to(main.dtype)
         return contrast(main, assistant, self.kappa, self.alpha).argmax(dim=1)
-
-
-def _number(key: str, value: Any) -> float:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        raise UserError(
-            f"{key}: {value!r} is a list, and a decoding has one number; take several by turns with -m {key}="
-            f"{','.join(map(str, value))}, or choose among them with tune=dev (tune.lambdas, tune.temperatures)."
-        )
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UserError(f"{key}: {value!r} is not a finite number.")
-    return float(value) + 0.0  # -0.0 becomes 0.0, so that records read alike

@@ -256,7 +256,10 @@ class PromptBuilder:
         # in the chat template, then as tokens, of which none that the example says is a control token
         spelled = [self._control.broken(self._chat(filled)) for filled in plain]
         encoded = encode_texts(self.tokenizer, [filled.text for filled, _ in spelled])
-        shared, choices = spelled[0][0].prefix, self._letters(condition)
+        shared, cell = spelled[0][0].prefix, (condition.dimension, condition.range)
+        if cell not in self._choices:
+            about_nothing = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
+            self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
         for example, frame, (filled, names), whole in zip(group, plain, spelled, encoded, strict=True):
             cuts: list[int] = []
@@ -267,7 +270,9 @@ class PromptBuilder:
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, choices))
+            prompts.append(
+                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell])
+            )
         return prompts
 
     def _allowed(self, filled: Filled) -> int:
@@ -284,11 +289,3 @@ class PromptBuilder:
             (ids,) = encode_texts(self.tokenizer, [self._chat(Filled("", frame, ())).text])
             self._frames[frame] = self._control.count(ids)
         return self._frames[frame]
-
-    def _letters(self, condition: Condition) -> Mapping[str, float]:
-        """The rubric's multiple choice; see `Prompt.choices`."""
-        cell = condition.dimension, condition.range
-        if cell not in self._choices:
-            text = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
-            self._choices[cell] = choices_of(text, condition.range)
-        return self._choices[cell]

@@ -7,9 +7,9 @@ character that shows nothing (`SpelledNames`).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,7 +137,15 @@ class ControlTokens:
     def encode(self, text: str, cuts: Sequence[int]) -> list[int]:
         """The tokens of `text`, its parts tokenized one by one; see `cuts`."""
         first, *others = _parts(text, cuts)
-        return [token for row in [self._plainly(first), *self._inner(others)] for token in row]
+        rows = encode_texts(self._tokenizer, others)  # one call for all, since there may be many
+        if self._starts_with_space:
+            # behind a mark no part begins a text; the mark's own tokens are taken off again
+            long = len(self._marked)
+            for i, whole in enumerate(encode_texts(self._tokenizer, [self._mark + part for part in others])):
+                if whole[:long] == self._marked:
+                    # where the part begins with an unknown character too, one token stands for all in a row
+                    rows[i] = rows[i][long - 1 :] if whole == rows[i] else whole[long:]
+        return [*self._plainly(first), *itertools.chain(*rows)]
 
     def spell(
         self,
@@ -191,20 +199,6 @@ class ControlTokens:
                     places.add(at + start + 1)
         return places
 
-    def _inner(self, parts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each of some parts from the middle of a text; one call for all, since there may be many."""
-        rows = encode_texts(self._tokenizer, parts)
-        if not self._starts_with_space:
-            return rows
-        # behind a mark no part begins a text; the mark's own tokens are taken off again
-        marked = encode_texts(self._tokenizer, [self._mark + part for part in parts])
-        long = len(self._marked)
-        for i, whole in enumerate(marked):
-            if whole[:long] == self._marked:
-                # where the part begins with an unknown character too, one token stands for all in a row
-                rows[i] = rows[i][long - 1 :] if whole == rows[i] else whole[long:]
-        return rows
-
     def _plainly(self, text: str) -> list[int]:
         return encode_texts(self._tokenizer, [text])[0]
 
@@ -230,7 +224,7 @@ class SpelledNames(ControlTokens):
         if not places:
             return filled, 0
         text, ends = filled.text, [0, *places, len(filled.text)]
-        whole = BREAK.join(text[start:end] for start, end in pairwise(ends))
+        whole = BREAK.join(text[start:end] for start, end in itertools.pairwise(ends))
 
         def moved(at: int) -> int:
             return at + sum(place < at for place in places)
