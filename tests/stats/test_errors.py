@@ -11,7 +11,7 @@ from scipy import stats
 from judgebench.stats.errors import clustered_regression, error_records, family_of, marked_share
 from judgebench.stats.significance import holm
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
-from tests.stats.sides import cell, side
+from tests.stats.sides import cell, sample_of, side
 
 
 def sandwich(design, outcome, groups):
@@ -123,3 +123,15 @@ def test_factors_without_a_spread_are_left_out_with_their_reason():
     assert rare["left_out"]["format"] == "fewer than 6 groups have texts that differ in it"
     (alone,) = error_records([side(systems=np.array([""] * 60))])
     assert alone["left_out"]["slices by system"] == "there is one system"
+
+
+def test_factors_that_go_together_few_texts_and_many_systems_have_their_reasons():
+    together = ["- " + "x" * 78 if i % 2 else "x" * 10 for i in range(60)]
+    (record,) = error_records([side(texts=together)])
+    assert [row["factor"] for row in record["factors"]] == ["length"]
+    assert record["left_out"]["format"] == "it goes with the other factors, so their shares cannot be separated"
+    two = sample_of([0.1, 0.5], ratings=np.array([[1.0], [2.0]]), texts=["x", "x" * 9])
+    many = sample_of(np.zeros(202), ratings=np.ones((202, 1)), systems=np.arange(202) // 2)
+    reasons = [record["left_out"] for record in error_records([two, many])]
+    assert reasons[0]["length"] == "there are too few texts"
+    assert reasons[1]["slices by system"] == "there are more than 100 systems"
