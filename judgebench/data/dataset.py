@@ -24,15 +24,11 @@ class DataSettings:
     """Settings of any data set.
 
     Attributes:
-        path: the file (or what else the data set takes).
         limit_groups: keep only the first so many groups of the file, whole; None keeps all.
         dev_share: share of the groups for tuning, in [0, 1).
-        seed: seed of the draw of dev groups, 0 or above.
+        seed: of the draw of dev groups.
         published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
-
-    Raises:
-        UserError: names each that is of another kind, or out of its bounds.
     """
 
     path: str | None = None
@@ -56,7 +52,6 @@ class DataSettings:
 
 DEV, TEST = "dev", "test"
 
-_CHOOSING_SHARE = 0.1
 _CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "retokenization", "paraphrase")
 """Defenses for which nothing is chosen on the development split."""
 
@@ -80,7 +75,7 @@ def choosing_share(*, _root_: DictConfig) -> float:
         )
         or (HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN)
     )
-    return _CHOOSING_SHARE if chooses else 0.0
+    return 0.1 if chooses else 0.0
 
 
 OmegaConf.register_new_resolver("choosing_share", choosing_share, replace=True)
@@ -123,8 +118,7 @@ def validate(loaded: Dataset) -> None:
     """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
 
     There is an example; no example_id stands there twice; no source or output is blank; the examples of a group answer
-    to one source; every human score is finite and within the scale, or NaN where nobody rated the text; on each
-    dimension somebody rated some text.
+    to one source; every human score is finite and within the scale, or NaN where nobody rated the text.
     """
     examples = loaded.examples
     if not examples:
@@ -166,19 +160,14 @@ def validate(loaded: Dataset) -> None:
                 refuse(i, f"the {what} is empty; write it, or remove the example")
         first = groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
-            refuse(
-                i,
-                f"group '{example.group_id}' has another source or context here than for {where(first)}; a group is "
-                "one article or dialogue, so give each its own group_id",
-            )
+            fault = f"group '{example.group_id}' has another source or context here than for {where(first)}"
+            refuse(i, f"{fault}; a group is one article or dialogue, so give each its own group_id")
         for dimension, value in example.human.items():
             if not math.isnan(value):
                 check_score(i, value, f"human score {value:g}", dimension)
     # 3. somebody rated each dimension
+    end = f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
-        end = (
-            f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
-        )
         raise UserError(*(f"nobody rated '{name}': {end}" for name in unrated))
 
 
@@ -252,11 +241,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Rivals:
-    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw.
-
-    Raises:
-        UserError: from `parse`, anything else than a count of at least 1 or `all`, and a seed of at least 0.
-    """
+    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw."""
 
     count: int | None = 3
     seed: int = 0

@@ -194,14 +194,7 @@ def dataset_of(
     texts: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
 ) -> Dataset:
     """The data set of some texts; the human score of each is the mean of its raters', and every example has all
-    dimensions.
-
-    Args:
-        scale: dimension -> (lowest, highest) human score; a pair is that of all dimensions.
-
-    Raises:
-        UserError: a score is not a number.
-    """
+    dimensions. A `scale` that is a pair is that of all dimensions."""
     # single scores are kept of dimensions in which some example has two or more: [examples, raters], NaN for none
     several: dict[str, None] = {}
     for text in texts:
@@ -283,35 +276,31 @@ class Layouts:
     @classmethod
     def parse(cls, kind: type[RowFields], fields: Any, layouts: Any) -> Layouts:
         """From the config keys `data.fields` and `data.layouts`, of which one is given; else `UserError`."""
-        layouts = plain(layouts)
+        layouts, form = plain(layouts), "{files: PATTERN, fields: ...}"
         if layouts is None:
             return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
         if fields is not None:
             raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
         if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
-            raise UserError(f"data.layouts must be a list of {{files: PATTERN, fields: ...}}, got {layouts!r}.")
+            raise UserError(f"data.layouts must be a list of {form}, got {layouts!r}.")
         known = []
         for i, layout in enumerate(layouts):
             where = f"data.layouts[{i}]"
             if not isinstance(layout, Mapping):
-                raise UserError(f"{where} must be {{files: PATTERN, fields: ...}}, got {layout!r}.")
+                raise UserError(f"{where} must be {form}, got {layout!r}.")
             known_keys(layout, ("files", "rows", "fields"), where)
-            for key in ("files", "rows"):
-                if not isinstance(layout.get(key, ""), str | None):
-                    raise UserError(f"{where}.{key} must be text, got {layout[key]!r}.")
-            parsed = kind.parse(layout.get("fields", {}), f"{where}.fields")
-            known.append(Layout(parsed, layout.get("files") or "*", layout.get("rows")))
+            files, rows = layout.get("files") or "*", layout.get("rows")
+            if not isinstance(files, str) or not isinstance(rows, str | None):
+                raise UserError(f"{where}: files and rows must be texts, got {files!r} and {rows!r}.")
+            known.append(Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows))
         return cls(known)
 
     def read(self, path: Path, read: Read, published: str | None = None) -> tuple[list[Rated], list[UserError]]:
-        """Texts of a file, or of those in a folder that have a known layout; and why rows were left out.
+        """Texts of a file, or of those in a folder that have a known layout; and why rows were left out. `UserError`
+        where there is no such file, and for a row that is wrong, or, where rows may be left out, all of them.
 
         Args:
             published: where such files can be had, for an error.
-
-        Raises:
-            UserError: no such file; no file of a known layout; a row that is wrong, or where rows may be left out, all
-                of them.
         """
         # 1. the files, each with the first layout by which one of its first rows can be read
         chosen: list[tuple[Path, Layout]] = []

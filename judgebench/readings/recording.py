@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +147,7 @@ class Recording:
 
     def setting(self, *where: str) -> Any:
         """A setting of the recorded run; None where the file does not say."""
-        node: Any = self.about["config"]
-        for key in where:
-            node = node.get(key) if isinstance(node, Mapping) else None
-        return node
+        return reduce(lambda node, key: node.get(key) if isinstance(node, dict) else None, where, self.about["config"])
 
     @cached_property
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -176,15 +173,7 @@ def prompt_digest(prompt: Prompt) -> bytes:
 
 
 def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
-    """Writes a recording, whole or not at all; the same rows and metadata give the same bytes.
-
-    Args:
-        rows: each with the columns of `SCHEMA`.
-        about: metadata, but for `format`.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
+    """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same bytes."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
     table = pa.Table.from_pylist(list(rows), SCHEMA.with_metadata({_KEY: text.encode()}))
     repeating = [name for name in SCHEMA.names if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")]
@@ -205,32 +194,27 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_ANEW}.") from error
 
 
-def _texts(node: Any) -> Iterator[str]:
+def _texts(node: Any) -> list[str]:
+    """Every text of plain JSON, keys among them."""
     if isinstance(node, str):
-        yield node
-    elif isinstance(node, Mapping):
-        for key, value in node.items():
-            yield key
-            yield from _texts(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _texts(value)
+        return [node]
+    parts = [*node, *node.values()] if isinstance(node, dict) else node if isinstance(node, list) else []
+    return [text for part in parts for text in _texts(part)]
 
 
 def _fault(row: Mapping[str, Any]) -> str | None:
     """A clause on what a row cannot hold; None where it can be a reading."""
-    for name in _NEEDED:
-        if row[name] is None:
-            return f"{name} is missing"
-    candidates = row["candidates"]
+    if missing := [name for name in _NEEDED if row[name] is None]:
+        return f"{missing[0]} is missing"
+    if not math.isfinite(row["seconds"]):
+        return "seconds is no number"
     if row["main_logprobs"] is None:
         return "it holds neither log-probabilities nor an answer" if row["text"] is None or not row["judge"] else None
+    count = len(row["candidates"])
     for name in ("main_logprobs", "assistant_logprobs"):
         values = row[name]
-        if values is None:
-            continue
-        if len(values) != len(candidates) or None in values:
-            return f"{name} has {len(values)} numbers for {len(candidates)} candidates"
-        if not is_possible(values):
+        if values is not None and (len(values) != count or None in values):
+            return f"{name} has {len(values)} numbers for {count} candidates"
+        if values is not None and not is_possible(values):
             return f"{name} are no log-probabilities of candidates"
-    return None if math.isfinite(row["seconds"]) else "seconds is no number"
+    return None

@@ -377,15 +377,15 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
     return reading.key, logprobs, text, reading.seconds, mark, ids
 
 
-def _first_checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
-    """Checksum of a row which never had one; None where it holds what no model says."""
+def _first_checksum(*columns: Any) -> int | None:
+    """Checksum of a row which never had one, see `checksum`; None where it holds what no model says."""
+    _, logprobs, text, _, ids = columns
     try:
         bytes(text or b"").decode()
-        if first_impossible(logprobs) is not None or len(ids or b"") % 4:
-            return None
+        possible = first_impossible(logprobs) is None and len(ids or b"") % 4 == 0
     except (TypeError, ValueError):
         return None
-    return checksum(key, logprobs, text, seconds, ids)
+    return checksum(*columns) if possible else None
 
 
 def _halves_of_keys(data: bytes) -> set[bytes]:

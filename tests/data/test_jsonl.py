@@ -125,7 +125,7 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ({"layouts": 5}, r"data.layouts must be a list of \{files: PATTERN, fields: ...\}, got 5"),
         ({"layouts": [5]}, r"data.layouts\[0\] must be \{files: PATTERN, fields: ...\}, got 5"),
         ({"layouts": [{"file": "a"}]}, r"data.layouts\[0\].file is unknown; "),
-        ({"layouts": [{"files": 3}]}, r"data.layouts\[0\].files must be text, got 3"),
+        ({"layouts": [{"files": 3}]}, r"data.layouts\[0\]: files and rows must be texts, got 3 and None"),
         ({"layouts": [{"fields": {"source": "a"}}]}, r"data.layouts\[0\].fields.output is not given"),
         ({"layouts": [{}], "fields": {}}, r"data.fields and data.layouts are both given"),
     ],

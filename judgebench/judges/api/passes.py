@@ -115,9 +115,8 @@ class ApiPass(Pass):
         tasks = [asyncio.create_task(self._put(wanted[key], key)) for key in wanted if key in missing]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
-        for error in errors:
-            if not isinstance(error, UserError):
-                raise error
+        if ours := [error for error in errors if not isinstance(error, UserError)]:
+            raise ours[0]
         if errors:
             stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
             raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
