@@ -376,13 +376,8 @@ def limits(
     attacks: Sequence[Mapping[str, Any]],
     data: Mapping[str, Any],
 ) -> list[str]:
-    """Sentences on where the judge must not be trusted, most important first; every number in them stands in the card
-    too.
-
-    Args:
-        tried: number of judges that it was selected from.
-        wanted: the kind of the estimate that was asked for.
-    """
+    """Sentences on where the judge, of so many that were `tried`, must not be trusted, most important first; every
+    number in them stands in the card too. `wanted` is the kind of the estimate that was asked for."""
     test = figures.get(TEST) or {}
     sentences = _agreement_limits(metric, tried, figures, data["groups_are"])
     if wanted != "none" and estimate is None:

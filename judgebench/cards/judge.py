@@ -155,13 +155,10 @@ class Judge:
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
-    """Scores what conf/score.yaml describes, by the judge of a card.
+    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake.
 
     Returns:
         The file of scores; None after a dry run, and in a process that only helped to read.
-
-    Raises:
-        UserError: a mistake that the user can mend. Nothing is written then.
     """
     # 1. the settings
     target = path_of(config, "out")
@@ -241,7 +238,9 @@ def scoring_config(
     dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
-    """The configuration of a run in which the card's judge scores texts.
+    """The configuration of a run in which the card's judge scores texts; `UserError` where the user has not agreed to
+    send texts or a key to another machine, a file is missing or another than the card states, or parts do not fit this
+    version.
 
     Args:
         data: arguments of `judgebench.data.jsonl.Unrated`.
@@ -249,10 +248,6 @@ def scoring_config(
         overridden: a card never says by itself that code which comes with a model may run, nor where texts or a key
             are sent.
         send_to: hosts that texts may be sent to, if it is the card that names them.
-
-    Raises:
-        UserError: the user has not agreed to send texts or a key to another machine; a file is missing or another than
-            the card states; or the card's parts do not fit this version.
     """
     parts = _parts_here(card, overridden or {}, [send_to] if isinstance(send_to, str) else send_to or ())
     # a run of one dimension and range, of which nothing is reported
@@ -404,17 +399,11 @@ def _served_names(model: Mapping[str, Any]) -> set[str]:
 
 
 def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any], hosts: Sequence[str]) -> None:
-    """Checks that the user agrees to what a card's judge or assistant would be sent, before anything is.
+    """Checks that the user agrees to what a card's judge or assistant (`part`) would be sent, before anything is;
+    `UserError` names the host and the command that would.
 
-    This machine's own servers need no consent to texts; a key needs it everywhere.
-
-    Args:
-        part: the card's judge or assistant.
-        settings: the user's, of it; whoever names an address or a key variable agrees to it.
-        hosts: that the user has named for texts.
-
-    Raises:
-        UserError: the user has not agreed; names the host and the command that would.
+    This machine's own servers need no consent to texts; a key needs it everywhere. Who names an address or a key
+    variable in the `settings` agrees to it, and to texts for the `hosts`.
     """
     url, variable = settings.get("url", part.get("url")), part.get("key_variable")
     if url is None:

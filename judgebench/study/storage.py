@@ -168,16 +168,9 @@ def storage_errors(storage: str | None) -> Iterator[None]:
 def open_study(
     storage: BaseStorage, settings: Settings, space: Space, sampler: str, fixed: Sequence[str]
 ) -> optuna.Study:
-    """The study of the settings' name: a new one, or the one that other workers or an earlier start made.
-
-    Args:
-        sampler: its class.
-        fixed: the overrides that every job of the study gets.
-
-    Raises:
-        UserError: the study of that name has other directions, another space, or other fixed overrides, so that its
-            trials cannot be compared.
-    """
+    """The study of the settings' name: a new one, or the one that other workers or an earlier start made; `UserError`
+    where that one has other directions, another space, or other `fixed` overrides, which every job of the study gets:
+    its trials cannot be compared."""
     directions = list(settings.directions)
     for direction in directions:
         if direction not in _DIRECTIONS:

@@ -52,25 +52,14 @@ _SPLITS = (DEV, TEST)
 def summarize(
     trials: Sequence[Trial], directions: Sequence[str] = (), optima: Mapping[Cell, Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """The content of sweep.json.
+    """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
-    Args:
-        trials: of one sweep; those that did not complete are counted, no more.
-        directions: maximize or minimize, one an objective; none is maximize.
-        optima: cell (see `cell_of`) -> the exact optimum there, see `exact_optima`.
-
-    Returns:
-        trials, failed: counts.
-        params: the swept keys.
-        cells: for each cell its objective (position), metric, dimension, range, split (on which is chosen), direction,
-            attack and defense; and as `best` of the trial that is best there (of several the first) number, params,
-            dev, test and run_dir. `best` is null without such a split; its `constant` is true where every text has the
-            same score, which is chosen only where no trial does better. Where it is known also `exact`, the exact
-            optimum, and `below_exact`, how far the best trial falls below it on dev, at least 0 (null where that trial
-            is constant).
-        means: for each objective dev and test averaged over its cells: each with its own best setting
-            (`chosen_per_cell`), with the one setting that is best on average (`one_setting`, with number and params),
-            and at the exact optima (`exact`).
+    cells: each with its objective (position), metric, dimension, range, split (on which is chosen), direction, attack
+        and defense; `best`, the trial that is best there, of several the first (null without such a split; `constant`
+        where every text has the same score, which is chosen only where no trial does better). With the exact optimum of
+        the cell in `optima` also `exact`, and `below_exact`, how far the best trial falls below it on dev, at least 0.
+    means: for each objective dev and test averaged over its cells: each with its own best setting (`chosen_per_cell`),
+        with the one setting that is best on average (`one_setting`), and at the exact optima (`exact`).
     """
     done, optima = complete(trials), optima or {}
     # 1. a row a trial and cell; `cost` is the less the better
@@ -285,11 +274,7 @@ def finish_sweep(
     config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str], group: str
 ) -> None:
     """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
-    (a dry run).
-
-    Args:
-        group: of the jobs' W&B runs, which the summary's run joins.
-    """
+    (a dry run). The summary's run on W&B joins the jobs' `group`."""
     summary = summarize(trials, directions, exact_optima(trials, directions))
     if not summary["cells"]:
         return

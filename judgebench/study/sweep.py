@@ -31,16 +31,9 @@ _SAMPLED = 20
 
 
 def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) -> None:
-    """Works on the study until it is complete, together with other workers.
-
-    Args:
-        launch: runs jobs; of a batch, at most `settings.n_jobs` at once.
-        folder: gets study.json, also where too many trials failed.
-
-    Raises:
-        UserError: a mistake in the settings, a study that does not fit, a folder that is another's, jobs that give no
-            values to compare, or more failures than `max_failure_rate` allows.
-    """
+    """Works on the study until it is complete, together with other workers; `folder` gets study.json, also where too
+    many trials failed. `UserError` of a study or folder that is another's, jobs that give no values to compare, or more
+    failures than `max_failure_rate` allows."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage.check_folder(folder, settings)
     grid = space.grid() if is_grid(settings.sampler) else None

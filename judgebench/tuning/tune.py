@@ -84,13 +84,8 @@ def check_tuning(
     cells: Sequence[Cell],
     models: tuple[str | None, str | None],
 ) -> None:
-    """Raises `UserError` where the decodings cannot be tuned; called before anything is read.
-
-    Args:
-        mode: the judge's.
-        splits: those that hold examples.
-        cells, models: see `Tuner.check`.
-    """
+    """Raises `UserError` where the decodings cannot be tuned, before anything is read: by the judge's mode, the splits
+    that have examples, and `Tuner.check`."""
     if mode != "score_tokens":
         raise UserError(
             f"tune={tuner.name}: a free answer is read under one lambda and t, so there is nothing to choose from; use "
@@ -111,12 +106,8 @@ def check_tuning(
 
 
 def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: Tuner | None) -> Tuned:
-    """Chooses lambda and t for each cell and each decoding that contrasts.
-
-    Args:
-        readings: with log-probabilities of main model and assistant; see `check_tuning`.
-        tuner: None changes nothing.
-    """
+    """Chooses lambda and t for each cell and each decoding that contrasts, from readings with log-probabilities of main
+    model and assistant (see `check_tuning`)."""
     if tuner is None:
         return Tuned()
     # 1. the rated clean texts without a defense, by cell and split
