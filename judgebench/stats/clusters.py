@@ -105,25 +105,22 @@ def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFI
     return float(low), float(high)
 
 
-def with_interval(name: str, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> dict[str, float | None]:
-    """The number of the data (first of `values`) and the interval of its resamples (the rest), as name, name_low and
-    name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is itself."""
-    value, resampled = float(values[0]), values[1:]
-    if np.isnan(value):
-        return unknown((name,))
-    low, high = percentile_interval(resampled[~np.isnan(resampled)], ends) or (None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
 def with_intervals(
     figures: Mapping[str, np.ndarray], ends: tuple[float, float] = CONFIDENCE
 ) -> dict[str, float | None]:
-    """`with_interval` of each of some figures [1 + B], by its name."""
-    return {key: value for name, values in figures.items() for key, value in with_interval(name, values, ends).items()}
+    """Of each figure [1 + B] the number of the data (its first) and the interval of its resamples (the rest), as name,
+    name_low and name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is
+    itself."""
+    record: dict[str, float | None] = {}
+    for name, values in figures.items():
+        low, high = percentile_interval(values[1:][~np.isnan(values[1:])], ends) or (None, None)
+        ended = {name: float(values[0]), f"{name}_low": low, f"{name}_high": high}
+        record |= unknown([name]) if np.isnan(values[0]) else ended
+    return record
 
 
 def unknown(names: Iterable[str]) -> dict[str, float | None]:
-    """The keys of `with_interval` with None, for numbers that cannot be computed."""
+    """The keys of `with_intervals` with None, for numbers that cannot be computed."""
     return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
@@ -230,7 +227,7 @@ def jackknife(figures: Callable[[np.ndarray], Mapping[str, float | None]], group
 
 
 def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """The keys of `with_interval` for a figure of agreement corrected for chance, such as kappa or an intraclass
+    """The keys of `with_intervals` for a figure of agreement corrected for chance, such as kappa or an intraclass
     correlation: 1 for agreement, and skewed, so that percentiles are too short. The interval is Student's t of
     log(1 - figure), with the jackknife's standard error over groups (Tukey, 1958). On ten simulated articles (1,000
     data sets) it held the truth in 93 to 95 % of cases, `expanded` percentiles in 90 to 93 %.

@@ -18,7 +18,7 @@ import pandas as pd
 
 from judgebench.stats.agreement import agreement_record, categories_of, disattenuated_record
 from judgebench.stats.alternative import alternative_record
-from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_interval
+from judgebench.stats.clusters import RESAMPLES, Clusters, divided, unknown, with_intervals
 from judgebench.stats.correlation import (
     DistinctPairs,
     is_constant,
@@ -179,7 +179,7 @@ def human_records(
             {"dataset": dataset, "dimension": dimension, "split": split, "texts": int(rated.sum())}
             | {"groups": panel.of_texts.at(rated).count, "raters": int(shared.any(axis=0).sum())}
             | {"ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None}
-            | with_interval("ceiling", panel.ceiling)
+            | with_intervals({"ceiling": panel.ceiling})
             | {"raters_counted": len(panel.counted), "alpha": agreement["alpha_interval"], "reason": reason}
             | agreement
             | rater_points_record(panel.ratings, panel.of_texts, categories)
@@ -204,8 +204,8 @@ def beside_raters(
             record |= unknown(("spearman_others", "humans_difference"))
             if np.isfinite(values).all():
                 agreement = panel.agreement(values)
-                record |= with_interval("spearman_others", agreement)
-                record |= with_interval("humans_difference", agreement - panel.ceiling)
+                figures = {"spearman_others": agreement, "humans_difference": agreement - panel.ceiling}
+                record |= with_intervals(figures)
         completed.append(record)
     return completed
 
@@ -255,7 +255,7 @@ def _beside(sample: Sample, kind: str) -> dict[str, Any]:
     record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
     panel = Panel(sample.ratings, clusters)
     if panel.missing is None and np.isfinite(tested).all():
-        record |= with_interval("tested_spearman_others", panel.agreement(tested))
+        record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
     # as of raters who do not err
     true = unknown(("reliability", "disattenuated_spearman")) | {"disattenuated_reason": "It is of raw scores alone."}
     if kind == RAW:

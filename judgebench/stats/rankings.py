@@ -36,7 +36,7 @@ from scipy import stats
 from judgebench.config.fields import Annotated, Ge, Le, OneOf, settings_of
 from judgebench.runtime.errors import UserError
 from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Model, fit_strengths
-from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_interval
+from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.stats.preferences import Preferences, best_threshold, preferred
 from judgebench.stats.scores import CLEAN, COMPARED, Scores
@@ -174,7 +174,7 @@ class Strengths:
         """A number of the data with the interval of its resamples, unless some of these do not have it."""
         if values is None:
             return unknown((name,))
-        return with_interval(name, values[:1] if (self.missing if missing is None else missing) else values)
+        return with_intervals({name: values[:1] if (self.missing if missing is None else missing) else values})
 
 
 def pairwise_records(

@@ -28,7 +28,7 @@ from judgebench.stats.clusters import (
     divided,
     expanded,
     weights_of,
-    with_interval,
+    with_intervals,
 )
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.stats.significance import PERMUTATIONS, flips, holm, permutation_p_value
@@ -168,7 +168,7 @@ def _accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) 
     accuracies = np.clip(accuracies, 0.0, 1.0)
     record: dict[str, float | None] = {}
     for name, values, both in zip(ACCURACIES, accuracies[:2], accuracies[2:], strict=True):
-        like_these = with_interval(name, both, expanded(min(clusters.count, systems)))
+        like_these = with_intervals({name: both}, expanded(min(clusters.count, systems)))
         record |= clusters.record({name: values})
         record |= {f"{name}_systems{end}": like_these[f"{name}{end}"] for end in ("_low", "_high")}
     return record
@@ -347,6 +347,6 @@ def boot_both(
     gaps = correlate_rows(ours, truth) - correlate_rows(theirs, truth)
     gaps[:, (drawn == drawn[:, :1]).all(axis=1)] = np.nan
     return [
-        {"statistic": name, **with_interval("difference", values)}
+        {"statistic": name, **with_intervals({"difference": values})}
         for name, values in zip(CORRELATIONS, gaps, strict=True)
     ]

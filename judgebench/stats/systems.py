@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_interval
+from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
 from judgebench.stats.humans import Panel
 from judgebench.stats.paired import default_pairs
 from judgebench.stats.scores import Sample, series_of
@@ -125,7 +125,8 @@ def _by_system(name: str, values: np.ndarray, system: np.ndarray, clusters: Clus
     """A record a system of values [1 + B, S], with the interval for its number of articles; none for one article."""
     articles = [len(np.unique(clusters.number[system == s])) for s in range(values.shape[1])]
     return [
-        with_interval(name, values[: None if count > 1 else 1, s], expanded(count)) for s, count in enumerate(articles)
+        with_intervals({name: values[: None if count > 1 else 1, s]}, expanded(count))
+        for s, count in enumerate(articles)
     ]
 
 
