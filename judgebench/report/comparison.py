@@ -46,11 +46,7 @@ class Compared:
 
 
 def lettered(runs: Sequence[Results]) -> dict[str, Results]:
-    """Runs by the letters that a page calls them by.
-
-    Raises:
-        UserError: no run, or more than there are letters.
-    """
+    """Runs by the letters that a page calls them by; a `UserError` where there are too many."""
     if not 1 <= len(runs) <= len(_LETTERS):
         raise UserError(f"a page of several runs takes up to {len(_LETTERS)} run folders, got {len(runs)}.")
     return dict(zip(_LETTERS, runs, strict=False))

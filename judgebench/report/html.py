@@ -21,8 +21,7 @@ from judgebench.results.results import Results
 
 
 def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
-    """The page of a run as text: answers in sentences, tables, the figures of `draw_all` with their captions, flags,
-    cost."""
+    """The page of a run as text, with the figures of `draw_all` and their captions."""
     browser = browse({"": results}) if len(results.readings) else None
     sections = rendered(PAGE, results, figures, browser, results.examples_word)
     title, lead = headline(results)

@@ -7,18 +7,20 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from scipy import stats
+from scipy import special
 
 from judgebench.decoding import Contrastive
 from judgebench.report.html import render_report
 from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
+from judgebench.stats.evaluate import evaluate
 from judgebench.stats.paired import compare, default_pairs
 from judgebench.stats.scores import Scores
 from judgebench.tuning.tune import tune
@@ -71,113 +73,48 @@ def build_run(
     for dimension in dimensions:
         quality = np.clip(rng.normal(0.6, 0.22, (articles, systems)), 0, 1)
         human = np.round((SCALE[0] + quality * (SCALE[1] - SCALE[0])) * 3) / 3
-        for which, score_range in enumerate(ranges):
+        for (which, score_range), a, s in product(enumerate(ranges), range(articles), range(systems)):
             values = np.asarray(score_range.values)
-            size = len(values)
-            place = np.arange(size) / (size - 1)
-            favoured = (0.5, 0.75, 0.25, 0.5, 0.6, 0.3, 0.7, 0.4)[which % 8]
-            for a in range(articles):
-                for s in range(systems):
-                    seen = quality[a, s] + rng.normal(0, 0.25)
-                    main = -9 * np.abs(place - 0.6 * favoured - 0.4 * seen) + rng.normal(0, 0.2, size)
-                    other = -9 * np.abs(place - 0.95 * favoured - 0.05 * seen) + rng.normal(0, 0.2, size)
-                    main_logprobs, other_logprobs = _log_softmax(main) - 0.1, _log_softmax(other) - 0.6
-                    key = {
-                        "example_id": f"article-{a}/system-{s}",
-                        "group_id": f"article-{a}",
-                        "system_id": f"system-{s}",
-                        "split": "dev" if a < dev_articles else "test",
-                        "dimension": dimension,
-                        "range_min": score_range.minimum,
-                        "range_max": score_range.maximum,
-                        "range_step": score_range.step,
-                        "attack": "none",
-                        "defense": "none",
-                    }
-                    how = {"judge": None, "decoding": None, "lambda": None, "temperature": None}
-                    readings.append(
-                        key
-                        | {
-                            "candidates": list(score_range.candidates),
-                            "main_logprobs": None if generated else [float(x) for x in main_logprobs],
-                            "assistant_logprobs": [float(x) for x in other_logprobs]
-                            if assistant and not generated
-                            else None,
-                            "text": f"I say {values[np.argmax(main)]:g}." if generated else None,
-                        }
-                        | (how | {"judge": "main", "decoding": "greedy"} if generated else how)
-                        | {
-                            "prompt": f"Article {a}. " + "A sentence of the article. " * 20 + f"Summary {s}.",
-                            "prompt_tokens": 130,
-                            "source_tokens_cut": 0,
-                            "control_tokens": 0,
-                            "seconds": 0.01,
-                        }
-                    )
-                    given: list[tuple[str, str, float, float, float]] = []
-                    for judge, logprobs in [("main", main_logprobs), ("assistant", other_logprobs)][: 1 + assistant]:
-                        for decoding in decodings:
-                            score = (
-                                values[np.argmax(logprobs)]
-                                if decoding == "greedy"
-                                else float(np.exp(_log_softmax(logprobs)) @ values)
-                            )
-                            given.append((judge, decoding, np.nan, np.nan, float(score)))
-                    if assistant:
-                        tuned = [((0.5, 1.0), (0.1, 0.5), (1.0, 2.0), (0.5, 5.0))[which % 4]]
-                        for lambda_, t in grid or tuned:
-                            contrast = main_logprobs - lambda_ * _log_softmax(other / t)
-                            given.append(("pair", "contrastive", lambda_, t, float(values[np.argmax(contrast)])))
-                    for judge, decoding, lambda_, t, score in given:
-                        failed = rng.random() < 0.02
-                        scores.append(
-                            key
-                            | {"judge": judge, "decoding": decoding, "lambda": lambda_, "temperature": t}
-                            | {"score": values[0] if failed else score, "status": "failed" if failed else "parsed"}
-                            | {"human": human[a, s]}
-                        )
+            size, favoured = len(values), (0.5, 0.75, 0.25, 0.5, 0.6, 0.3, 0.7, 0.4)[which % 8]
+            place, seen = np.arange(size) / (size - 1), quality[a, s] + rng.normal(0, 0.25)
+            main = -9 * np.abs(place - 0.6 * favoured - 0.4 * seen) + rng.normal(0, 0.2, size)
+            other = -9 * np.abs(place - 0.95 * favoured - 0.05 * seen) + rng.normal(0, 0.2, size)
+            logprobs = {"main": log_softmax(main) - 0.1, "assistant": log_softmax(other) - 0.6}
+            text = {"example_id": f"article-{a}/system-{s}", "group_id": f"article-{a}", "system_id": f"system-{s}"}
+            condition = {"split": "dev" if a < dev_articles else "test", "dimension": dimension}
+            key = text | condition | score_range.columns | {"attack": "none", "defense": "none"}
+            read = {"main_logprobs": logprobs["main"].tolist(), "assistant_logprobs": None, "text": None}
+            if assistant:
+                read["assistant_logprobs"] = logprobs["assistant"].tolist()
+            read |= {"judge": None, "decoding": None, "lambda": None, "temperature": None}
+            if generated:
+                read |= {"main_logprobs": None, "assistant_logprobs": None, "judge": "main", "decoding": "greedy"}
+                read["text"] = f"I say {values[np.argmax(main)]:g}."
+            prompt = f"Article {a}. " + "A sentence of the article. " * 20 + f"Summary {s}."
+            read |= {"candidates": list(score_range.candidates), "prompt": prompt, "prompt_tokens": 130}
+            readings.append(key | read | {"source_tokens_cut": 0, "control_tokens": 0, "seconds": 0.01})
+            given: list[tuple[str, str, float, float, float]] = []
+            for judge in ("main", "assistant")[: 1 + assistant]:
+                mean = float(np.exp(log_softmax(logprobs[judge])) @ values)
+                best = float(values[np.argmax(logprobs[judge])])
+                given += [(judge, name, np.nan, np.nan, best if name == "greedy" else mean) for name in decodings]
+            tuned = [((0.5, 1.0), (0.1, 0.5), (1.0, 2.0), (0.5, 5.0))[which % 4]]
+            for lambda_, t in (grid or tuned) if assistant else ():
+                contrast = logprobs["main"] - lambda_ * log_softmax(other / t)
+                given.append(("pair", "contrastive", lambda_, t, float(values[np.argmax(contrast)])))
+            for judge, decoding, lambda_, t, score in given:
+                failed = rng.random() < 0.02
+                how = {"judge": judge, "decoding": decoding, "lambda": lambda_, "temperature": t}
+                how |= {"score": values[0] if failed else score, "status": "failed" if failed else "parsed"}
+                scores.append(key | how | {"human": human[a, s]})
     frame = pd.DataFrame(scores)
+    records = evaluate(columns(frame), "summeval", ["dataset"], resamples=20)
     titles = {"main": "SmolLM2-135M-Instruct", "assistant": "early exit at layer 20" if assistant else None}
-    return Run(pd.DataFrame(readings), frame, _records(frame), dict.fromkeys(dimensions, SCALE), titles)
+    return Run(pd.DataFrame(readings), frame, records, dict.fromkeys(dimensions, SCALE), titles)
 
 
-def _log_softmax(x: np.ndarray) -> np.ndarray:
-    x = x - x.max()
-    return x - np.log(np.exp(x).sum())
-
-
-def _records(scores: pd.DataFrame) -> list[dict]:
-    keys = ["split", "dimension", "range_min", "range_max", "range_step", "attack", "defense"]
-    keys += ["judge", "decoding", "lambda", "temperature"]
-    records = []
-    for values, part in scores.groupby(keys, dropna=False, sort=False):
-        record = dict(zip(keys, values, strict=True))
-        record = {name: None if isinstance(v, float) and np.isnan(v) else v for name, v in record.items()}
-        constant = part["score"].nunique() == 1
-        found = {}
-        for name, correlate in (
-            ("pearson", stats.pearsonr),
-            ("spearman", stats.spearmanr),
-            ("kendall", stats.kendalltau),
-        ):
-            value = 0.0 if constant else float(correlate(part["score"], part["human"])[0])
-            found |= {name: value, f"{name}_low": value - 0.06, f"{name}_high": value + 0.05}
-        flags = (["constant"] if constant else []) + (["inverted"] if found["spearman"] < 0 else [])
-        records.append(
-            {"dataset": "summeval", "level": "dataset"}
-            | record
-            | {"n": len(part), "groups": part["group_id"].nunique()}
-            | found
-            | {
-                "constant": constant,
-                "constant_groups": 0,
-                "failed_share": float((part["status"] == "failed").mean()),
-                "clamped_share": float((part["status"] == "clamped").mean()),
-                "mean_score": float(part["score"].mean()),
-                "flags": flags,
-            }
-        )
-    return records
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    return x - special.logsumexp(x)
 
 
 def columns(scores: pd.DataFrame) -> dict[str, np.ndarray]:

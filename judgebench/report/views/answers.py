@@ -65,9 +65,7 @@ def beside_answers(results: Results) -> list[Block]:
 
 
 def best_sentences(results: Results) -> list[str]:
-    """One sentence a dimension: which judge, in which range, agrees best with the humans where there are several, and
-    whether by more than chance; and how well one human agrees with the others. Without defense, where there is such.
-    Not of texts compared."""
+    """A dimension's judge and range that agree best with the humans, and how well one human does."""
     sentences = []
     ranges = [row for row in records(correlation_frame(results, silent=True)) if row["range"] != "average"]
     for part in rows_by([] if results.compares else undefended(ranges), ("dimension", "attack", "defense")):

@@ -26,12 +26,7 @@ def excludes_zero(row: Row, name: str = "change") -> bool:
 
 
 def rate(row: Row) -> str:
-    """Both readings of the rate of change, in per cent.
-
-    Example:
-        >>> rate({"rate_of_means": 0.333, "mean_of_rates": None})
-        '33/- %'
-    """
+    """Both readings of the rate of change in per cent, such as "33/- %"."""
     return f"{points(row['rate_of_means'])}/{points(row['mean_of_rates'])} %"
 
 
@@ -45,8 +40,7 @@ PLACES = Col("places", "places_gained", signed_two, says="by how many ranks an a
 
 
 def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
-    """The records of attacked texts that have a clean base, labelled and with `rate`; by dimension and defense, none
-    first."""
+    """The records of attacked texts that have a clean base, with labels and `rate`; no defense first."""
     rows = [row for row in records(labelled(metrics)) if row["attack"] != CLEAN and row.get("change") is not None]
     dimensions, defenses = list(dict.fromkeys(row["dimension"] for row in rows)), defenses_of(rows)
     rows.sort(key=lambda row: (dimensions.index(row["dimension"]), defenses.index(row["defense"])))
@@ -54,8 +48,7 @@ def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 def attack_rows(results: Results) -> Rows:
-    """The attacked texts of the reported split and level, a row an attack; each judge's clean texts, against which its
-    attacks are taken, come first."""
+    """A row an attack; each judge's clean texts, against which its attacks are taken, come first."""
     table: Rows = []
     for part in rows_by(attacked_rows(results.shown), ("dimension", "defense", "range", "series")):
         clean = part[0] | {name: part[0][f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")}
@@ -87,8 +80,7 @@ ATTACKS = View(
 
 
 def attack_sentences(results: Results) -> list[str]:
-    """A sentence a dimension: the attack that raises a mean score most, in which range and of which judge, of those
-    that do so by more than chance; without intervals, of all. Of texts without a defense, where there are such."""
+    """The attack of each condition that raises a mean score most, of those that clearly do where that is known."""
     sentences = []
     for part in rows_by(undefended([row for row in attack_rows(results) if row["attack"] != "clean"]), ["condition"]):
         bounded = any(is_known(row["change_low"]) for row in part)

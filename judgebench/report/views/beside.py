@@ -65,8 +65,7 @@ def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str
 
 
 def _points(results: Results) -> Rows:
-    """A row a range, judge and kind of scores, and one of a single rater with another for each condition. Where single
-    raters are known, the figures of agreement are with these; else those with their mean stand in `mean_*`."""
+    """The rows; where single raters are known, agreement is with these, else with their mean (`mean_*`)."""
     rows = judge_rows(results)
     singles = any(is_known(row["single_mae"]) for row in rows)
     for row in rows:
@@ -78,8 +77,7 @@ def _points(results: Results) -> Rows:
 
 
 def _stand_in(results: Results) -> Rows:
-    """A row a range, judge and kind of scores with the verdict of the alternative annotator test, and one of a single
-    rater for each condition; `why`: a line below a row whose test has no answer, or one that says little."""
+    """The rows with `why`: a line below one whose test has no answer, or an answer that says little."""
     rows = judge_rows(results)
     for row in rows:
         who, row["why"] = f"{row['who']}, {row['scores']}: it passes,", ""
@@ -214,14 +212,12 @@ def points_sentences(results: Results) -> list[str]:
 
 
 def calibration_sentences(results: Results) -> list[str]:
-    """The distance from the humans' mean, raw and calibrated, whether that is closer by more than chance, and how it
-    compares with always saying the mean."""
+    """The distance from the humans' mean, raw and calibrated, and from always saying the mean."""
     return list(filter(None, (say("calibration", **facts) for facts in _best_judges(results))))
 
 
 def use_sentences(results: Results) -> list[str]:
-    """May the judge order texts, stand in for a rater, rank systems, and may its scores be reported as the humans'?
-    Each with the figure that decides it."""
+    """May the judge order texts, stand in, rank systems, report scores? Each with the figure that decides it."""
     orders, systems = correlated(results), {series_key(row): row for row in system_rows(results)}
     sentences = []
     for facts in _best_judges(results):

@@ -145,8 +145,7 @@ def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[st
 
 
 def favorite_text(row: Mapping[str, Any]) -> str | None:
-    """The score that a judge gives most often and its share, as "3 (61 %)" or "C (61 %)", of a record of metrics.json;
-    None where they are not known."""
+    """The score that a judge gives most often and its share, such as "3 (61 %)", of a record of metrics.json."""
     score = row.get("modal_score")
     if score is None or not is_known(score):
         return None
@@ -158,8 +157,7 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
 
 
 def _diagnosed(results: Results) -> Rows:
-    """The metrics of clean texts that know of bias, of the reported split and level, without defense, else under the
-    first one."""
+    """The metrics of clean texts that know of bias, without defense, else under the first one."""
     place = results.split, results.level
     shown = [dict(record) for record in results.clean if (record["split"], record["level"]) == place]
     first = next(iter(defenses_of(shown)), NO_DEFENSE)

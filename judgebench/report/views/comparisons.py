@@ -70,11 +70,7 @@ def _of_run(results: Results, statistic: str = SHOWN) -> Rows:
 
 
 def comparison_note(rows: Rows, groups: str, together: bool = False) -> str:
-    """The number of tests that Holm's correction is over, and the groups that there are.
-
-    Args:
-        together: whether the correction is over all that is shown, and not over each dimension by itself.
-    """
+    """The number of tests that Holm's correction is over: of each dimension by itself, or of all `together`."""
     if all(row["p"] is None for row in rows):
         return ""
     counts = sorted({int(row["comparisons"]) for row in rows if row["comparisons"] is not None} or {len(rows)})

@@ -120,8 +120,7 @@ def best_of(rows: Rows) -> str:
 
 
 def _with_humans(results: Results) -> Rows:
-    """The correlations with each judge's favorite score, and behind those of clean texts at dataset level a row of the
-    human ceiling."""
+    """The correlations with favorite scores, and below those of clean texts at dataset level the human ceiling."""
     rows, humans = correlation_frame(results), {} if results.compares else ceilings(results)
     table: Rows = []
     for _, part in rows.groupby(_CONDITION, sort=False) if len(rows) else ():

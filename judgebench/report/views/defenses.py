@@ -59,10 +59,7 @@ def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
 
 
 def defense_rows(results: Results) -> Rows:
-    """The attacked texts of dimensions with several defenses, a row an attack, range, judge and defense.
-
-    A defense under which the judge answers in free text stands in the sections of its judge's other decodings.
-    """
+    """The attacked texts of dimensions with several defenses, a row an attack, range, judge and defense."""
     parts = rows_by([dict(record) for record in results.shown], ["dimension"])
     return [row for part in parts if len(defenses_of(part)) > 1 for row in attacked_rows(with_stand_ins(part))]
 
@@ -85,8 +82,7 @@ DEFENSES = View(
 
 
 def defense_sentences(results: Results) -> list[str]:
-    """A sentence a dimension and attack, of the judge and range in which the attack gains most without a defense: its
-    gain then, and under the defense that leaves the mean score nearest to the clean texts'."""
+    """Of each attack where it gains most without a defense: its gain, and that under the best defense."""
     sentences = []
     for part in rows_by(defense_rows(results), ["dimension", "attack"]):
         sections = [rows for rows in rows_by(part, ["range", "series"])
@@ -108,8 +104,7 @@ def standards(results: Results) -> list[Block]:
 
 
 def reference_rows(results: Results) -> Rows:
-    """The judge's scores of each defense's references: a row a dimension, defense and split, of the shown split; of
-    CAP also of the development split, below which its unsteered texts stand."""
+    """A row a dimension, defense and split of references; of CAP also the dev split and its unsteered texts."""
     rows: Rows = []
     for (dimension, defense), part in results.references.groupby(["dimension", "defense"], sort=False):
         split = shown_split(results.references.loc[results.references["dimension"] == dimension, "split"])
@@ -189,8 +184,7 @@ DETECTORS = View(
 
 
 def preparation_sentences(results: Results) -> list[str]:
-    """A sentence a dimension and split on whether steering moved the judge's scores of the references, and one a
-    detector on whether it warns of attacked texts more than of clean ones."""
+    """Whether steering moved the judge's scores of references, and whether each detector tells texts apart."""
     references = [row for row in reference_rows(results)
                   if row["defense"] == "cap" and row.get("difference") is not None]  # fmt: skip
     warning = [row for row in detector_rows(results) if None not in (row["recall"], row["false_positive_rate"])]

@@ -112,8 +112,7 @@ def error_tables(results: Results) -> list[Block]:
 
 
 def error_sentences(results: Results) -> list[str]:
-    """At most two sentences a dimension on the main model's errors, in the range in which it agrees best with the
-    humans: which factors of texts move them by more than chance, and which systems' errors differ."""
+    """Which factors of texts move the main model's errors by more than chance, and which systems' errors differ."""
     sentences = []
     for row in (row for row in error_rows(results) if row["groups"] >= FEWEST):
         factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]

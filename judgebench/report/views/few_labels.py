@@ -36,8 +36,7 @@ def _widths(results: Results) -> Rows:
 
 
 def _best(results: Results) -> Rows:
-    """Of each dimension the row whose judge makes the intervals narrowest; of equal ones the first; `several`: how many
-    there are to choose from."""
+    """Of each dimension the row whose judge makes the intervals narrowest; `several`: of how many."""
     return [
         max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
         for rows in rows_by(_widths(results), ["condition"])
@@ -69,8 +68,7 @@ def _differences(results: Results) -> Rows:
 
 
 def few_labels_sentences(results: Results) -> list[str]:
-    """One sentence a dimension that humans rated in part: what the judge adds to their labels, and how often its own
-    means mislead."""
+    """What the best judge adds to the humans' labels, and how often its own means mislead."""
     words = {"examples": results.examples_word, "groups": results.groups}
     return [
         say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)

@@ -96,8 +96,7 @@ def leading(results: Results) -> Rows:
 
 
 def forecast_sentences(results: Results) -> list[str]:
-    """Two sentences a dimension at most: whether the main model's probabilities are to be believed, and which texts to
-    send to a person; of the range in which it agrees best with the humans."""
+    """Are the leading cells' probabilities to be believed, and which texts should a person get?"""
     rows, sentences = records(forecast_frame(results)), []
     for lead in leading(results):
         same = [row for row in rows if lead["decoding"] in row["decodings"]
@@ -113,8 +112,7 @@ def forecast_sentences(results: Results) -> list[str]:
 
 
 def mass_sentences(results: Results) -> list[str]:
-    """One sentence a dimension and judge: how much of its probability lies on scores, and whether it answers at all;
-    nothing where that is not known. Of assistants only where they do not answer."""
+    """How much of a judge's probability lies on scores; of assistants only where they do not answer."""
     rows = [row for row in records(forecast_frame(results)) if row["mass"] is not None]
     sentences = []
     for part in rows_by(rows, ["condition", "judge"]):

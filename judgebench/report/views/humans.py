@@ -40,15 +40,13 @@ def ceiling_row(record: Row, **same: Any) -> dict[str, Any]:
 
 
 def human_sentence(results: Results, best: Row) -> str:
-    """Agreement of one human with the others, and of a condition's best judge, a row of `correlation_frame`, with the
-    same others; empty where that is not known."""
+    """Agreement of one human with the others, and of the best judge with the same; empty where unknown."""
     record = ceilings(results).get(best["dimension"])
     return say("human", record=record, best=best) if record and is_known(best.get("spearman_others")) else ""
 
 
 def experts(results: Results) -> list[Block]:
-    """Agreement of the human raters among themselves: a table where ratings are known, else a sentence a dimension, of
-    runs that know no more."""
+    """Agreement among the humans: a table where ratings are known, else a sentence a dimension."""
     lines: list[Block] = [
         Paragraph(
             f"{dimension}: Krippendorff's alpha {three(figures['alpha'])}, Spearman {three(figures['spearman'])} "

@@ -59,8 +59,7 @@ PAIRS = View(
 
 
 def pair_sentences(results: Results) -> list[str]:
-    """A sentence for each decoding of the main model, of clean texts: does the place decide, and does the judge side
-    with the humans?"""
+    """Of each decoding of the main model: does the place decide, and does it side with the humans?"""
     return [say("pairs", row=row) for row in unattacked(pair_rows(results)) if row["judge"] == "main"]
 
 
@@ -103,8 +102,7 @@ def ranking_records(results: Results) -> Rows:
 
 
 def _ranked(results: Results) -> Rows:
-    """A row a system of each series that is shown in full; of both sides the rank with the ranks between which it lies,
-    and wins, ties and losses: shares have a decimal."""
+    """A row a system of each series that is shown in full; shares of wins, ties and losses have a decimal."""
     rows: Rows = []
     for record in ranking_records(results):
         for system in record["ranking"][:_SYSTEMS_SHOWN] if record["lead"] else ():
@@ -180,7 +178,6 @@ def ranking_blocks(results: Results) -> list[Block]:
 
 
 def ranking_sentences(results: Results) -> list[str]:
-    """A sentence for each series that is shown in full, of clean texts where there are such: who is first, and are the
-    humans of one mind?"""
+    """Who is first, and what the humans say, of each series that is shown in full."""
     leads = unattacked([row for row in ranking_records(results) if row["lead"]])
     return [say("ranking", row=row) for row in leads if row["ranking"]]

@@ -9,10 +9,11 @@ from judgebench.report.say import say
 from judgebench.report.table import Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.correlations import best_of, undefended, without_assistants
 from judgebench.results.results import Results
-from judgebench.results.series import Series, labelled
+from judgebench.results.series import labelled
 from judgebench.stats.clusters import CONFIDENCE
 
-_BY_CHANCE = 0.05  # where so few of 95 % intervals hold 0 by chance, the judge's means are not the humans'
+_BY_CHANCE = 0.05
+"""A share of samples in which no more intervals would hold 0 by chance, were the judge's means the humans'."""
 
 
 def system_rows(results: Results) -> Rows:
@@ -51,8 +52,7 @@ def misleads(row: Row) -> bool:
 
 
 def system_sentences(results: Results) -> list[str]:
-    """A sentence a condition: how many pairs of systems its best judge orders as humans do, compared with one rater,
-    and how far its means of systems are off."""
+    """How many pairs of systems each condition's best judge orders as humans do, and how far its means are off."""
     rows = undefended(best_judges(results))
     return [say("systems", row=row, misleads=misleads(row), groups=results.groups) for row in rows]
 
@@ -65,12 +65,12 @@ SYSTEMS = View(
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
         Col("soft pairs", "soft_pairwise_accuracy", percent, points,
-            says="the same with doubt, 1 less the mean distance of both p-values of a pair of systems (soft pairwise "
-            "accuracy)"),
+            says="share of pairs of systems that judge and humans order alike, with its doubt: 1 less the mean "
+            "distance of both p-values (soft pairwise accuracy)"),
         Col("systems like these", "soft_pairwise_accuracy", no_text, points, optional=True,
             interval="soft_pairwise_accuracy_systems", says="the interval of soft pairs with systems resampled, too"),
         Col("pairs", "pairwise_accuracy", percent, points,
-            says="share of pairs of systems that judge and humans order alike"),
+            says="the same without doubt: the order of the means alone counts"),
         Col("judge", "pairwise_others", percent, points, group="as the others", optional=True,
             says="share of pairs of systems that it orders as the other raters do, mean over raters, on the texts of "
             "each"),
@@ -90,27 +90,22 @@ SYSTEMS = View(
             says="the same, calibrated by ratings of other systems"),
     ),
     by=["condition"], size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}", once=["range"],
-    below="reason",
-    note="system_errors.txt",
-    brackets="{groups} resampled, for these very systems",
+    below="reason", note="system_errors.txt", brackets="{groups} resampled, for these very systems",
 )  # fmt: skip
 """Accuracies over pairs of systems and errors of their means, a row a range and series."""
 
 
 def _tests(results: Results) -> Rows:
-    return [
-        {**row, **test, "pair": f"{row['series']} less {Series(test['judge'], test['decoding'])}"}
-        for row in system_rows(results)
-        for test in row["against"]
-        if test["statistic"] in (None, "spearman")
-    ]
+    """A row for each test of a series against another one, whose judge and decoding it has."""
+    tests = ((row, test) for row in system_rows(results) for test in row["against"])
+    return [row | test for row, test in tests if test["statistic"] in (None, "spearman")]
 
 
 SYSTEM_TESTS = View(
     "system_tests", "Two judges over systems", _tests,
     (
         Col("range", "range", left=True),
-        Col("difference of", "pair", left=True),
+        Col("difference of", "{series} less {judge}, {decoding}", left=True),
         Col("Spearman", "difference", signed_three, two,
             says="correlation of the systems' means with the humans', first judge less second"),
         Col("p", "p", p_value, says="the two judges' scores of single texts are swapped (PERM-BOTH)"),
@@ -123,8 +118,7 @@ SYSTEM_TESTS = View(
 """Differences of two judges at system level, a row a range and pair of series."""
 
 RANKED = View(
-    "system_clusters",
-    "Clusters of systems",
+    "system_clusters", "Clusters of systems",
     lambda results: [row | system for row in best_judges(results) for system in row["ranking"]],
     (
         Col("system", "system", left=True),

@@ -96,8 +96,7 @@ HUMAN_VARIANCE = View(
 
 
 def variance_sentences(results: Results) -> list[str]:
-    """One sentence a dimension with several ranges: the range's share of the variance of main model's and pair's
-    scores, and after calibration. Without defense, where there is such."""
+    """The range's share of the variance of main model's and pair's scores, and after calibration."""
     sentences = []
     for part in rows_by(records(reported_rows(variance_frame(results))), ["condition"]):
         raw, fitted = ([row for row in part if row["calibrated"] == kind and row["range_both"] is not None]
