@@ -27,40 +27,19 @@ from tests.served import Handler, SmallServer, answer, garbage, send
 
 PRICE = {"input": 1.0, "output": 2.0}
 KEY = "sk-planted-0123456789"
+ENTRY = {"token": "4", "logprob": -0.5}
+PLACE = ENTRY | {"top_logprobs": [ENTRY, {"token": "3", "logprob": -1.5}]}
 GOOD = {
-    "model": "small-1",
-    "system_fingerprint": "fp_1",
-    "choices": [
-        {
-            "message": {"role": "assistant", "content": "4"},
-            "logprobs": {
-                "content": [
-                    {
-                        "token": "4",
-                        "logprob": -0.5,
-                        "top_logprobs": [{"token": "4", "logprob": -0.5}, {"token": "3", "logprob": -1.5}],
-                    }
-                ]
-            },
-        }
-    ],
+    "model": "small-1", "system_fingerprint": "fp_1",
+    "choices": [{"message": {"role": "assistant", "content": "4"}, "logprobs": {"content": [PLACE]}}],
     "usage": {"prompt_tokens": 26, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}},
-}
+}  # fmt: skip
 
 
 def spec_of(url: str, **more: Any) -> ApiSpec:
-    return ApiSpec(
-        **{
-            "url": url,
-            "model": "m",
-            "backoff": 0.01,
-            "retries": 1,
-            "timeout": 20,
-            "price": PRICE,
-            "concurrency": 1,
-            **more,
-        }
-    )
+    """Settings for requests one after the other; a prompt has 26 tokens at 1 and one at 2 USD per million."""
+    usual = {"backoff": 0.01, "retries": 1, "timeout": 20, "price": PRICE, "concurrency": 1}
+    return ApiSpec(url, "m", **{**usual, **more})
 
 
 def raw(data: bytes, status: int = 200, **headers: str) -> Callable[[Handler, dict[str, Any]], None]:
