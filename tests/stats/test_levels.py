@@ -24,14 +24,14 @@ def data(seed=0, groups=12, systems=5, whole=True):
     return judge[keep], human[keep], group[keep], system[keep]
 
 
-def drawn(group, row):
-    labels = np.unique(group)
-    return [
-        i
-        for label, times in zip(labels, row, strict=True)
-        for _ in range(times)
-        for i in np.flatnonzero(group == label)
+def drawn(columns, row):
+    """The texts of a resample; an article that was drawn twice is two."""
+    group = columns[2]
+    parts = [
+        np.flatnonzero(group == name) for name, times in zip(np.unique(group), row, strict=True) for _ in range(times)
     ]
+    judge, human, _, system = (column[np.concatenate(parts)] for column in columns)
+    return judge, human, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), system
 
 
 def by_system(judge, human, group, system):
@@ -56,24 +56,8 @@ def test_each_level_is_what_it_says_and_so_are_its_resamples(level, directly, wh
     columns = data(whole=whole)
     found = correlate(level, *columns, resamples=30, seed=5)
     assert found.values[:, 0] == pytest.approx(directly(*columns), abs=1e-12)
-    group = columns[2]
     for b, row in enumerate(group_weights(found.groups, 30, 5)):
-        index = drawn(group, row)
-        resample = [column[index] for column in columns]
-        if level == "document":  # an article drawn twice counts twice
-            resample[2] = np.repeat(
-                np.arange(found.groups), [(group == g).sum() for g in group[index][first(index, group)]]
-            )
-        assert found.values[:, 1 + b] == pytest.approx(directly(*resample), abs=1e-9)
-
-
-def first(index, group):
-    """Where each drawn article begins among the drawn rows."""
-    starts, at = [], 0
-    while at < len(index):
-        starts.append(at)
-        at += (group == group[index[at]]).sum()
-    return starts
+        assert found.values[:, 1 + b] == pytest.approx(directly(*drawn(columns, row)), abs=1e-9)
 
 
 def test_a_judge_that_always_says_the_same_is_constant_at_every_level():
@@ -95,21 +79,14 @@ def test_equal_system_means_tie_whatever_the_order_of_their_sum():
 
 def test_over_systems_each_resample_draws_systems_too():
     columns = data(groups=8, systems=4, whole=False)
-    found = correlate("system", *columns, resamples=40, seed=5)
-    judge, human, group, system = columns
-    names = np.unique(system)
+    found, names = correlate("system", *columns, resamples=40, seed=5), np.unique(columns[3])
     draws = np.random.default_rng([5, 2]).integers(0, len(names), (40, len(names)))
-    for b, (row, drawn_systems) in enumerate(zip(group_weights(found.groups, 40, 5), draws, strict=True)):
-        index = np.array(drawn(group, row))
-        means = [
-            [v[index][system[index] == name].mean().round(12) for name in names[drawn_systems] if name in system[index]]
-            for v in (judge, human)
-        ]
-        there = {name for name in names[drawn_systems] if name in system[index]}
-        if len(there) < 2:
-            assert np.isnan(found.over_systems[:, b]).all()
-        else:
-            assert found.over_systems[:, b] == pytest.approx([f(*map(np.array, means)) for f in ALL], abs=1e-9)
+    for b, (row, systems) in enumerate(zip(group_weights(found.groups, 40, 5), names[draws], strict=True)):
+        judge, human, _, system = drawn(columns, row)
+        there = [name for name in systems if name in system]
+        x, y = (np.array([v[system == name].mean().round(12) for name in there]) for v in (judge, human))
+        expected = [f(x, y) for f in ALL] if len(set(there)) > 1 else [np.nan] * 3
+        assert found.over_systems[:, b] == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_beside():
