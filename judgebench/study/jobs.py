@@ -152,7 +152,6 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> di
 # --- the end of a multirun --------------------------------------------------------------------------------------------
 
 _HYDRAS = "multirun.yaml"
-_SLURM = "submitit_launcher.SlurmLauncher"
 
 
 class SweepSummary(Callback):
@@ -165,7 +164,7 @@ class SweepSummary(Callback):
 
     def __init__(self) -> None:
         self._jobs: list[dict[str, Any]] = []
-        self._home: tuple[str, int] | None = None
+        self._home: tuple[str, int] | None = None  # the multirun's machine and process
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Refuses once what no job could do, and locks the sweep's folder, except for sweeps that share this one's
@@ -178,13 +177,22 @@ class SweepSummary(Callback):
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
         try:
             # how many processes a job of SLURM's has is known where it runs
-            if not str(config.hydra.launcher.get("_target_")).endswith(_SLURM):
+            if not str(config.hydra.launcher.get("_target_")).endswith("submitit_launcher.SlurmLauncher"):
                 check_processes(config)
             if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
                 UNTIL_THE_END.enter_context(RunFolder(folder).alone())
         except UserError as error:
             raise Refusal(str(error)) from error
-        UNTIL_THE_END.callback(_leave_nothing, folder, made)
+
+        def leave_nothing() -> None:
+            """Removes a folder that has only what Hydra writes before the first job."""
+            with suppress(OSError):
+                if {path.name for path in folder.iterdir()} <= {_HYDRAS, LOCK}:
+                    (folder / _HYDRAS).unlink(missing_ok=True)
+                    for path in made:
+                        path.rmdir()
+
+        UNTIL_THE_END.callback(leave_nothing)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Takes secrets out of the multirun.yaml that Hydra has written by now."""
@@ -194,26 +202,23 @@ class SweepSummary(Callback):
             hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *overrides])
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        if str(config.hydra.mode).endswith("MULTIRUN"):
-            complete = job_return.status == JobStatus.COMPLETED
-            result = job_return._return_value if complete else None
-            job = {
-                "number": int(config.hydra.job.num),
-                "state": "complete" if complete else "failed",
-                "overrides": list(job_return.overrides or []),
-                **(result if isinstance(result, dict) else {}),
-            }
-            if self._home in (None, _process()):
-                self._jobs.append(job)
-                return
-            from judgebench.runtime.distributed import here
+        if not str(config.hydra.mode).endswith("MULTIRUN"):
+            return
+        complete, result = job_return.status == JobStatus.COMPLETED, job_return._return_value
+        job: dict[str, Any] = {"number": int(config.hydra.job.num), "state": "complete" if complete else "failed"}
+        job |= {"overrides": list(job_return.overrides or [])}
+        job |= result if complete and isinstance(result, dict) else {}
+        if self._home in (None, _process()):
+            self._jobs.append(job)
+            return
+        from judgebench.runtime.distributed import here
 
-            if here().first:
-                with atomic(_elsewhere(config) / f"{job['number']}.json") as temporary:
-                    temporary.write_text(json.dumps(job), encoding="utf-8")
-            sentence = getattr(job_return._return_value, "sentence", None)
-            if sentence and not _is_study(config):
-                job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
+        if here().first:
+            with atomic(_elsewhere(config) / f"{job['number']}.json") as temporary:
+                temporary.write_text(json.dumps(job), encoding="utf-8")
+        sentence = getattr(result, "sentence", None)
+        if sentence and not _is_study(config):
+            job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
@@ -257,10 +262,10 @@ class TaskSummary(SweepSummary):
         runs = [Results.load(path) for path in paths]
         links = [quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/")) for path in paths]
         frame = tasks_frame(lettered(runs))
-        names = [str(name) for name in frame]
+        rows = records(frame)
         content = {
-            "tasks.json": json.dumps(records(frame), indent=1, ensure_ascii=False) + "\n",
-            "tasks.csv": as_csv(names, [[row[name] for name in names] for row in records(frame)]),
+            "tasks.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
+            "tasks.csv": as_csv(list(map(str, frame)), [list(row.values()) for row in rows]),
             "tasks.html": render_tasks(runs, links),
         }
         for name, text in content.items():
@@ -270,15 +275,6 @@ class TaskSummary(SweepSummary):
         console.print(to_terminal(TASKS_TABLE(lettered(runs))))
         print(folder / "tasks.html")
         print(folder)
-
-
-def _leave_nothing(folder: Path, made: list[Path]) -> None:
-    """Removes a multirun's folder that holds only what Hydra writes before the first job."""
-    with suppress(OSError):
-        if {path.name for path in folder.iterdir()} <= {_HYDRAS, LOCK}:
-            (folder / _HYDRAS).unlink(missing_ok=True)
-            for path in made:
-                path.rmdir()
 
 
 def _is_study(config: DictConfig) -> bool:
