@@ -108,37 +108,15 @@ def choice_of(group: str) -> str:
 
 def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
     """A sentence where the command line contradicts an experiment or a default in `keys` that do not go together."""
-    given = [f"{key}={typed(key)}" for key in keys if typed(key)]
+    set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
     others = [key for key in keys if not typed(key)]
-    if not given or not others:
-        return
-    experiment = choice_of("exp")
-    by_experiment = [key for key in others if experiment and key in _set_by(experiment)]
-    for key in by_experiment or others:
-        if value := _value(config, key):
-            who = f"+exp={experiment} sets" if by_experiment else "The default is"
-            yield f"{who} {key}={value}, which {' and '.join(given)} contradicts."
-
-
-def _value(config: DictConfig, key: str) -> str:
-    """A key or group's value, as the command line would set it."""
-    node = OmegaConf.select(config, key)
-    if isinstance(node, DictConfig):
-        entries = [str(name) for name, entry in node.items() if isinstance(entry, DictConfig) and "_target_" in entry]
-        return f"[{','.join(entries)}]" if key == "decoding" else choice_of(key)
-    return choice_of(key) or shown(plain(node))
-
-
-def _set_by(experiment: str) -> set[str]:
-    """Groups and keys that an experiment's file sets, or one that it is made of."""
-    file = FOLDER / "exp" / f"{experiment}.yaml"
-    loaded: Any = OmegaConf.load(file) if file.is_file() else OmegaConf.create({})
-    found = set()
-    for entry in loaded.get("defaults") or []:
-        if isinstance(entry, DictConfig):
-            found |= {str(name).removeprefix("override ").removeprefix("/") for name in entry}
-        elif str(entry) != "_self_":
-            found |= _set_by(str(entry).removeprefix("/exp/"))
-    for name, node in loaded.items():
-        found |= {f"{name}.{inner!s}" for inner in node} if isinstance(node, DictConfig) else {str(name)}
-    return found
+    who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
+    for key in others if set_here else ():
+        node = OmegaConf.select(config, key)
+        names = [name for name, entry in node.items() if "_target_" in str(entry)] if key == "decoding" else []
+        if (
+            value := f"[{','.join(names)}]"
+            if names
+            else choice_of(key) or (shown(plain(node)) if node is not None else "")
+        ):
+            yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."

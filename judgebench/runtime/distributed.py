@@ -77,7 +77,7 @@ class Processes:
         self._mail: Any = None
         self._sent = self._received = self._watches = 0
         self._finding = False
-        self._agreed: list[tuple[bool, Any]] = []
+        self._agreed: list[Any] = []
         self._to_hear: deque[tuple[bool, Any]] = deque()
         if self.count > 1:
             _check(strategy)
@@ -103,7 +103,7 @@ class Processes:
         strategy = self._strategy
         try:
             if strategy.launcher is not None:
-                strategy.launcher.launch(_nothing)
+                strategy.launcher.launch(lambda: None)  # they run the command
             strategy.accelerator.setup_device(strategy.root_device)
             strategy.set_world_ranks()
             self.rank = int(strategy.global_rank)
@@ -115,8 +115,8 @@ class Processes:
                 "must name the first machine, and where a machine has several networks, GLOO_SOCKET_IFNAME and "
                 "NCCL_SOCKET_IFNAME the one to use."
             ) from error
-        told = self._broadcast(self._agreed)
-        self._to_hear = deque(() if self.first else told)
+        agreed = self._broadcast(self._agreed)
+        self._to_hear = deque(() if self.first else agreed)
         self._agreed = []
 
     def agree(self, find: Callable[[], T]) -> T:
@@ -125,14 +125,15 @@ class Processes:
         if self.count == 1 or self._finding:
             return find()
         if self._to_hear:
-            return _opened(self._to_hear.popleft(), self.first)
-        outcome = self._attempt(find) if self.first else None
-        if self.joined:
-            outcome = self._broadcast(outcome)
+            fine, value = self._to_hear.popleft()
         else:
-            assert outcome is not None  # only the first process can be alone
-            self._agreed.append(outcome)
-        return _opened(outcome, self.first)
+            outcome: Any = self._attempt(find) if self.first else None
+            if not self.joined:  # only the first process can be alone
+                self._agreed.append(outcome)
+            fine, value = self._broadcast(outcome) if self.joined else outcome
+        if fine:
+            return value
+        raise (UserError if self.first else ReportedElsewhere)(value)
 
     def together(self, do: Callable[[], T]) -> T:
         """Runs `do` in each process; the `UserError` of the first that fails is raised in all. All call this in the
@@ -181,11 +182,7 @@ class Processes:
 
     def all_mail(self) -> Iterator[bytes]:
         """Waits until all processes have come here, and yields to the first what they have sent; `Lost` where one has
-        ended.
-
-        Raises:
-            Lost: one of them has ended.
-        """
+        ended."""
         if not self.joined:
             return
         import torch
@@ -267,10 +264,10 @@ class Processes:
     def _broadcast(self, value: Any) -> Any:
         from torch import distributed
 
-        held = [value]
+        values = [value]
         with watching():
-            distributed.broadcast_object_list(held, src=0, group=self._group)
-        return held[0]
+            distributed.broadcast_object_list(values, src=0, group=self._group)
+        return values[0]
 
     def _connect(self, strategy: Any) -> None:
         from torch import distributed
@@ -287,7 +284,7 @@ class Processes:
                 timeout=_CONNECT,
                 device_id=device if on_gpu else None,
             )
-            atexit.register(_disconnect)
+            atexit.register(lambda: distributed.is_initialized() and distributed.destroy_process_group())
         # messages travel by a group of their own: between CPUs, whatever computes, and without a limit to patience
         self._group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         mail = None
@@ -299,19 +296,18 @@ class Processes:
         self._mail = mail
 
 
-_here = Processes()
+_runs = [Processes()]
 
 
 def begin(trainer: L.Trainer) -> Processes:
     """Begins a run under this trainer, and gives its processes, as `here` does from now on."""
-    global _here
-    _here = Processes(trainer)
-    return _here
+    _runs[:] = [Processes(trainer)]
+    return here()
 
 
 def here() -> Processes:
     """The processes of the run that has begun; one where none has."""
-    return _here
+    return _runs[0]
 
 
 def _check(strategy: Any) -> None:
@@ -329,17 +325,6 @@ def _check(strategy: Any) -> None:
         )
 
 
-def _nothing() -> None:
-    """Runs in the launcher once the others, which run the command, are started."""
-
-
-def _opened(outcome: tuple[bool, Any], first: bool) -> Any:
-    fine, value = outcome
-    if fine:
-        return value
-    raise (UserError if first else ReportedElsewhere)(value)
-
-
 @contextmanager
 def watching() -> Iterator[None]:
     """Turns an error of communication into `Lost`: between processes all goes well unless one of them has ended."""
@@ -354,10 +339,3 @@ def _ended(error: Exception) -> str:
         "trainer: another process of this run has ended, so this one ends too. What was stored stays; the same command "
         f"goes on from there ({' '.join(str(error).split())[:200]})."
     )
-
-
-def _disconnect() -> None:
-    from torch import distributed
-
-    if distributed.is_initialized():
-        distributed.destroy_process_group()

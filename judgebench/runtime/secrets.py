@@ -65,56 +65,44 @@ def mask_secrets(config: Any) -> Any:
         >>> mask_secrets({"api_key": "sk-0123456789abcd", "header": "Bearer sk-0123456789abcd", "max_tokens": 5})
         {'api_key': '***', 'header': 'Bearer ***', 'max_tokens': 5}
     """
-    secrets: set[str] = set()
-    masked = _mask(config, inside_secret=False, numbers_too=False, secrets=secrets)
-    long = {secret for secret in secrets if len(secret) >= SHORTEST_REPEATED} | environment_secrets()
-    repeated = sorted(long, key=len, reverse=True)
-    return _replace(masked, repeated)
+    secrets = environment_secrets()
 
+    def masked(node: Any, secret: bool = False, numbers_too: bool = False) -> Any:
+        if isinstance(node, Mapping):
+            return {
+                key if isinstance(key, str | int | float | bool) else str(key): masked(
+                    value,
+                    secret or looks_secret(str(key)),
+                    numbers_too or re.search(r"pass|pwd|secret", str(key), re.IGNORECASE) is not None,
+                )
+                for key, value in node.items()
+            }
+        if isinstance(node, list | tuple | set):
+            return [masked(value, secret, numbers_too) for value in node]
+        if node is None or isinstance(node, bool):
+            return node
+        if isinstance(node, int | float):
+            return MASK if secret and numbers_too else node
+        text = str(node)
+        if secret and len(text) >= SHORTEST_REPEATED:
+            secrets.add(text)
+        return MASK if secret and text else text
 
-def _mask(node: Any, inside_secret: bool, numbers_too: bool, secrets: set[str]) -> Any:
-    if isinstance(node, Mapping):
-        return {
-            _plain_key(key): _mask(
-                value,
-                inside_secret or looks_secret(str(key)),
-                numbers_too or re.search(r"pass|pwd|secret", str(key), re.IGNORECASE) is not None,
-                secrets,
-            )
-            for key, value in node.items()
-        }
-    if isinstance(node, list | tuple | set):
-        return [_mask(value, inside_secret, numbers_too, secrets) for value in node]
-    if node is None or isinstance(node, bool):
-        return node
-    if isinstance(node, int | float):
-        return MASK if inside_secret and numbers_too else node
-    text = str(node)
-    if inside_secret and text:
-        secrets.add(text)
-        return MASK
-    return text
+    def without_copies(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {key: without_copies(value) for key, value in node.items()}
+        if isinstance(node, list):
+            return [without_copies(value) for value in node]
+        return without_passwords(hide(node)) if isinstance(node, str) else node
 
-
-def _replace(node: Any, secrets: list[str]) -> Any:
-    if isinstance(node, dict):
-        return {key: _replace(value, secrets) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_replace(value, secrets) for value in node]
-    if isinstance(node, str):
-        for secret in secrets:
-            node = node.replace(secret, MASK)
-        return without_passwords(node)
-    return node
+    shown = masked(config)
+    hide = hider(secrets)
+    return without_copies(shown)
 
 
 def without_passwords(text: str) -> str:
     """A text whose addresses show no password: `postgresql://me:***@host/db`."""
     return _URL_PASSWORD.sub(rf"\1:{MASK}@", text)
-
-
-def _plain_key(key: Any) -> Any:
-    return key if isinstance(key, str | int | float | bool) else str(key)
 
 
 _GIVEN = re.compile(r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)")
