@@ -55,7 +55,7 @@ class Assistant:
     Args:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
             after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
-            an empty article and an empty judged text; `api`, a second model behind a URL, beside a judge that is too;
+            an empty article and an empty judged text; `api`, a second model behind a URL, of a judge that is too;
             `recorded`, the assistant of recorded readings.
         source: the second model, for `model` alone.
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.

@@ -348,7 +348,7 @@ def measure(runner: PassRunner, passes: Sequence[Pass], token_budget: int) -> li
     """Reads the first `BATCHES` of each pass, for `SECONDS` at most, and says how fast that was; batches that are
     finished are stored, and not read again.
 
-    Batches count by the tokens that must be computed, whatever attention over long articles adds.
+    Batches count by the tokens that must be computed, without what attention over long articles adds.
     """
     store = runner.store
     judges: dict[int, TimedJudge] = {}

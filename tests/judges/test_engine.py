@@ -1,7 +1,6 @@
 """The prefix engine gives what plain forward passes give, for every architecture that people judge with."""
 
 import copy
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +17,6 @@ from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.runtime.errors import UserError
-from judgebench.types import ScoreRange
-from tests.conftest import tiny_llama
 
 SIZES = {
     "vocab_size": 300,
@@ -368,31 +365,3 @@ def test_a_model_that_stays_in_memory_is_tried_once(engine):
     assert len(passes) == tried
     engine_for(model, [ModelView(source, "", engine, exit=2)])
     assert len(passes) > tried, "another exit is another trial"
-
-
-@pytest.mark.parametrize("given", [[5, 1], list("EDCBA"), ["poor", "fair", "good", "good enough", "Outstanding"]])
-@torch.inference_mode()
-def test_labels_have_the_probabilities_that_a_model_gives_their_texts(given, smollm2_tokenizer):
-    """Each way of writing a label, times the probability that it is not the beginning of another one."""
-    candidates = ScoreRange.parse(given).candidates
-    trie = CandidateTrie.of(smollm2_tokenizer, candidates)
-    ways = {path: label for label, own in zip(candidates, trie.token_paths, strict=True) for path in own}
-    written = {smollm2_tokenizer.decode(path): label for path, label in ways.items()}
-    assert written == {lead + label: label for label in candidates for lead in ("", " ")}
-    model, prompt = tiny_llama(0), smollm2_tokenizer.encode("Rate it.")
-
-    def probability(tokens, after):
-        at = torch.log_softmax(model(torch.tensor([[*prompt, *after, *tokens]])).logits[0].double(), dim=-1)
-        first = len(prompt) + len(after) - 1
-        return math.exp(sum(at[first + i, token].item() for i, token in enumerate(tokens)))
-
-    expected = dict.fromkeys(candidates, 0.0)
-    for path, label in ways.items():
-        onward = {other[len(path)] for other in ways if other[: len(path)] == path and len(other) > len(path)}
-        stops = 1 - sum(probability([token], path) for token in onward)
-        expected[label] += probability(path, ()) * stops
-    read = PlainEngine(model).read([[np.array(prompt)]], trie)[0].exp()
-    packed = PrefixEngine(model).read([[np.array(prompt)]], trie)[0].exp()
-    torch.testing.assert_close(read[0], torch.tensor(list(expected.values()), dtype=read.dtype), atol=1e-9, rtol=1e-4)
-    torch.testing.assert_close(packed, read, atol=1e-9, rtol=1e-3)
-    assert 0 < read.sum() <= 1

@@ -110,9 +110,12 @@ def test_stopping_is_exact_where_going_on_is_nearly_certain():
     assert trie.logprobs(given)[0, 0].item() == pytest.approx(math.log(1e-9), rel=1e-6)
 
 
-@pytest.mark.parametrize("given", [(1, 10), (1, 5, 0.5), (1, 5, 0.1), (-2, 2)])
-def test_every_path_reads_as_its_candidate(smollm2_tokenizer, given):
-    candidates = ScoreRange(*given).candidates
+LABELS = (list("EDCBA"), ["poor", "fair", "good", "good enough", "Outstanding"])
+
+
+@pytest.mark.parametrize("scores", [[1, 10], [1, 5, 0.5], [1, 5, 0.1], [-2, 2], [5, 1], *LABELS])
+def test_every_path_reads_as_its_candidate(smollm2_tokenizer, scores):
+    candidates = ScoreRange.parse(scores).candidates
     trie = CandidateTrie.of(smollm2_tokenizer, candidates)
     for candidate, ways in zip(candidates, trie.token_paths, strict=True):
         assert {smollm2_tokenizer.decode(list(way)) for way in ways} == {candidate, " " + candidate}

@@ -63,7 +63,7 @@ class EncoderDecoderEngine:
         self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
     ) -> list[Tensor]:
         logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
-        # depth first: whatever a path begins with has just been read, and what lies beyond its parent is forgotten
+        # depth first: what a path begins with has just been read, and what lies beyond its parent is forgotten
         order = sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch])
         for state in self._encoded(groups):
             columns: dict[int, Tensor] = {}

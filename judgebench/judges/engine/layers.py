@@ -153,7 +153,7 @@ def _is_split(model: nn.Module) -> bool:
 
 
 def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
-    """The fused form of a gated block, if it is one: whatever looks like one is tried on a few random states."""
+    """The fused form of a gated block, if it is one: all that looks like one is tried on a few random states."""
     known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
     gate, *others = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     if isinstance(mlp, FusedGatedMLP) or known is None or not isinstance(gate, LaidOutLinear):
@@ -265,5 +265,5 @@ def compiles(device: torch.device) -> bool:
             torch.compile(trial, dynamic=True)(ours[:, 1:], states)
             trial(theirs[:, 1:], states)
             return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))
-    except Exception:  # whatever a compiler that is not there, or not for this device, raises
+    except Exception:  # of any kind: a compiler may not be there, or not for this device
         return False
