@@ -51,46 +51,39 @@ class PageSection(NamedTuple):
 
 
 EXAMPLES = PageSection("examples", "Examples", ())
-"""The section of the examples' browser, which is no block."""
+"""The section of the examples' browser, whose content follows from no block."""
 
 _UNDER_ATTACK = (
     *(attacks.ATTACKS, defenses.DEFENSES, defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS),
     *(phrase_blocks, attacks.GAPS),
 )
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
-_WORTH = (
-    *(beside_answers, experts, beside.POINTS, beside.STAND_IN),
-    *(FORECASTS, "reliability_", ABSTENTION, "abstention_", RANGE_VARIANCE, "range_variance", HUMAN_VARIANCE),
-    *(SYSTEMS, RANKED, SYSTEM_TESTS, few_labels.LABELS_AND_JUDGES, few_labels.MEANS, few_labels.DIFFERENCES),
-    error_tables,
-)
 
 PAGE = (
     PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range")),
-    PageSection(
-        "bias", "Range bias", (bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY)
-    ),
-    PageSection(
-        "contrast",
-        "Contrastive decoding",
-        (comparisons.COMPARISONS, comparisons.other_statistics, TUNING, "path_", "grid_"),
-    ),
-    PageSection(
-        "attacks",
-        "Attacks and defenses",
-        (
-            *_UNDER_ATTACK,
-            *("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
-        ),
-    ),
+    PageSection("bias", "Range bias", (
+        bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY,
+    )),
+    PageSection("contrast", "Contrastive decoding", (
+        comparisons.COMPARISONS, comparisons.other_statistics, TUNING, "path_", "grid_",
+    )),
+    PageSection("attacks", "Attacks and defenses", (
+        *_UNDER_ATTACK,
+        *("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
+    )),
     PageSection("pairs", "Which of two is better?", (*_COMPARED, "ranking_", "wins_")),
-    PageSection("worth", "Beside humans", _WORTH),
+    PageSection("worth", "Beside humans", (
+        *(beside_answers, experts, beside.POINTS, beside.STAND_IN),
+        *(FORECASTS, "reliability_", ABSTENTION, "abstention_", RANGE_VARIANCE, "range_variance", HUMAN_VARIANCE),
+        *(SYSTEMS, RANKED, SYSTEM_TESTS, few_labels.LABELS_AND_JUDGES, few_labels.MEANS, few_labels.DIFFERENCES),
+        error_tables,
+    )),
     PageSection("statistics", "Statistics", (correlations.LEVELS, correlations.other_levels, "")),
     PageSection("diagnostics", "Diagnostics", (flags,)),
     EXAMPLES,
     PageSection("cost", "Cost", (run.cost,)),
     PageSection("repeat", "How to repeat it", (run.repeat,)),
-)
+)  # fmt: skip
 """The sections of a run's page."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (

@@ -149,15 +149,9 @@ def dry_run_view(
     planned: Sequence[str] = (),
     paces: Sequence[Pace] | None = None,
 ) -> RenderableType:
-    """Conditions with their numbers of examples and tokens, and the first prompt of each, to the letter.
-
-    Args:
-        prompts: all prompts, condition by condition.
-        tokens: condition -> prompt tokens together, and those of them that must be computed.
-        titles: `main` and `assistant`, the models' names.
-        planned: defenses whose prompts cannot be shown, for they need what a run computes first.
-        paces: how fast the passes are, where that was measured.
-    """
+    """Conditions with their numbers of examples and tokens (condition -> prompt tokens together, and those that must be
+    computed), and the first prompt of each, to the letter; `planned` are defenses whose prompts need results of a
+    run; `paces`: how fast the passes are, where that was measured."""
     rows: list[dict[str, Any]] = []
     firsts: list[RenderableType] = []
     for condition, (total, unique) in tokens.items():
