@@ -124,12 +124,10 @@ class Phrase:
 
 def spread(groups: Sequence[str], seed: Sequence[int]) -> list[int]:
     """Numbers of `groups` in a drawn order in which different ones take turns: the first few are of many groups."""
-    turns: dict[str, int] = {}
-    keyed = []
-    for draw, number in enumerate(np.random.default_rng(list(seed)).permutation(len(groups)).tolist()):
-        turns[groups[number]] = turns.get(groups[number], -1) + 1
-        keyed.append((turns[groups[number]], draw, number))
-    return [number for _, _, number in sorted(keyed)]
+    drawn = np.random.default_rng(list(seed)).permutation(len(groups))
+    in_order = pd.Series([groups[i] for i in drawn], dtype=object)
+    turns = in_order.groupby(in_order).cumcount().to_numpy()
+    return list(drawn[np.argsort(turns, kind="stable")].tolist())
 
 
 @dataclass

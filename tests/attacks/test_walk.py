@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from judgebench.attacks.adv_suffix import TRACE, Journal, Walk
+from judgebench.attacks.adv_suffix import TRACE, Journal, Walk, spread
 from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.attacks.vocabulary import in_place
 from judgebench.decoding import Expectation, Greedy
@@ -194,3 +194,10 @@ def test_objectives_need_probabilities_and_decodings():
         AdvSuffix().objectives(decodings, "generate")
     with pytest.raises(UserError, match="no decoding 'contrastive'; it has expectation, greedy"):
         AdvSuffix(against=["contrastive"]).objectives(decodings, "score_tokens")
+
+
+def test_gaps_take_turns_by_group():
+    for seed in range(5):
+        order = spread("aabbbc", [seed])
+        assert sorted(order) == list(range(6))
+        assert {"aabbbc"[i] for i in order[:3]} == set("abc")
