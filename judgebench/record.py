@@ -118,18 +118,18 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     left_out = []
     if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
         content["attack"], left_out = None, ["attack adv_suffix"]
-    given = OmegaConf.create(content)
+    rebuilt = OmegaConf.create(content)
     try:
         # defenses that must compute something before prompts can be built
-        tutor = None if given.get("tutor") is None else build_component(given.tutor)
-        defenses = select_defenses(list_at(given, "defenses"), build_component(given.defense), tutor)
+        tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
+        defenses = select_defenses(list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor)
         planned = {i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)}
-        given.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
+        rebuilt.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
         left_out += [f"defense {name}" for name in planned.values()]
-        if not given.defenses:
+        if not rebuilt.defenses:
             raise UserError(f"all prompts need something computed: {', '.join(left_out)}.")
-        given.tutor = None
-        return Experiment.parse(given), left_out
+        rebuilt.tutor = None
+        return Experiment.parse(rebuilt), left_out
     except UserError as error:
         raise UserError(
             f"{folder.path}: its prompts cannot be built again ({'; '.join(error.sentences).rstrip('.')}); start this "

@@ -73,7 +73,7 @@ class TopicalChat(JudgeDataModule):
 
 
 class SummEval(JudgeDataModule):
-    """SummEval in any of the three layouts in which it goes round; the first row tells which it is. In all of them,
+    """SummEval in any of the three layouts in which it goes round; the first row shows which it is. In all of them,
     `joint` is the mean of the four dimensions.
 
     1. SummEval's own release, paired with the articles (`id, decoded, expert_annotations, model_id, text`), one JSON
@@ -105,7 +105,7 @@ class SummEval(JudgeDataModule):
         first = next(rows, None)
         if first is None:
             raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
-        # the first row tells the layout
+        # the first row shows the layout
         read: Callable[[FileRow], Iterator[Rated]]
         if "expert_annotations" in first.values:
             read = partial(_from_release, [])

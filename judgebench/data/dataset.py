@@ -43,7 +43,7 @@ class DataSettings:
 
     @property
     def source(self) -> str | None:
-        """A phrase on where the data can be had, as what data.path must be; None where it is nobody's."""
+        """A phrase on where the data can be had, as what data.path must be; None where that is unknown."""
         if self.published is None:
             return None
         file, repository, licence = (self.published.get(key, "?") for key in ("file", "repository", "licence"))
@@ -118,7 +118,7 @@ def validate(loaded: Dataset) -> None:
     """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
 
     There is an example; no example_id stands there twice; no source or output is blank; the examples of a group answer
-    to one source; every human score is finite and within the scale, or NaN where nobody rated the text.
+    to one source; every human score is finite and within the scale, or NaN where the text is unrated.
     """
     examples = loaded.examples
     if not examples:
@@ -144,7 +144,7 @@ def validate(loaded: Dataset) -> None:
         refuse(0, "has no human score; at least one dimension must be scored")
     if foreign := [dimension for dimension in loaded.scale if dimension not in dimensions]:
         names = ", ".join(f"'{name}'" for name in dimensions)
-        raise UserError(f"scale: '{foreign[0]}' is no dimension with human scores; those of this data are {names}.")
+        raise UserError(f"scale: '{foreign[0]}' is not a dimension with human scores; those of this data are {names}.")
     for dimension, ratings in loaded.ratings.items():
         for i, rater in np.argwhere(~np.isnan(ratings)):
             name = loaded.raters[rater] if loaded.raters else rater + 1
@@ -168,7 +168,7 @@ def validate(loaded: Dataset) -> None:
     # 3. somebody rated each dimension
     end = f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
-        raise UserError(*(f"nobody rated '{name}': {end}" for name in unrated))
+        raise UserError(*(f"'{name}' is unrated: {end}" for name in unrated))
 
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
@@ -177,7 +177,7 @@ def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
 
 
 def completed(loaded: Dataset) -> Dataset:
-    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where nobody rated one; and
+    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where one is unrated; and
     with the source and context of a group's first example in all others that differ from it only in white space at the
     ends."""
     unrated = dict.fromkeys((name for example in loaded.examples for name in example.human), math.nan)
@@ -195,7 +195,7 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of one common scale.
 
     Where scores of single raters are known, the joint score of a rater is the mean of their own, of all dimensions.
-    Where nobody rated a text on all of them, `loaded` is as it was.
+    Where no text is rated on all of them, `loaded` is as it was.
     """
     examples = [
         replace(example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))})

@@ -23,7 +23,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 Scores = Mapping[str, Mapping[str, float]]
-"""Dimension -> rater -> the score that they gave one example; empty where nobody rated it. Raters without names are
+"""Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters without names are
 "1", "2", ..."""
 _PROBED = 50
 """Rows at the beginning of a file among which one must fit its layout."""
@@ -63,13 +63,13 @@ class RowFields:
 
     @classmethod
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
-        """From the config key `where`; `UserError` where it is no mapping, a needed entry is missing, or an entry is
+        """From the config key `where`; `UserError` where it is not a mapping, a needed entry is missing, or an entry is
         unknown or not a name."""
         fields = plain(fields)
         if not isinstance(fields, Mapping):
             raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {fields!r}.")
-        known = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
-        known_keys(fields, known, where)
+        names = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
+        known_keys(fields, names, where)
         for key in cls.needed:
             if fields.get(key) is None:
                 raise UserError(f"{where}.{key} is not given; name the field of your rows that holds it.")
@@ -169,7 +169,7 @@ class ScoredFields(TextFields):
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
-        """The row's one text with the scores of its raters; where they are not `needed`, a dimension that nobody rated
+        """The row's one text with the scores of its raters; where they are not `needed`, an unrated dimension
         has none."""
         inner, fields, scores = row, self.human, {}
         if isinstance(fields, str):
@@ -202,7 +202,7 @@ def dataset_of(
             if any(map(math.isnan, scores.values())):
                 raise UserError(
                     f"{text.place}, example '{text.example.example_id}': the human score nan for '{dimension}' is not "
-                    "a finite number; give one, or null where nobody rated the text."
+                    "a finite number; give one, or null where the text is unrated."
                 )
             if len(scores) > 1:
                 several[dimension] = None
@@ -218,7 +218,7 @@ def dataset_of(
 
 
 def check_rated(path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str) -> None:
-    """`UserError` where nobody rated a dimension, with the field that the config `key` names for it."""
+    """`UserError` where a dimension is unrated, with the field that the config `key` names for it."""
     if isinstance(fields, str):
         rated = {name for text in texts for name in text.scores}
         fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
@@ -283,7 +283,7 @@ class Layouts:
             raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
         if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
             raise UserError(f"data.layouts must be a list of {form}, got {layouts!r}.")
-        known = []
+        parsed = []
         for i, layout in enumerate(layouts):
             where = f"data.layouts[{i}]"
             if not isinstance(layout, Mapping):
@@ -292,8 +292,8 @@ class Layouts:
             files, rows = layout.get("files") or "*", layout.get("rows")
             if not isinstance(files, str) or not isinstance(rows, str | None):
                 raise UserError(f"{where}: files and rows must be texts, got {files!r} and {rows!r}.")
-            known.append(Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows))
-        return cls(known)
+            parsed.append(Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows))
+        return cls(parsed)
 
     def read(self, path: Path, read: Read, published: str | None = None) -> tuple[list[Rated], list[UserError]]:
         """Texts of a file, or of those in a folder that have a known layout; and why rows were left out. `UserError`

@@ -87,7 +87,7 @@ def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rat
 
     Args:
         named: the rows name their examples: rows of one name are about one text.
-        needed: texts that nobody rated on a dimension, which others have, are left out.
+        needed: texts that are unrated on a dimension, on which others are rated, are left out.
     """
     # 1. rows about one text are put together
     joint: dict[tuple[str, ...], list[Rated]] = {}

@@ -34,7 +34,7 @@ class JudgeDataModule(ABC):
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
-        dimensions: with human scores; every example has all of them, NaN where nobody rated it.
+        dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
 
     Raises:

@@ -103,7 +103,7 @@ class Labels:
         return cls(meanings)
 
     def by_sign(self, value: Any) -> bool:
-        """True of a number that counts by its sign: one that is no label, where no label is a number."""
+        """True of a number that counts by its sign: one that is not a label, where no label is a number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and not any(map(_NUMBER.fullmatch, self.meanings))
 
@@ -126,7 +126,7 @@ class Labels:
 
 
 def _spelled(value: Any) -> str:
-    """A label or a value as both are compared: lower case, a number in its shortest form; "" for what is no label.
+    """A label or a value as both are compared: lower case, a number in its shortest form; "" for no label.
 
     Example:
         >>> [_spelled(value) for value in (" Model_A ", 1, 1.0, "1.0", True, "true", 0.5, None)]
@@ -228,10 +228,10 @@ def _pair(fields: PairFields, row: FileRow, texts: dict[tuple[str, str], list[st
         text = row.text(name)
         if not text.strip():
             raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
-        known = texts.setdefault((group, system), [])
-        if text not in known:
-            known.append(text)
-        number = known.index(text)
+        by_system = texts.setdefault((group, system), [])
+        if text not in by_system:
+            by_system.append(text)
+        number = by_system.index(text)
         ids.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
     own_id, rival_id = ids
     if own_id == rival_id:

@@ -164,8 +164,8 @@ class FileRow:
         return replace(self, values=value, place=f"{self.place}, field '{field}'")
 
     def _wrong(self, field: str, expected: str, value: Any) -> UserError:
-        given = "null" if value is None else shown(value)
-        return UserError(f"{self.place}: field '{field}' must be {expected}, got {given}.")
+        got = "null" if value is None else shown(value)
+        return UserError(f"{self.place}: field '{field}' must be {expected}, got {got}.")
 
 
 def _at(value: Any, path: str) -> Any:
@@ -233,7 +233,7 @@ def existing(path: Path, key: str = "data.path") -> Path:
 
 def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
     """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError` for no such file, or
-    a line that is no JSON object, which it names; `key` is the config key of the file."""
+    a line that is not a JSON object, which it names; `key` is the config key of the file."""
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             place, remedy = f"{path.name} line {number}", "each line must be one whole JSON object"

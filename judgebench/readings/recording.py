@@ -105,13 +105,13 @@ class Recording:
                 "has written."
             )
         # 2. its metadata, first of all its format
-        about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_ANEW)
+        about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_AGAIN)
         if isinstance(about, dict) and about.get("format") != FORMAT:
             raise UserError(
                 f"{path}: its format is {str(about.get('format'))[:60]!r}, and this version of judgebench reads "
-                f"{FORMAT!r}; take the version that recorded it, or record it anew."
+                f"{FORMAT!r}; take the version that recorded it, or record it again."
             )
-        about = parse_json(text, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_ANEW)
+        about = parse_json(text, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_AGAIN)
         harmless = all(len(text) <= _LONGEST and escape_control(text) == text for text in _texts(about))
         if about["mode"] not in MODES or size > _LARGEST or not harmless:
             raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
@@ -156,15 +156,15 @@ class Recording:
             rows: list[dict[str, Any]] = read_table(self.path).to_pylist()
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
-                raise UserError(f"{self.path} row {number}: {fault}; {_ANEW}.")
+                raise UserError(f"{self.path} row {number}: {fault}; {_AGAIN}.")
         keys = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
         counts = Counter(tuple(row[key] for key in keys) for row in rows)
         if twice := next((key for key, count in counts.items() if count > 1), None):
-            raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_ANEW}.")
+            raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_AGAIN}.")
         return rows
 
 
-_ANEW = "the file is damaged, so get it again, or record it anew with `python -m judgebench.record`"
+_AGAIN = "the file is damaged, so get it again, or record it again with `python -m judgebench.record`"
 
 
 def prompt_digest(prompt: Prompt) -> bytes:
@@ -186,12 +186,12 @@ def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mappin
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turns whatever is said against a file's content into one sentence."""
+    """Turns what is said against a file's content into one sentence."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-        raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_ANEW}.") from error
+        raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_AGAIN}.") from error
 
 
 def _texts(node: Any) -> list[str]:
@@ -207,7 +207,7 @@ def _fault(row: Mapping[str, Any]) -> str | None:
     if missing := [name for name in _NEEDED if row[name] is None]:
         return f"{missing[0]} is missing"
     if not math.isfinite(row["seconds"]):
-        return "seconds is no number"
+        return "seconds is not a number"
     if row["main_logprobs"] is None:
         return "it holds neither log-probabilities nor an answer" if row["text"] is None or not row["judge"] else None
     count = len(row["candidates"])

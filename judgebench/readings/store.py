@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS digests (
 _ROWS = """
 SELECT CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, ids, checksum
 FROM readings LEFT JOIN tokens USING (key)
-"""  # as bytes: a text that is damaged is no UTF-8, and must not hide its neighbors
+"""  # as bytes: a damaged text may not be UTF-8, and must not hide its neighbors
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 _DIGITS = re.compile(rb"[0-9a-f]{32,}")
@@ -107,7 +107,7 @@ class ReadingStore:
             self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
             self._file = self._identity()
-        # a damaged file may also say in what is no text why it cannot be read
+        # a damaged file may also say in broken text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
                 f"store={path}: no store of readings can be opened there ({error}); name a file that can be written."
@@ -201,7 +201,7 @@ class ReadingStore:
         intact = {
             row[0].decode(): row
             for row in rows
-            # whoever wrote a number that is no log-probability gave it a checksum
+            # whoever wrote a number that is not a log-probability gave it a checksum
             if row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
         }
         if len(intact) < len(rows):
@@ -370,8 +370,8 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
         ) from error
     if (wrong := first_impossible(logprobs)) is not None:
         raise UserError(
-            f"store={store}: a reading holds the log-probability {wrong}, and there is none above 0 or that is no "
-            "number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
+            f"store={store}: a reading holds the log-probability {wrong}, and there is none above 0 or that is not "
+            "a number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
         )
     mark = checksum(reading.key.encode(), logprobs, encoded, reading.seconds, ids)
     return reading.key, logprobs, text, reading.seconds, mark, ids

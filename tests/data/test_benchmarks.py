@@ -144,7 +144,7 @@ def test_the_real_summeval(shared_file):
     assert data.examples[0].example_id == f"{first['id']}/M10"
     assert data.examples[0].human["coherence"] == pytest.approx(4 / 3)  # the experts gave 2, 1 and 1
     assert data.ratings["relevance"].shape == (720, 3)
-    with pytest.raises(UserError, match=r"nobody rated 'consistency': none of the 240 examples"):
+    with pytest.raises(UserError, match=r"'consistency' is unrated: none of the 240 examples"):
         ready(SummEval, shared_file("topical_chat.json"))
 
 

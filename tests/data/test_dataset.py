@@ -60,10 +60,10 @@ THIRD = "^f line 3, example 'e2': "
         # which the mean may hide
         (of_experts(9.0), "example 'e2': the score 9 of rater 2 for 'fluency' lies outside"),
         (of_experts(-math.inf), "example 'e2': the score -inf of rater 2 for 'fluency' is not a finite number"),
-        (Dataset(UNRATED, SCALE), "^nobody rated 'fluency': none of the 4 examples has a human score for it"),
+        (Dataset(UNRATED, SCALE), "^'fluency' is unrated: none of the 4 examples has a human score for it"),
         (Dataset([], SCALE), "the data holds no example"),
         (Dataset([replace(GOOD[0], human={})], {}), "example 'e0': has no human score"),
-        (Dataset(GOOD, {"fluencie": (1.0, 5.0)}), "scale: 'fluencie' is no dimension with human scores.*'fluency'"),
+        (Dataset(GOOD, {"fluencie": (1.0, 5.0)}), "scale: 'fluencie' is not a dimension with human scores.*'fluency'"),
     ],
 )
 def test_a_fault_is_named_with_its_place(data, sentence):

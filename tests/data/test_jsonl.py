@@ -67,7 +67,7 @@ LINE = "mine.jsonl line 2"
         ({"scores": {"tone": NAN}}, {}, f"{LINE}, example 'line-2': the human score nan for 'tone'"),
         ({"scores": [1, 2]}, {}, rf"{LINE}: field 'scores' must be an object, as in {{...}}, got \[1, 2\]"),
         ({}, {"scale": {"clarity": [1, 2], "tone": [1, 2]}}, "line 1, .*: the human score 2.5 for 'tone' lies out"),
-        ({}, {"scale": {"tune": [1, 2]}}, "scale: 'tune' is no dimension with human scores; .*'clarity', 'tone'"),
+        ({}, {"scale": {"tune": [1, 2]}}, "scale: 'tune' is not a dimension with human scores; .*'clarity', 'tone'"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(write_jsonl, change, arguments, sentence):

@@ -151,7 +151,7 @@ def test_any_retry_after_is_a_wait_or_nothing(small_server):
 )
 def test_a_key_that_can_be_none_is_refused_and_not_shown(small_server, monkeypatch, key):
     monkeypatch.setenv("MY_JUDGE_KEY", key)
-    with pytest.raises(UserError, match=r"environment variable MY_JUDGE_KEY holds is no key") as told:
+    with pytest.raises(UserError, match=r"environment variable MY_JUDGE_KEY holds cannot be a key") as told:
         send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
     assert "plant" not in str(told.value)
     assert not small_server.seen

@@ -164,7 +164,7 @@ def test_the_assistant_is_the_one_of_the_file(written):
         ({"assistant_logprobs": [-1.0, None, -3.0]}, "row 1: assistant_logprobs has 3 numbers"),
         ({"main_logprobs": None}, "row 1: it holds neither log-probabilities nor an answer"),
         ({"example_id": None}, "row 1: example_id is missing"),
-        ({"seconds": float("inf")}, "row 1: seconds is no number"),
+        ({"seconds": float("inf")}, "row 1: seconds is not a number"),
         ({"example_id": "ay"}, "example 'ay' (coherence, 1-3) is there twice"),
     ],
 )

@@ -59,7 +59,7 @@ class Account:
         requests: answered ones.
         uncounted_requests: answered requests without a token count, which was estimated.
         cost: USD of the answered ones, by the configured prices.
-        unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what nobody received.
+        unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what never arrived.
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
     """
 
@@ -84,7 +84,7 @@ class Account:
 
 
 class Bill:
-    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None is no limit."""
+    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None sets no limit."""
 
     def __init__(self, max_cost: float | None = None):
         self._most = max_cost
@@ -142,6 +142,6 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     record = {**served, "cost": None if served["cost"] is None else 0.0}
     for role in ("main", "assistant"):
         if role in served:
-            known = {name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None}
-            record[role] = {**served[role], **Account(Price()).record(), **known}
+            free = {name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None}
+            record[role] = {**served[role], **Account(Price()).record(), **free}
     return record

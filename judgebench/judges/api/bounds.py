@@ -60,13 +60,13 @@ class PathTree:
 
     def __init__(self, candidates: Sequence[str], paths: Sequence[Iterable[TokenPath]]):
         self.candidates = tuple(candidates)
-        self.paths = tuple(tuple(sorted(set(own), key=repr)) for own in paths)
+        self.paths = tuple(tuple(sorted(set(ways), key=repr)) for ways in paths)
         self.children: dict[TokenPath, list[Hashable]] = {(): []}
         self.below: dict[TokenPath, set[int]] = {(): set()}
         self.ends: dict[TokenPath, int] = {}
         self._less: dict[frozenset[Hashable], PathTree] = {}
-        for candidate, own in enumerate(self.paths):
-            for path in own:
+        for candidate, ways in enumerate(self.paths):
+            for path in ways:
                 self.ends[path] = candidate
                 for n, token in enumerate(path):
                     children = self.children.setdefault(path[:n], [])

@@ -1,7 +1,7 @@
 """Sends requests to one endpoint: limits, retries, and errors as sentences.
 
 The official client is not used: it sends what it finds in the environment (an organization, a project), follows
-redirects with the texts, reads an answer of any size, and waits at most a minute whatever Retry-After says.
+redirects with the texts, reads an answer of any size, and waits at most a minute even where Retry-After says more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Stopped(Exception):
 
 
 class RateLimit:
-    """Spreads what is counted evenly, at most `per_minute` of it; None is no limit."""
+    """Spreads what is counted evenly, at most `per_minute` of it; None sets no limit."""
 
     def __init__(self, per_minute: float | None):
         self._seconds = 0.0 if per_minute is None else 60.0 / per_minute
@@ -287,8 +287,8 @@ def api_key(spec: ApiSpec) -> str | None:
         )
     if not re.fullmatch(r"[!-~]+", key):
         raise UserError(
-            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds is no key, for it has "
-            "line ends, blanks or characters that are not ASCII in it; put the key there alone."
+            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds cannot be a key, for it "
+            "has line ends, blanks or characters that are not ASCII in it; put the key there alone."
         )
     return key
 

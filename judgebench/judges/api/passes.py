@@ -237,7 +237,7 @@ class ListedPass(ApiPass):
             if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
                 raise UserError(
                     f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
-                    f"of {len(tokens)} lack), so it is no {self.spec.explicit} that can; take judge.explicit=null."
+                    f"of {len(tokens)} lack), so it is not a {self.spec.explicit} that can; take judge.explicit=null."
                 )
             whole = len(logprobs) < listed or listed >= MOST_LISTED
             if self.spec.explicit != "llama_cpp" or whole or not answer.lists:
@@ -311,7 +311,7 @@ def endpoint_paths(
         if tokenizer is None:
             if longest := [text for text in score_range.labels if len(text) > _MOST_CUT]:
                 raise UserError(
-                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be found in a server's "
+                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be looked up in a server's "
                     "lists of tokens; give judge.tokenizer, the model's, or judge.scores_from=samples."
                 )
             trees[score_range], numbers[score_range] = PathTree.of_texts(score_range.candidates), {}

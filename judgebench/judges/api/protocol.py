@@ -133,7 +133,7 @@ class Answer:
 
 def _possible(logprob: float) -> float:
     if not logprob <= 1e-3:
-        raise ValueError(f"{logprob} is no log-probability")
+        raise ValueError(f"{logprob} is not a log-probability")
     return min(0.0, logprob)
 
 
@@ -221,8 +221,8 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
     """
     try:
         if isinstance(payload, Mapping) and "meta_info" in payload:
-            own = _SGLang.model_validate(payload)
-            return Answer(own.text, _sglang_lists(own.meta_info), own.meta_info.counts())
+            sglang = _SGLang.model_validate(payload)
+            return Answer(sglang.text, _sglang_lists(sglang.meta_info), sglang.meta_info.counts())
         answer = _OpenAI.model_validate(payload)
         choice = answer.choices[0]
         if choice.message is None and "text" not in choice.model_fields_set:
@@ -279,9 +279,9 @@ def _sglang_lists(meta: _Meta) -> list[tuple[Hashable, Listing]] | None:
     lists: list[tuple[Hashable, Listing]] = []
     chosen = meta.output_token_logprobs
     likeliest = meta.output_top_logprobs or [None] * len(chosen)
-    for asked, tops, own in zip(meta.output_token_ids_logprobs, likeliest, chosen, strict=True):
-        logprobs: dict[Hashable, float] = {number: logprob for logprob, number, _ in [*(tops or ()), *asked, own]}
-        lists.append((own[1], _listing(logprobs, [logprob for logprob, _, _ in tops or ()])))
+    for asked, tops, token in zip(meta.output_token_ids_logprobs, likeliest, chosen, strict=True):
+        logprobs: dict[Hashable, float] = {number: logprob for logprob, number, _ in [*(tops or ()), *asked, token]}
+        lists.append((token[1], _listing(logprobs, [logprob for logprob, _, _ in tops or ()])))
     return lists
 
 

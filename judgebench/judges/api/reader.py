@@ -127,8 +127,8 @@ class ApiReader(BaseReader):
                 **self._accounts[role].record(),
                 "conditions": _by_condition([fact for fact in self._facts if fact["role"] == role]),
             }
-        known = all(spec.priced.known for spec in self.sides.values())
-        return record | {"cost": self._bill.spent if known else None, "max_cost": self.judge.max_cost}
+        priced = all(spec.priced.known for spec in self.sides.values())
+        return record | {"cost": self._bill.spent if priced else None, "max_cost": self.judge.max_cost}
 
     @property
     def evidence(self) -> dict[str, list[Any]]:
@@ -210,10 +210,10 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free_text: Mapping[st
         fact["value"], lower, upper = unstacked(answers[0])
         return fact | {"lower": lower.tolist(), "upper": upper.tolist()}
     fact["texts"] = [record["text"] for record in records]
-    named = [candidate_of(prompt, text) for text in fact["texts"]]
-    fact["failed"] = 0 if prompt.condition.defense in free_text else named.count(None)
+    scores = [candidate_of(prompt, text) for text in fact["texts"]]
+    fact["failed"] = 0 if prompt.condition.defense in free_text else scores.count(None)
     with np.errstate(divide="ignore"):
-        counts = np.array([named.count(value) for value in prompt.condition.range.values])
+        counts = np.array([scores.count(value) for value in prompt.condition.range.values])
         fact["value"] = np.log(counts / len(answers))
     return fact
 
@@ -229,14 +229,14 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Numbers of readings and of what they lack, a record a condition; None where there is nothing to count."""
     records: list[dict[str, Any]] = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
-        own = [fact for fact in facts if fact["prompt"].condition == condition]
-        listed = [fact for fact in own if fact["unlisted"] is not None]
-        drawn = [fact for fact in own if fact["texts"] is not None]
+        readings = [fact for fact in facts if fact["prompt"].condition == condition]
+        listed = [fact for fact in readings if fact["unlisted"] is not None]
+        drawn = [fact for fact in readings if fact["texts"] is not None]
         records.append(
             {
                 **{name: str(getattr(condition, name)) for name in ("dimension", "range", "attack", "defense")},
                 "order": condition.order or None,
-                "readings": len(own),
+                "readings": len(readings),
                 "unlisted": sum(fact["unlisted"] for fact in listed) / len(listed) if listed else None,
                 "bounded": sum(fact["bounded"] for fact in listed) if listed else None,
                 "undecided": sum(fact["undecided"] for fact in listed) if listed else None,

@@ -131,8 +131,8 @@ class ApiSpec(JudgeSettings):
 
     @cached_property
     def source(self) -> Endpoint:
-        own = self.own_tokenizer if self.protocol == "completions" else None
-        return Endpoint(self.model, self.title or self.model.rstrip("/").split("/")[-1], own, self.context)
+        tokenizer = self.own_tokenizer if self.protocol == "completions" else None
+        return Endpoint(self.model, self.title or self.model.rstrip("/").split("/")[-1], tokenizer, self.context)
 
     def degree(self) -> float:
         default = 1.0 if self.scores_from == "samples" else 0.0
@@ -169,8 +169,8 @@ class ApiSpec(JudgeSettings):
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         if self.protocol != "chat":
             return None
-        own = self.own_tokenizer
-        return SpelledNames(tokenizer, None if own is None else own.tokenizer())
+        source = self.own_tokenizer
+        return SpelledNames(tokenizer, None if source is None else source.tokenizer())
 
     def _check_address(self, mistakes: Mistakes) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
@@ -184,7 +184,7 @@ class ApiSpec(JudgeSettings):
                 "or null; a key itself has no place in a configuration."
             )
         try:
-            # what is no plain text, or holds a backslash, one program reads as this host and another as that
+            # what is not plain text, or holds a backslash, one program reads as this host and another as that
             plain = isinstance(self.url, str) and re.fullmatch(r"[!-\[\]-~]+", self.url)
             parts = urlsplit(self.url if plain else "")
             good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
