@@ -370,8 +370,8 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
         ) from error
     if (wrong := first_impossible(logprobs)) is not None:
         raise UserError(
-            f"store={store}: a reading holds the log-probability {wrong}, and there is none above 0 or that is not "
-            "a number; so it is not stored. Whoever gave it, model or server, cannot be used as a judge."
+            f"store={store}: a reading holds the log-probability {wrong}, which is above 0 or not a number, so it is "
+            "not stored. Whoever gave it, model or server, cannot be used as a judge."
         )
     mark = checksum(reading.key.encode(), logprobs, encoded, reading.seconds, ids)
     return reading.key, logprobs, text, reading.seconds, mark, ids

@@ -287,7 +287,7 @@ def api_key(spec: ApiSpec) -> str | None:
         )
     if not re.fullmatch(r"[!-~]+", key):
         raise UserError(
-            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds cannot be a key, for it "
+            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds cannot be a key: it "
             "has line ends, blanks or characters that are not ASCII in it; put the key there alone."
         )
     return key
