@@ -78,6 +78,7 @@ class Catalog(Generic[Component]):
 
     def _entry(self, entry: Any) -> Component:
         key, noun = self.key, self.base.__name__.lower()
+        # 1. one that comes with judgebench, or a template by its path alone
         if isinstance(entry, str):
             if entry in self.shipped:
                 return self.make(entry)
@@ -87,34 +88,31 @@ class Catalog(Generic[Component]):
                     f"(the path of a .txt file){self.others} and classes of your own ({{_target_: file.Class}})."
                 )
             entry = {next(iter(self.readers)): entry}
+        # 2. a class
         if isinstance(entry, Mapping) and TARGET in entry:
-            component = self._of_class(entry)
-            self._refuse_shipped(component.name, f"what {entry[TARGET]!r} gives", "name")  # type: ignore[attr-defined]
-            return component
-        kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
-        if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
-            raise UserError(
-                f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a mapping with "
-                f"{' or '.join(self.readers)}, and name if you like, or one with _target_, a class of your own."
-            )
-        kind, path = kinds[0], entry[kinds[0]]
-        if not isinstance(path, str) or not path.strip():
-            raise UserError(f"{key}: {kind} must be the path of a file, got {path!r}.")
-        file = user_path(path)
-        name = entry.get("name", file.stem)
-        if not isinstance(name, str) or not name.strip():
-            raise UserError(f"{key}: the name of {path} must be text, got {name!r}.")
-        self._refuse_shipped(name, path, f"name, as in {{{kind}: {path}, name: mine}}")
-        return self.readers[kind](name, file)
-
-    def _refuse_shipped(self, name: str, subject: str, remedy: str) -> None:
+            made = self._of_class(entry)
+            subject, name = f"what {entry[TARGET]!r} gives", made.name  # type: ignore[attr-defined]
+        # 3. a file
+        else:
+            kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
+            if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
+                raise UserError(
+                    f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a mapping with "
+                    f"{' or '.join(self.readers)}, and name if you like, or one with _target_, a class of your own."
+                )
+            subject = entry[kinds[0]]
+            if not isinstance(subject, str) or not subject.strip():
+                raise UserError(f"{key}: {kinds[0]} must be the path of a file, got {subject!r}.")
+            name = entry.get("name", user_path(subject).stem)
+            if not isinstance(name, str) or not name.strip():
+                raise UserError(f"{key}: the name of {subject} must be text, got {name!r}.")
+            made = None
         if name in self.shipped:
-            noun = self.base.__name__.lower()
-            article = "an" if noun[0] in "aeiou" else "a"
             raise UserError(
-                f"{self.key}: {subject} would be called {name!r}, as {article} {noun} that comes with judgebench is; "
-                f"give it another {remedy}."
+                f"{key}: {subject} would be called {name!r}, as {'an' if noun[0] in 'aeiou' else 'a'} {noun} that "
+                "comes with judgebench is; give it another name, as in {template: FILE.txt, name: mine}."
             )
+        return self.readers[kinds[0]](name, user_path(subject)) if made is None else made
 
     def _of_class(self, entry: Mapping[str, Any]) -> Component:
         key, base, target = self.key, self.base, entry[TARGET]

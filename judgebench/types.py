@@ -124,23 +124,17 @@ class ScoreRange:
     def parse(cls, given: Sequence[float | str]) -> ScoreRange:
         """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number first where the
         lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E, D, C, B, A]`; else `UserError`."""
-        if (
-            not isinstance(given, str)
-            and isinstance(given, Sequence)
-            and any(isinstance(x, str) and x[:1].isalpha() for x in given)
-        ):
-            return cls(1.0, float(max(len(given), 2)), 1.0, _labels(given))
-        if (
-            isinstance(given, str)
-            or not isinstance(given, Sequence)
-            or len(given) not in (2, 3)
-            or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
+        entries: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+        if any(isinstance(entry, str) and entry[:1].isalpha() for entry in entries):
+            return cls(1.0, float(max(len(entries), 2)), 1.0, _labels(entries))
+        if len(entries) not in (2, 3) or not all(
+            isinstance(entry, int | float) and not isinstance(entry, bool) for entry in entries
         ):
             raise UserError(
                 f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
                 "as in 'ranges=[[1,5]]', or labels from worst to best, as in 'ranges=[[E,D,C,B,A]]'."
             )
-        numbers: list[Any] = [float(x) if isinstance(x, int | float) and _is_moderate(x) else x for x in given]
+        numbers: list[Any] = [float(x) if _is_moderate(x) else x for x in entries]
         first, last, step = (*numbers, 1.0)[:3]
         if first > last and _is_moderate(first) and _is_moderate(last):
             return cls(last, first, step, cls(last, first, step).candidates[::-1])
@@ -217,23 +211,26 @@ class ScoreRange:
         return [low + step * i for i in range(int((high - low) / step) + 1)]
 
 
-def _labels(given: Sequence[Any]) -> tuple[str, ...]:
+def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
     """Labels of scores, as they were given; else `UserError`."""
-    where = f"ranges: {shown(list(given))}"
-    right = "as in 'ranges=[[E,D,C,B,A]]' or 'ranges=[[poor,fair,good]]'."
-    if not all(isinstance(one, str) for one in given):
-        raise UserError(f"{where} mixes numbers and labels; give two numbers, or labels from worst to best, {right}")
-    if bad := [one for one in given if not _LABEL.fullmatch(one)]:
-        raise UserError(
-            f"{where}: the label {shown(bad[0])} must begin with a letter and hold letters, digits, hyphens and single "
-            f"spaces alone; {right}"
+    fault = ""
+    if not all(isinstance(label, str) for label in entries):
+        fault = " mixes numbers and labels; give two numbers, or labels from worst to best"
+    elif bad := [label for label in entries if not _LABEL.fullmatch(label)]:
+        fault = (
+            f": the label {shown(bad[0])} must begin with a letter and hold letters, digits, hyphens and single spaces "
+            "alone"
         )
-    if not 2 <= len(given) <= _MOST_LABELS:
-        count = f"{len(given)} label{'s' if len(given) > 1 else ''}"
-        raise UserError(f"{where}: that is {count}; give 2 to {_MOST_LABELS}, from worst to best, {right}")
-    if len({one.casefold() for one in given}) < len(given):
-        raise UserError(f"{where} names a label twice, which may not differ in capitals alone; give each once, {right}")
-    return tuple(given)
+    elif not 2 <= len(entries) <= _MOST_LABELS:
+        count = f"{len(entries)} label{'s' if len(entries) > 1 else ''}"
+        fault = f": that is {count}; give 2 to {_MOST_LABELS}, from worst to best"
+    elif len({label.casefold() for label in entries}) < len(entries):
+        fault = " names a label twice, which may not differ in capitals alone; give each once"
+    if fault:
+        raise UserError(
+            f"ranges: {shown(entries)}{fault}, as in 'ranges=[[E,D,C,B,A]]' or 'ranges=[[poor,fair,good]]'."
+        )
+    return tuple(entries)
 
 
 def _decimal(value: float) -> Decimal:
