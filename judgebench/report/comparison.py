@@ -61,30 +61,30 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     """
     if len({run.dataset for run in runs}) > 1:
         return render_tasks(runs, links)
-    named = lettered(runs)
-    compared = Compared(named, paired_differences(named, resamples, seed))
+    letters = lettered(runs)
+    compared = Compared(letters, paired_differences(letters, resamples, seed))
     # Series that a figure can show apart: without assistants, and where that leaves too many, of the main models alone.
     metrics = [dict(record) | {"judge": f"{letter} {record['judge']}"}
-               for letter, run in named.items() for record in run.metrics]  # fmt: skip
+               for letter, run in letters.items() for record in run.metrics]  # fmt: skip
     for left_out in (("assistant",), ("assistant", "pair")):
         drawn = [record for record in unattacked(metrics) if not str(record["judge"]).endswith(left_out)]
         if len({(record["judge"], record["decoding"]) for record in drawn}) <= MOST_SERIES:
             break
     figure = correlation_figure(drawn, {"groups": compared.groups}, ceilings(runs[0]))
     figures = {"spearman": figure} if figure else {}
-    browser = browse(named)
+    browser = browse(letters)
     sections = rendered(SECTIONS, compared, figures, browser, runs[0].examples_word)
-    facts = {"title": f"{len(named)} runs compared", "titles": _titles(named), "links": links}
-    return render_page("comparison.html.j2", browser, sections=sections, runs=named, **facts)
+    facts = {"title": f"{len(letters)} runs compared", "titles": _titles(letters), "links": links}
+    return render_page("comparison.html.j2", browser, sections=sections, runs=letters, **facts)
 
 
 def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
     """The page of runs on several data sets as text. Nothing on it sets one data set against another: neither tests,
     which take the same texts, nor figures in which equal names of dimensions meet."""
-    named = lettered(runs)
-    sections = rendered(TASK_SECTIONS, Compared(named), {}, None, "")
-    facts = {"title": f"{len(named)} tasks", "titles": _titles(named), "links": links}
-    return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
+    letters = lettered(runs)
+    sections = rendered(TASK_SECTIONS, Compared(letters), {}, None, "")
+    facts = {"title": f"{len(letters)} tasks", "titles": _titles(letters), "links": links}
+    return render_page("comparison.html.j2", None, sections=sections, runs=letters, **facts)
 
 
 def _titles(runs: Mapping[str, Results]) -> dict[str, str]:

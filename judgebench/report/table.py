@@ -235,11 +235,11 @@ class View:
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
         # The note: meanings of the columns shown, each once; what else the view says; intervals; reasons.
-        shown = dict.fromkeys(
+        meanings = dict.fromkeys(
             (column.title, column.says) for table in tables for column in table.columns if column.says
         )
         notes = []
-        for title, says in shown:
+        for title, says in meanings:
             head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
             notes.append(f"{head}: {says}.")
         if callable(self.note):

@@ -159,9 +159,9 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
 def _diagnosed(results: Results) -> Rows:
     """The metrics of clean texts that know of bias, without defense, else under the first one."""
     place = results.split, results.level
-    shown = [dict(record) for record in results.clean if (record["split"], record["level"]) == place]
-    first = next(iter(defenses_of(shown)), NO_DEFENSE)
-    rows = [record for record in shown if record["defense"] == first and is_known(record.get("modal_share"))]
+    reported = [dict(record) for record in results.clean if (record["split"], record["level"]) == place]
+    first = next(iter(defenses_of(reported)), NO_DEFENSE)
+    rows = [record for record in reported if record["defense"] == first and is_known(record.get("modal_share"))]
     return [] if results.compares else rows
 
 

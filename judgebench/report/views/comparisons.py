@@ -31,10 +31,10 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
     significant, `needed` and `needed_for`: groups for 80 % power, for this difference and for one of 0.05.
     """
     split, level = shown_split(row["split"] for row in comparisons), shown_level(row["level"] for row in comparisons)
-    shown = [dict(row) for row in comparisons
+    chosen = [dict(row) for row in comparisons
              if (row["split"], row["level"], row["statistic"]) == (split, level, statistic)]  # fmt: skip
     rows: Rows = []
-    for block in rows_by(shown, ("dimension", "attack", "defense", *_SIDES)):
+    for block in rows_by(chosen, ("dimension", "attack", "defense", *_SIDES)):
         for row in block:
             row["mean"] = row["range_min"] is None
             row["place"] = f"mean of {row['ranges']} ranges" if row["mean"] else str(range_of(row))

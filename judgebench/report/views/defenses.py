@@ -184,7 +184,7 @@ DETECTORS = View(
 
 
 def preparation_sentences(results: Results) -> list[str]:
-    """Whether steering moved the judge's scores of references, and whether each detector tells texts apart."""
+    """Sentences: did steering move the judge's scores of references, and does each detector separate texts?"""
     references = [row for row in reference_rows(results)
                   if row["defense"] == "cap" and row.get("difference") is not None]  # fmt: skip
     warning = [row for row in detector_rows(results) if None not in (row["recall"], row["false_positive_rate"])]

@@ -112,7 +112,7 @@ def error_tables(results: Results) -> list[Block]:
 
 
 def error_sentences(results: Results) -> list[str]:
-    """Which factors of texts move the main model's errors by more than chance, and which systems' errors differ."""
+    """Factors of texts that move the main model's errors by more than chance, and systems whose errors differ."""
     sentences = []
     for row in (row for row in error_rows(results) if row["groups"] >= FEWEST):
         factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]

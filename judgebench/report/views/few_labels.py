@@ -68,7 +68,7 @@ def _differences(results: Results) -> Rows:
 
 
 def few_labels_sentences(results: Results) -> list[str]:
-    """What the best judge adds to the humans' labels, and how often its own means mislead."""
+    """The best judge's worth beyond the humans' labels, and how often its own means mislead."""
     words = {"examples": results.examples_word, "groups": results.groups}
     return [
         say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)

@@ -112,7 +112,7 @@ def forecast_sentences(results: Results) -> list[str]:
 
 
 def mass_sentences(results: Results) -> list[str]:
-    """How much of a judge's probability lies on scores; of assistants only where they do not answer."""
+    """The share of a judge's probability that lies on scores; of assistants only where they do not answer."""
     rows = [row for row in records(forecast_frame(results)) if row["mass"] is not None]
     sentences = []
     for part in rows_by(rows, ["condition", "judge"]):

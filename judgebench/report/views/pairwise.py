@@ -178,6 +178,6 @@ def ranking_blocks(results: Results) -> list[Block]:
 
 
 def ranking_sentences(results: Results) -> list[str]:
-    """Who is first, and what the humans say, of each series that is shown in full."""
+    """The first system and the humans' first, of each series that is shown in full."""
     leads = unattacked([row for row in ranking_records(results) if row["lead"]])
     return [say("ranking", row=row) for row in leads if row["ranking"]]

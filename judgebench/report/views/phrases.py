@@ -32,10 +32,10 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     `whole`, the whole phrase; and `silent`, whether the phrase never changes the judge's scores, which are all alike.
     All systems are left out where only seen or only unseen ones have texts.
     """
-    shown = with_stand_ins(results.suffix)
-    if not shown:
+    standing = with_stand_ins(results.suffix)
+    if not standing:
         return pd.DataFrame()
-    rows = labelled(shown).rename(columns={"series": "base"})
+    rows = labelled(standing).rename(columns={"series": "base"})
     marks = rows["shown_defense"].map(lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}")
     rows["series"] = rows["base"] + marks if rows["defense"].nunique() > 1 else rows["base"]
     still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
@@ -48,7 +48,11 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     several = [kinds.get(part, 0) > 1 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)]
     rows = rows[(rows["systems"] != ALL) | pd.Series(several, index=rows.index)]
     # Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
-    split, defenses, series = shown_split(rows["split"]), defenses_of(shown), [str(x) for x in SeriesIndex(shown).all]
+    split, defenses, series = (
+        shown_split(rows["split"]),
+        defenses_of(standing),
+        [str(x) for x in SeriesIndex(standing).all],
+    )
     orders: dict[str, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
     orders |= {"contexts": (UNSEEN, SEEN).index, "split": lambda name: name != split}
     orders |= {"systems": (UNSEEN, SEEN, ALL).index, "base": series.index, "defense": defenses.index}

@@ -52,7 +52,7 @@ def misleads(row: Row) -> bool:
 
 
 def system_sentences(results: Results) -> list[str]:
-    """How many pairs of systems each condition's best judge orders as humans do, and how far its means are off."""
+    """The share of pairs that each condition's best judge orders as humans do, and how far its means are off."""
     rows = undefended(best_judges(results))
     return [say("systems", row=row, misleads=misleads(row), groups=results.groups) for row in rows]
 
