@@ -31,8 +31,8 @@ def groups() -> list[str]:
 def top_keys(config_name: str) -> list[str]:
     """The keys at the top of the configuration file of that name (without its ending), `hydra` among them."""
     file = FOLDER / f"{config_name}.yaml"
-    own = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
-    return list(dict.fromkeys([*own, "hydra"]))
+    keys = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
+    return list(dict.fromkeys([*keys, "hydra"]))
 
 
 def choices(group: str) -> list[str]:
@@ -44,13 +44,13 @@ def choices(group: str) -> list[str]:
 def choice_sentences(group: str) -> dict[str, str]:
     """Choice -> the first sentence of its file's opening comment, for every file of a group, as `exp`, and its
     subfolders."""
-    found = {}
+    sentences = {}
     for file in sorted((FOLDER / group).rglob("*.yaml")):
         lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
         text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
         sentence = re.match(r".*?[.?](?=\s|$)", text)
-        found[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
-    return found
+        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
+    return sentences
 
 
 def choice_list(group: str) -> str:
@@ -97,8 +97,8 @@ def command_line() -> str | None:
 
 def typed(key: str) -> str:
     """The value that the command line gives a key or group; empty where it gives none."""
-    given = (one.lstrip("+").partition("=") for one in typed_overrides())
-    return ([value for name, _, value in given if name == key] or [""])[-1]
+    overrides = (override.lstrip("+").partition("=") for override in typed_overrides())
+    return ([value for name, _, value in overrides if name == key] or [""])[-1]
 
 
 def choice_of(group: str) -> str:

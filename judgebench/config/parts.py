@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -182,20 +182,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if not incomplete:
                 raise
 
-    makers = {
-        "judge": lambda: _built(config, "judge", JudgeSettings),
-        "assistant": lambda: _built(config, "assistant", Assistant),
-        "decodings": lambda: decodings_of(config.get("decoding") or {}),
-        "cells": lambda: cells_of(config),
-        "attacks": lambda: select_attacks(list_at(config, "attacks")),
-        "defenses": lambda: _defenses(config),
-        "attack": lambda: _built(config, "attack", AdvSuffix | PhraseFile),
-        "prompt": lambda: _prompt(config),
-        "ranking": lambda: Ranking.parse(plain(config.get("pairwise"))),
-    }
-    for name, make in makers.items():
+    for name, make in _MAKERS.items():
         with caught():
-            made[name] = make()
+            made[name] = make(config)
     with caught():
         check_run(config)
     for check in MACHINE_CHECKS if here else ():
@@ -313,3 +302,17 @@ def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
         return prompt, None
     rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
     return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+
+
+_MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
+    "judge": lambda config: _built(config, "judge", JudgeSettings),
+    "assistant": lambda config: _built(config, "assistant", Assistant),
+    "decodings": lambda config: decodings_of(config.get("decoding") or {}),
+    "cells": cells_of,
+    "attacks": lambda config: select_attacks(list_at(config, "attacks")),
+    "defenses": _defenses,
+    "attack": lambda config: _built(config, "attack", AdvSuffix | PhraseFile),
+    "prompt": _prompt,
+    "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
+}
+"""Parts by the names of their fields, each made by itself."""

@@ -35,15 +35,15 @@ def there(folder: str | None) -> list[str]:
 
 def tasks_in(folder: str | None) -> str:
     """The tasks of which the folder holds files, or the package some, as `data` takes them: "conala_sample,mlqe"."""
-    held = there(folder)
-    return ",".join(task if task in held else EMBEDDED[task] for task in TASKS if task in held or task in EMBEDDED)
+    tasks = there(folder)
+    return ",".join(task if task in tasks else EMBEDDED[task] for task in TASKS if task in tasks or task in EMBEDDED)
 
 
 def absences(folder: str | None) -> list[str]:
     """A sentence for each task that is left out, or replaced by what the package holds of it."""
-    held, sentences = there(folder), []
+    tasks, sentences = there(folder), []
     where = "no folder is given, as tasks=DIR" if folder is None else f"{folder} does not hold it"
-    for task in (one for one in TASKS if one not in held):
+    for task in (task for task in TASKS if task not in tasks):
         kept = EMBEDDED.get(task)
         instead = f"the embedded {kept} stands in" if kept else "left out"
         published = plain(_declared(task).get("published"))
@@ -65,7 +65,7 @@ def _names(root: Path) -> Iterator[str]:
     """Files in a folder and some way below it, by their path in it."""
     for place, folders, files in os.walk(root):
         within = Path(place).relative_to(root)
-        folders[:] = [] if len(within.parts) >= _DEPTH else [one for one in folders if not one.startswith(".")]
+        folders[:] = [] if len(within.parts) >= _DEPTH else [name for name in folders if not name.startswith(".")]
         yield from ((within / file).as_posix() for file in files)
 
 

@@ -149,7 +149,7 @@ class Processes:
             self._to_hear.popleft()
         elif self.joined:
             errors = self._gathered(None if error is None else str(error))
-            failed = next((rank for rank, one in enumerate(errors) if one is not None), None)
+            failed = next((rank for rank, fault in enumerate(errors) if fault is not None), None)
             if failed is not None and failed != self.rank:
                 raise ReportedElsewhere(str(errors[failed])) from error
         if error is not None:
