@@ -135,19 +135,28 @@ def compare(
         for level in levels:
             rows: list[dict[str, Any]] = []
             for ranges in matched:
-                gaps = [_correlations(level, table, cells, resamples, seed) for cells in ranges]
-                for gap in with_mean([gap for gap in gaps if gap is not None]):
+                rated = [(cells, sides) for cells in ranges if len((sides := _rated(table, cells))[0]["score"])]
+                gaps = [_correlations(level, cells, sides, resamples, seed) for cells, sides in rated]
+                known = [gap for gap in gaps if gap is not None]
+                # a mean is over all ranges, or it would compare other texts than a reader expects
+                for gap in with_mean(known) if len(known) == len(rated) else known:
                     rows += _gap_records(gap, split not in chosen_on, seed)
             head = {"dataset": dataset, "split": split, "level": level}
             records += corrected_together([head | row for row in rows])
     return records
 
 
-def _correlations(level: str, table: Scores, cells: tuple[Cell, Cell], resamples: int, seed: int) -> SeriesGap | None:
-    """The correlations of both sides on the rated examples of both; None where nothing can be correlated."""
-    rated = [table.cells[cell] for cell in cells]
-    rated = [rows[np.isfinite(table.columns["human"][rows])] for rows in rated]
-    sides = shared([table.part(cell, rows) for cell, rows in zip(cells, rated, strict=True)])
+def _rated(table: Scores, cells: tuple[Cell, Cell]) -> list[dict[str, np.ndarray]]:
+    """The columns of both sides, on the rated examples of both."""
+    rows = [table.cells[cell] for cell in cells]
+    rows = [part[np.isfinite(table.columns["human"][part])] for part in rows]
+    return shared([table.part(cell, part) for cell, part in zip(cells, rows, strict=True)])
+
+
+def _correlations(
+    level: str, cells: tuple[Cell, Cell], sides: Sequence[Mapping[str, np.ndarray]], resamples: int, seed: int
+) -> SeriesGap | None:
+    """The correlations of both sides; None where nothing can be correlated."""
     human, groups, systems = (sides[0][name] for name in ("human", "group_id", "system_id"))
     clusters = Clusters.of(groups, resamples, seed)
     both = [correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides]
