@@ -22,7 +22,7 @@ from judgebench.config.command import REFUSALS, Look, check_command, composing, 
 from judgebench.config.parts import Parts, check_config, with_data
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
-from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def handle_errors(
                     raise
         except Refusal as refusal:
             mistake = _mistake(refusal.__cause__)
-            print(f"judgebench: {refusal.sentence if mistake is None else mistake.listed}", file=sys.stderr)
+            # a value that is refused may stand for a key, as ${oc.env:...} does
+            hide = hider(environment_secrets() | argument_secrets(given))
+            print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."

@@ -117,7 +117,7 @@ def parse_yaml(
     with _one_sentence(f"{name}: not valid YAML", remedy):
         content = _within(text, limits)
         _count(content, limits)
-        value = _check_plain(yaml.load(content, Loader=_Loader), limits)
+        value = _check_plain(_Loader(content).get_single_data(), limits)
     check_shape(value, shape, name, remedy)
     return value
 
