@@ -42,15 +42,8 @@ def phrase_figures(results: Results) -> dict[str, Figure | None]:
 def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figure | None:
     """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a kind of texts, those
     that the phrase never saw first. Where a run has several defenses, these are the lines, and each judge and decoding
-    has panels of its own; of many of these, only the texts that the phrase never saw are shown.
-
-    Args:
-        rows: of one phrase, see `phrase_frame`.
-        titles: the models' names, and the word for groups.
-
-    Returns:
-        None where there is nothing to draw.
-    """
+    has panels of its own; of many of these, only the texts that the phrase never saw are shown. The rows are of one
+    phrase of `phrase_frame`; None where no score moves."""
     moving = drawn_rows(rows)
     if not len(moving):
         return None
@@ -71,7 +64,11 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
     def draw(axis: Axes, part: pd.DataFrame) -> None:
         most = int(part["words"].iloc[0])
         for name, look in looks.items():
-            _phrase_line(axis, part[part[column] == name], look)
+            means = part[(part[column] == name) & part["mean_score"].notna()]
+            style.line(axis, means["length"], means["mean_score"], look, means["mean_score_low"],
+                       means["mean_score_high"], linewidth=1.3, zorder=3)  # fmt: skip
+            for clean in means.loc[means["length"] == 0, "mean_score"]:
+                axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]
@@ -109,20 +106,6 @@ def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:
     }
 
 
-def _phrase_line(axis: Axes, curve: pd.DataFrame, look: style.Mark) -> None:
-    """Mean scores by words with their band, and the clean mean as a flat line."""
-    means = curve[curve["mean_score"].notna()]
-    if not len(curve):
-        return
-    axis.plot(means["length"], means["mean_score"], look.marker, color=look.color, linestyle=look.line,
-              linewidth=1.3, markersize=4.5, zorder=3)  # fmt: skip
-    if len(bounded := curve[curve["mean_score_low"].notna()]):
-        low, high = (bounded[f"mean_score_{end}"].astype(float) for end in ("low", "high"))
-        style.band(axis, bounded["length"], low, high, look.color)
-    for clean in means.loc[means["length"] == 0, "mean_score"]:
-        axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
-
-
 # --- absolute against comparative assessment --------------------------------------------------------------------------
 
 _CLEAN, _ATTACKED, _INCREASE = "#56B4E9", "#D55E00", "#009E73"  # Okabe and Ito's palette
@@ -131,7 +114,7 @@ _MOST_BARS = 10
 
 
 def is_win_probability(record: Mapping[str, Any]) -> bool:
-    """True where a record's scores are probabilities of winning: they lie between 0 and 1."""
+    """True where scores are probabilities of winning: they lie between 0 and 1."""
     return (float(record["range_min"]), float(record["range_max"])) == (0.0, 1.0) and not record.get(LABELS)
 
 
@@ -146,15 +129,9 @@ def assessment_figure(
     """Clean, attacked and increase of mean scores in the middle, of mean probabilities of winning on the left; on the
     right both increases as shares of their scales, which alone compare (after figure 2 of the CAP paper).
 
-    Args:
-        absolute, comparative: records of metrics.json, of one run or of several (several data sets), those of attacks
-            with their clean base; see `is_win_probability`. The shown split and level of each count.
-        titles: `main`, the model's name; `groups`, the word for groups.
-        judge: main, assistant or pair.
-        rule: of its decodings the first by this rule counts, else its first.
-
-    Returns:
-        None unless both hold an attack.
+    `absolute` and `comparative` are records of metrics.json, of one run or of several (several data sets), see
+    `is_win_probability`; of the judge's decodings the first by `rule` counts, else its first. None unless both hold an
+    attack.
     """
     sides = [_attacked(records, judge, rule) for records in (comparative, absolute)]
     if not all(sides):

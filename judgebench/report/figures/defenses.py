@@ -33,21 +33,16 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     figures: dict[str, Figure | None] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in results.metrics):
         figures[f"front_{style.file_name(dimension)}"] = defense_front_figure(results, dimension)
-    for dimension in dict.fromkeys(str(standard["dimension"]) for standard in results.standards):
-        standard = next(standard for standard in results.standards if standard["dimension"] == dimension)
-        for kind, draw in (
-            ("candidates", candidates_figure),
-            ("embeddings", embeddings_figure),
-            ("separability", separability_figure),
-            ("strengths", strengths_figure),
-        ):
-            figures[f"{kind}_{style.file_name(dimension)}"] = draw(results, standard)
+    standards: dict[str, Mapping[str, Any]] = {}
+    for standard in results.standards:
+        standards.setdefault(style.file_name(str(standard["dimension"])), standard)
+    for name, standard in standards.items():
+        figures[f"candidates_{name}"] = candidates_figure(results, standard)
+        figures[f"embeddings_{name}"] = embeddings_figure(results, standard)
+        figures[f"separability_{name}"] = separability_figure(results, standard)
+        figures[f"strengths_{name}"] = strengths_figure(results, standard)
     figures["detectors"] = detector_figure(results)
     return figures
-
-
-def _ring(color: str, width: float) -> dict[str, Any]:
-    return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
 
 
 # --- costs and gains --------------------------------------------------------------------------------------------------
@@ -147,10 +142,10 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
         return None
     low, high = float(standard["low_threshold"]), float(standard["high_threshold"])
     colors = [STANDARDS["low"], "#c9cdd3", STANDARDS["high"]]
+    parts = [scores[scores <= low], scores[(scores > low) & (scores < high)], scores[scores >= high]]
 
     def draw(axis: Axes, _: None) -> None:
         edges = np.histogram_bin_edges(scores, bins=min(40, max(8, round(2 * np.sqrt(scores.size)))))
-        parts = [scores[scores <= low], scores[(scores > low) & (scores < high)], scores[scores >= high]]
         axis.hist(parts, bins=edges.tolist(), stacked=True, color=colors, edgecolor="white", linewidth=0.5)
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             axis.axvline(threshold, color=STANDARDS[side], linestyle="--", linewidth=1.3)
@@ -218,7 +213,7 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
         axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
         axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
         axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
-        axis.plot([layer], [values[layer - 1]], markersize=10, linestyle="none", **_ring(INK, 1.4))
+        axis.plot([layer], [values[layer - 1]], markersize=10, linestyle="none", **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
         style.label(axis, x=f"layer of {shorten(str(standard['tutor']), 40)}", y="separability")
@@ -226,7 +221,7 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
     legend = [
         (Line2D([], [], color=color, marker="o", markersize=4), "high against low texts"),
         (Line2D([], [], color=MUTED, linestyle="--"), "texts dealt to the sets at random: 95 % stay below"),
-        (Line2D([], [], linestyle="none", markersize=9, **_ring(INK, 1.0)),
+        (Line2D([], [], linestyle="none", markersize=9, **style.ring(INK, 1.0)),
          f"steered: layer {layer}, {three(values[layer - 1])} against {three(chance[layer - 1])}"),
     ]  # fmt: skip
     best = int(standard["best_layer"])
@@ -250,9 +245,8 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     strengths (after figure 10 of the CAP paper); None where no strength has a mean."""
     dimension = standard["dimension"]
     tried = [strength for strength in results.strengths if strength["dimension"] == dimension]
-    sides = {side: [row for row in tried if row["side"] == side and number(row["mean"]) is not None]
-             for side in _MARKERS}  # fmt: skip
-    sides = {side: rows for side, rows in sides.items() if rows}
+    rows = pd.DataFrame([row for row in tried if number(row["mean"]) is not None])
+    sides = {side: part for side in _MARKERS if len(rows) and len(part := rows[rows["side"] == side])}
     if not sides:
         return None
     scale = float(tried[0]["scale"])
@@ -260,16 +254,13 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     margin = 0.03 * (high - low)
 
     def draw(axis: Axes, _: None) -> None:
-        for side, rows in sides.items():
-            color, means = STANDARDS[side], [row["mean"] for row in rows]
-            axis.plot([row["alpha"] / scale for row in rows], means, f"{_MARKERS[side]}-", color=color, linewidth=1.4,
-                      markersize=4.5, zorder=3)  # fmt: skip
-            if bounded := [row for row in rows if number(row["low"]) is not None]:
-                alphas, lows, highs = ([row[name] for row in bounded] for name in ("alpha", "low", "high"))
-                style.band(axis, [alpha / scale for alpha in alphas], lows, highs, color)
-            axis.axhline(rows[0]["target"], color=color, linestyle="--", linewidth=1.1)
-            for row in (row for row in rows if row["chosen"]):
-                axis.plot([row["alpha"] / scale], [row["mean"]], markersize=11, zorder=4, **_ring(color, 1.6))
+        for side, part in sides.items():
+            look, alpha = style.Mark(STANDARDS[side], _MARKERS[side], "-"), part["alpha"] / scale
+            style.line(axis, alpha, part["mean"], look, part["low"], part["high"], linewidth=1.4, zorder=3)
+            axis.axhline(part["target"].iloc[0], color=look.color, linestyle="--", linewidth=1.1)
+            chosen = part["chosen"].astype(bool)
+            for x, y in zip(alpha[chosen], part.loc[chosen, "mean"], strict=True):
+                axis.plot([x], [y], markersize=11, zorder=4, **style.ring(look.color, 1.6))
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
         axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
@@ -277,19 +268,19 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         style.label(axis, x=f"strength alpha{unit}", y="mean score")
 
     legend: list[tuple[Any, str]] = [
-        (Line2D([], [], color=STANDARDS[side], marker=_MARKERS[side], markersize=5), f"steered to the {side} standard")
+        (style.handle(style.Mark(STANDARDS[side], _MARKERS[side], "-")), f"steered to the {side} standard")
         for side in sides
     ]
     legend.append((Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold"))
-    legend.append((Line2D([], [], linestyle="none", markersize=9, **_ring(MUTED, 1.0)), "nearest to its target"))
-    ends = [number(row[end]) for rows in sides.values() for row in rows for end in ("low", "high")]
-    cut = ", cut where they leave the score range" * any(end is not None and not low <= end <= high for end in ends)
+    legend.append((Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)), "nearest to its target"))
+    ends = rows[["low", "high"]].astype(float).stack()
+    cut = ", cut where they leave the score range" if not ends.between(low, high).all() else ""
     counts = span(sorted({int(row["n"]) for row in tried}))
     sentences = [
         f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "
         f"{counts} at each strength; 0 is the unsteered tutor."
     ]
-    if any(number(row["low"]) is not None for row in tried):
+    if len(ends):
         sentences.append(f"Bands: 95 % interval of the mean over {results.groups}, by Student's t{cut}.")
     written = results.references
     written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]

@@ -95,8 +95,7 @@ def _reliability(axis: Axes, drawn: Drawing) -> None:
         x, y, low, high = (bins[name].to_numpy() for name in ("forecast", "observed", "observed_low", "observed_high"))
         axis.plot(x, y, color=mark.color, linestyle=mark.line, linewidth=1.1, zorder=2)
         if not np.isnan(low).any():
-            bars = style.error_bars(y, low, high)
-            axis.errorbar(x, y, yerr=bars, color=mark.color, linestyle="none", elinewidth=0.9, capsize=1.5, zorder=2)
+            style.whiskers(axis, x, y, low, high, mark.color, 0.9, 1.5)
         sizes = _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(bins["share"].to_numpy())
         axis.scatter(x, y, s=sizes**2, color=mark.color, marker=mark.marker, linewidths=0, zorder=3, clip_on=False)
     axis.set(xlim=(0, 1), ylim=(-0.03, 1.04), xlabel="probability of the likeliest score", ylabel="share of raters")
@@ -106,9 +105,6 @@ def _abstention(axis: Axes, drawn: Drawing) -> None:
     """Mean error of the texts that are kept against their share, with a band."""
     for mark, row in drawn:
         curve = pd.DataFrame(row["curve"]).astype(float)
-        x = 100 * curve["kept"]
-        axis.plot(x, curve["risk"], color=mark.color, linestyle=mark.line, marker=mark.marker, markersize=4)
-        if curve[["risk_low", "risk_high"]].notna().all(axis=None):
-            style.band(axis, x, curve["risk_low"], curve["risk_high"], mark.color, zorder=0)
+        style.line(axis, 100 * curve["kept"], curve["risk"], mark, curve["risk_low"], curve["risk_high"], markersize=4)
     axis.set(xlim=(0, 102), xlabel="texts kept (%)", ylabel="mean error (points)")
     axis.set_ylim(bottom=0)

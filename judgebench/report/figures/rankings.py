@@ -41,13 +41,8 @@ def pairwise_figures(results: Results) -> dict[tuple[str, str], Figure]:
 
 @style.house_style()
 def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """Elo with its interval, a row a system, judges on the left and humans on the right; the first block's strongest on
-    top.
-
-    Args:
-        blocks: of one condition, a judge each.
-        titles: see `pairwise_figures`.
-    """
+    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the right; the first
+    block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]
     looks = style.marks([block["series_id"] for block in blocks])
     # a lane is one who ranks: its name, its look, the record, and the beginning of the record's columns
@@ -94,11 +89,7 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
 
 @style.house_style()
 def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans.
-
-    Args:
-        blocks, titles: see `ranking_figure`.
-    """
+    """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans."""
     order = [system["system"] for system in blocks[0]["ranking"]]
     maps = [(style.series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
     maps.append(("humans", shares_of(blocks[0], order, 1)))
@@ -107,13 +98,10 @@ def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | 
 
     def draw(axis: Axes, panel: tuple[int, tuple[str, np.ndarray]]) -> None:
         place, (name, values) = panel
-        norm = Normalize(0, 1)
-        axis.imshow(values, cmap=_COLORS, norm=norm, aspect="auto")
-        if len(order) <= _MOST_WRITTEN:
-            style.heat_cells(axis, values, norm, _COLORS, points, 6.5)
+        form = points if len(order) <= _MOST_WRITTEN else None
+        style.heat_map(axis, values, Normalize(0, 1), _COLORS, form, 6.5)
         axis.set_yticks(range(len(order)), names if place % 2 == 0 else [""] * len(order))
         axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
-        axis.tick_params(length=0)
         style.label(axis, name, grid="")
 
     caption = (

@@ -35,16 +35,9 @@ _WIDE, _WIDE_LOGPROBS = 11, 21
 
 @style.house_style()
 def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]) -> Figure:
-    """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans.
-
-    The dimension's scores of the test split are shown (of the first split if there are none), without attack and
-    defense where such scores exist. Decodings whose scores mostly fall between the range's (expectation) are not drawn.
-
-    Args:
-        scores: scores.parquet; all dimensions.
-        scale: the human scale of `dimension`.
-        titles: `main` and `assistant`, the models' names.
-    """
+    """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans; of the reported
+    split, without attack and defense where there are such. Decodings whose scores mostly fall between the range's
+    (expectation) are not drawn."""
     rows, split, condition = _shown(scores, dimension)
     index = SeriesIndex.from_frame(rows)
     discrete = [series for series, part in index.parts(rows).items() if bias.is_discrete(part)]
@@ -122,20 +115,9 @@ _LEAST = float(np.log(np.finfo(np.float32).tiny))
 def logprob_figure(
     readings: pd.DataFrame, scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
 ) -> Figure | None:
-    """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range.
-
-    A band marks the score that the humans give most often, where they can be mapped (see `to_range`). Rows are chosen
-    as `score_figure` chooses them.
-
-    Args:
-        readings: readings.parquet; main_logprobs and assistant_logprobs hold [candidates] of their row's range.
-        scores: scores.parquet, for the humans.
-        scale: the human scale of `dimension`.
-        titles: `main` and `assistant`, the models' names.
-
-    Returns:
-        None where the readings of this dimension hold no log-probabilities (free generation).
-    """
+    """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range; a band marks
+    the score that the humans give most often, where they can be mapped (see `to_range`). None where the readings of
+    this dimension hold no log-probabilities (free generation)."""
     rows, split, condition = _shown(readings, dimension)
     rows = rows[rows["main_logprobs"].notna()]
     if rows.empty:
@@ -196,20 +178,9 @@ def correlation_figure(
     humans: Mapping[str, Mapping[str, Any]] | None = None,
     correlation: str = "spearman",
 ) -> Figure | None:
-    """A correlation per range with its 95 % interval, a line a series, a panel a dimension (and attack and defense).
-
-    The test split (the first if there is none) at level `dataset` (the first if there is none). A flat line is a judge
-    without range bias.
-
-    Args:
-        records: metrics.json.
-        titles: `main` and `assistant`, the models' names; `groups`, what a group is ("articles").
-        humans: dimension -> its record of humans.json: the ceiling is drawn with Spearman at dataset level.
-        correlation: of `CORRELATIONS`.
-
-    Returns:
-        None where there are no records.
-    """
+    """A correlation per range with its 95 % interval, a line a series, a panel a dimension (and attack and defense), of
+    the reported split and level; None without records. A flat line is a judge without range bias. `humans` is dimension
+    -> its record of humans.json: the ceiling is drawn with Spearman at dataset level."""
     split = shown_split(record["split"] for record in records)
     level = shown_level(record["level"] for record in records if record["split"] == split)
     rows = cells.labelled(record for record in records if (record["split"], record["level"]) == (split, level))
@@ -268,9 +239,8 @@ def _correlation_lines(axis: Axes, rows: pd.DataFrame, looks: Mapping[Series, st
         at = [ranges.index(name) + step * (number - (len(looks) - 1) / 2) for name in part["range"]]
         values = part[correlation].astype(float).to_numpy()
         low, high = (part[f"{correlation}{end}"].astype(float).fillna(part[correlation]) for end in ("_low", "_high"))
-        bars = style.error_bars(values, low, high)
         axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
-        axis.errorbar(at, values, yerr=bars, color=mark.color, linestyle="none", elinewidth=1.2, capsize=2.5)
+        style.whiskers(axis, at, values, low, high, mark.color, 1.2, 2.5)
         for x, y, hollow in zip(at, values, part["undefined"], strict=True):
             face = "white" if hollow else mark.color
             axis.plot([x], [y], mark.marker, color=mark.color, markerfacecolor=face, markersize=5, zorder=3)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
@@ -97,10 +98,8 @@ MOST_SERIES = 7
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
-    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same.
-
-    The first series of the pair looks contrastive, also under another name.
-    """
+    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same, and
+    the first series of the pair contrastive, also under another name."""
     shown = series[:MOST_SERIES]
     looks: dict[Series, Mark] = {}
     keys = [((judged.judge, judged.decoding), judged) for judged in shown]
@@ -139,15 +138,8 @@ def small_multiples(
     columns: int = 2,
     share_y: bool = True,
 ) -> Figure:
-    """A finished figure with a panel a part, each filled by `draw(axis, part)`; title and legend stand above the panels
-    and the caption below, each in room of its own.
-
-    The caption is also the figure's label (`figure.get_label()`), for whoever shows the figure with its own text.
-
-    Args:
-        legend: handles and their texts.
-        height: of a panel, in inches.
-    """
+    """A finished figure with a panel of `height` inches a part, each filled by `draw(axis, part)`; title and legend
+    (handles and texts) stand above the panels, and the caption below, which is also `figure.get_label()`."""
     # 1. panels, without pyplot, which would keep every figure alive and open windows in notebooks
     columns = min(columns, len(parts))
     rows = -(-len(parts) // columns)
@@ -207,6 +199,27 @@ def point(color: str, marker: str, size: float = 6) -> Line2D:
     return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
 
 
+def ring(color: str, width: float) -> dict[str, Any]:
+    """The look of a ring around a point."""
+    return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
+
+
+def line(axis: Axes, x: Any, y: Any, look: Mark, low: Any = None, high: Any = None, **how: Any) -> None:
+    """The mark of a series over numbers: a line through its points, and its interval as a band where it is known."""
+    x, y, low, high = (
+        pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(float) if values is not None else None
+        for values in (x, y, low, high)
+    )
+    axis.plot(x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how)
+    if low is not None and (bounded := ~np.isnan(low)).any():
+        axis.fill_between(x[bounded], low[bounded], high[bounded], color=look.color, alpha=0.13, linewidth=0, zorder=1)
+
+
+def whiskers(axis: Axes, x: Any, y: Any, low: Any, high: Any, color: str, width: float, cap: float) -> None:
+    """The intervals of points, upwards and downwards; they need not hold their value."""
+    axis.errorbar(x, y, yerr=error_bars(y, low, high), color=color, linestyle="none", elinewidth=width, capsize=cap)
+
+
 def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
     """Lengths of error bars, numbers or [n]: an interval need not hold its value."""
     return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
@@ -218,15 +231,14 @@ def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
     return None if value is None or low is None or high is None else np.reshape(error_bars(value, low, high), (2, 1))
 
 
-def band(axis: Axes, x: Any, low: Any, high: Any, color: str, zorder: float = 1) -> None:
-    """The area between the ends of an interval, in the light color of its line."""
-    axis.fill_between(x, low, high, color=color, alpha=0.13, linewidth=0, zorder=zorder)
-
-
-def heat_cells(axis: Axes, values: np.ndarray, norm: Normalize, colors: str, form: Format, size: float) -> None:
-    """Writes each number of a heat map into its cell, light on dark colors: not in the page's own ink, which a dark
-    page makes light, while cells keep their colors."""
-    for row, column in np.argwhere(np.isfinite(values)).tolist():
+def heat_map(
+    axis: Axes, values: np.ndarray, norm: Normalize, colors: str, form: Format | None, size: float, **how: Any
+) -> None:
+    """Colored cells, each with its number (`form`), light on dark colors: not in the page's own ink, which a dark page
+    makes light, while cells keep their colors."""
+    axis.imshow(values, cmap=colors, norm=norm, aspect="auto", **how)
+    axis.tick_params(length=0)
+    for row, column in np.argwhere(np.isfinite(values)).tolist() if form else ():
         color = mpl.colormaps[colors](norm(values[row, column]))[:3]
         ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
         axis.text(column, row, form(values[row, column]), ha="center", va="center", fontsize=size, color=ink)
@@ -277,9 +289,6 @@ def with_night(svg: bytes) -> bytes:
 
 DPI = 200
 
-_UNDATED = {"Date": None}
-"""No date in the file: equal data give equal bytes."""
-
 _DRAWN: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()
 """Figures that live -> their SVG."""
 
@@ -288,14 +297,12 @@ def figure_files(figures: Mapping[str, Figure]) -> dict[str, bytes]:
     """The files of figures: `<name>.png` (200 dpi) and `<name>.svg` of each -> its content."""
     files: dict[str, bytes] = {}
     for name, figure in figures.items():
-        with house_style(), io.BytesIO() as buffer:
-            _save(figure, buffer, format="png", dpi=DPI)
-            files |= {f"{name}.png": buffer.getvalue(), f"{name}.svg": _svg(figure)}
+        with house_style():
+            files |= {f"{name}.png": _saved(figure, format="png"), f"{name}.svg": _svg(figure)}
     return files
 
 
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Saves the files of figures in a folder, and returns their paths."""
     files = figure_files(figures)
     for name, content in files.items():
         with atomic(folder / name) as temporary:
@@ -317,24 +324,19 @@ def svg_without_caption(figure: Figure) -> bytes:
 def _svg(figure: Figure) -> bytes:
     """A finished figure as SVG, drawn once for file and page, without the control characters that XML forbids."""
     if figure not in _DRAWN:
-        with io.BytesIO() as buffer:
-            _save(figure, buffer, format="svg", metadata=_UNDATED, dpi=DPI)
-            _DRAWN[figure] = escape_control(buffer.getvalue().decode()).encode()
+        svg = _saved(figure, format="svg", metadata={"Date": None})  # equal data give equal bytes
+        _DRAWN[figure] = escape_control(svg.decode()).encode()
     return _DRAWN[figure]
 
 
-def _save(figure: Figure, to: Any, **how: Any) -> None:
-    with warnings.catch_warnings():
+def _saved(figure: Figure, **how: Any) -> bytes:
+    with warnings.catch_warnings(), io.BytesIO() as buffer:
         # no font draws a control character, and the warning would send it to the terminal
         warnings.filterwarnings("ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning)
-        figure.savefig(to, **how)
+        figure.savefig(buffer, dpi=DPI, **how)
+        return buffer.getvalue()
 
 
 def file_name(dimension: str) -> str:
-    """A dimension's name as part of a file's name.
-
-    Example:
-        >>> file_name("coherence"), file_name("tone / style")
-        ('coherence', 'tone-style')
-    """
+    """A dimension's name as part of a file's name, as in `tone-style` of "tone / style"."""
     return re.sub(r"[^\w]+", "-", dimension).strip("-") or "dimension"

@@ -31,16 +31,9 @@ _LEAST = 1e-3
 
 @style.house_style()
 def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range.
-
-    The grid's points lie on the dev curve, the choice is ringed, and the optimal interval is shaded.
-
-    Args:
-        rows: the records of one tuned decoding in one dimension, see `tuning_blocks`.
-
-    Returns:
-        None where no range has a path: scores are expectations.
-    """
+    """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range; the grid's points lie on the
+    dev curve, the choice is ringed, and the optimal interval is shaded. The rows are those of one tuned decoding in one
+    dimension, see `tuning_blocks`; None where no range has a path: scores are expectations."""
     paths = [(row, path) for row in rows if (path := curves(results.readings, results.scores, row))]
     if not paths:
         return None
@@ -113,14 +106,8 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One panel.
-
-    Attributes:
-        rows, columns: the swept values, ascending.
-        values: [rows, columns]; NaN where a pair was not tried.
-        chosen: (row, column) positions to be framed.
-        undefined: (row, column) positions that were tried and have no value; a dash stands there.
-    """
+    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was not tried; the
+    (row, column) that are framed, and those that were tried and have no value: a dash stands there."""
 
     title: str
     rows: Sequence[float]
@@ -134,19 +121,14 @@ class HeatMap:
 def heat_map_figure(
     maps: Sequence[HeatMap], names: tuple[str, str], title: str, caption: str, framed: str = "selected"
 ) -> Figure:
-    """Panels side by side, each number written into its cell; colors compare within a panel.
-
-    Args:
-        names: of the rows' and the columns' value, such as ("λ", "t").
-        framed: what the frames mean.
-    """
+    """Panels side by side, each number written into its cell; colors compare within a panel. `names` are those of the
+    rows' and the columns' value, such as ("λ", "t")."""
 
     def draw(axis: Axes, heat: HeatMap) -> None:
         finite = heat.values[np.isfinite(heat.values)]
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
         norm = Normalize(low, high if high > low else low + 1e-6)
-        axis.imshow(heat.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
-        style.heat_cells(axis, heat.values, norm, _COLORS, three, 7.5)
+        style.heat_map(axis, heat.values, norm, _COLORS, three, 7.5, origin="lower")
         for row, column in heat.undefined:
             axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
         for row, column in heat.chosen:
@@ -154,7 +136,6 @@ def heat_map_figure(
             axis.add_patch(frame)
         axis.set_xticks(range(len(heat.columns)), [f"{value:.3g}" for value in heat.columns])
         axis.set_yticks(range(len(heat.rows)), [f"{value:.3g}" for value in heat.rows])
-        axis.tick_params(length=0)
         style.label(axis, heat.title, x=names[1], grid="")
         axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
 
@@ -165,11 +146,7 @@ def heat_map_figure(
 
 
 def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split.
-
-    Args:
-        tuned: the records of one tuned decoding in one dimension, see `tuning_blocks`.
-    """
+    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
     rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
         return None
