@@ -135,11 +135,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def labels_to_give(asked: PlanAsked) -> tuple[list[Any], list[str]]:
-    """The plan of a run: its table as blocks of a report, and lines for people on what was written.
-
-    Raises:
-        UserError: the run did not finish, or compares texts; no text is left to label; the file cannot be written.
-    """
+    """The plan of a run: its table as blocks of a report, and lines for people on what was written."""
     from judgebench.stats.few_labels import FewLabels
     from judgebench.stats.label_plan import MEAN, label_plan
 

@@ -65,15 +65,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def record(run: Path, out: Path) -> list[str]:
-    """Writes a run's readings as one file.
-
-    Returns:
-        Lines for people: what was left out and why, what was recorded, the file's path.
-
-    Raises:
-        UserError: the run did not finish, or was itself made from recorded readings; its data or rubrics are not what
-            they were; nothing can be recorded; or the file cannot be written.
-    """
+    """Writes a run's readings as one file; lines for people: what was left out and why, what was recorded, its path."""
     from judgebench.readings.recording import write_recording
     from judgebench.results.folder import RunFolder
 

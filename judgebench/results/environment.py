@@ -29,16 +29,7 @@ def describe_environment(
     command: str | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json: package versions (null: not installed), Python, platform, how products in
-    float32 are computed (highest: in float32), the code's git commit (null: no checkout), and the arguments.
-
-    Args:
-        device: name of what computed, such as "cpu" or "NVIDIA H200".
-        model_fingerprints: role ("main", "assistant") -> what identifies the weights.
-        seconds: stage (load, read, decode, metrics, report) -> wall seconds.
-        tokens: total and unique prompt tokens.
-        command: that gives the run again; None where it is not known.
-        served: what was asked of judges behind a URL, see `judges.api.reader.ApiReader.served`; None without one.
-    """
+    float32 are computed (highest: in float32), the code's git commit (null: no checkout), and the arguments."""
     import torch  # here: run folders are asked about before torch is needed
 
     packages: dict[str, str | None] = dict.fromkeys(PACKAGES)

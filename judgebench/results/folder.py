@@ -56,11 +56,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """A run folder that exists.
-
-        Raises:
-            UserError: it does not exist, or no run wrote it.
-        """
+        """A run folder that exists."""
         path = Path(path)
         if not os.path.isdir(path):  # unlike Path's, it also takes names that are too long
             raise UserError(
@@ -76,11 +72,7 @@ class RunFolder:
     def check(cls, path: str | Path) -> RunFolder:
         """A run folder that can be made and written, as a trial shows that leaves nothing behind.
 
-        Nothing in the folder changes, and it is not made where it did not exist.
-
-        Raises:
-            UserError: it cannot, and why.
-        """
+        Nothing in the folder changes, and it is not made where it did not exist."""
         if not str(path or "").strip():
             raise UserError("run_dir: it is empty; name a folder, as run_dir=outputs/first.")
         if "\0" in str(path):
@@ -108,11 +100,7 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other runs out of the folder until the block ends; the lock of a killed run does not count.
-
-        Raises:
-            UserError: another run is at work there, and which; or the folder cannot be written.
-        """
+        """Keeps other runs out of the folder until the block ends; the lock of a killed run does not count."""
         with ExitStack() as stack:
             try:
                 with self.writing(self.path):
@@ -143,12 +131,7 @@ class RunFolder:
 
     def write(self, name: str, value: Any) -> Path:
         """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose `attrs` become notes
-        in the file's own metadata. Numbers that are not finite become null in JSON.
-
-        Raises:
-            UserError: the file cannot be written.
-            ValueError: a frame lacks columns of its schema, or has others.
-        """
+        in the file's own metadata. Numbers that are not finite become null in JSON."""
         artifact = ARTIFACT[name]
         path = self.path / artifact.path
         if path.suffix == ".yaml":
@@ -184,11 +167,8 @@ class RunFolder:
         return self.write_file(name, text + "\n")
 
     def write_digests(self, paths: Iterable[Path] | None = None) -> None:
-        """Writes digests.json, the last of a run's files: a reader sees by it whether another has changed.
-
-        Args:
-            paths: the files that were written; None takes all of a run, a folder without digests then gets some.
-        """
+        """Writes digests.json, the last of a run's files, of the files written or (None) of all that a run has: by it a
+        reader sees whether another has changed."""
         if paths is None:
             folders = {place: self.path / place for place in PLACES}
             paths = [
@@ -206,14 +186,7 @@ class RunFolder:
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """The value of one artifact, see `ARTIFACTS`: records or a mapping of JSON, or a frame whose list columns hold
-        Python lists (None where there is none). Where a run need not have it: None without the file.
-
-        Args:
-            columns: some of a table's columns; None takes all.
-
-        Raises:
-            UserError: the run did not finish, or a file is damaged.
-        """
+        Python lists (None where there is none). Where a run need not have it: None without the file."""
         artifact = ARTIFACT[name]
         if artifact.presence is not Presence.REQUIRED and not (self.path / artifact.path).is_file():
             return None

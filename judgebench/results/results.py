@@ -111,11 +111,7 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
-        """The results in a run folder.
-
-        Raises:
-            UserError: no run wrote or finished the folder, or a file is damaged.
-        """
+        """The results in a run folder."""
         folder = RunFolder.open(path)
         read = {artifact.name: folder.read(artifact.name) for artifact in ARTIFACTS}
         return cls(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
@@ -140,11 +136,7 @@ class Results:
     # --- frames ---------------------------------------------------------------------------------------------------
 
     def frame(self, name: str) -> pd.DataFrame:
-        """One of the tables or records as a DataFrame of its own: changes do not reach the results.
-
-        Raises:
-            UserError: there is none of this name.
-        """
+        """One of the tables or records as a DataFrame of its own: changes do not reach the results."""
         value = getattr(self, name) if name in ARTIFACT else None
         if value is None or isinstance(value, Mapping):
             raise UserError(f"{name!r}: not a frame; there are {', '.join(self)}.")
@@ -247,13 +239,8 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
 def ratings_frame(
     examples: Sequence[Example], ratings: Mapping[str, np.ndarray], raters: Sequence[str], split: Mapping[str, str]
 ) -> pd.DataFrame:
-    """The single ratings as ratings.parquet holds them.
-
-    Args:
-        ratings: dimension -> [examples, raters], NaN where a rater gave none.
-        raters: names of the columns; empty: they are called 1, 2, ...
-        split: group_id -> dev or test.
-    """
+    """The single ratings as ratings.parquet holds them; `ratings`: dimension -> [examples, raters], NaN where a rater
+    gave none. Raters without names are called 1, 2, ..."""
     parts = []
     for dimension, table in ratings.items():
         texts, columns = np.nonzero(~np.isnan(table))

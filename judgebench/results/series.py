@@ -134,11 +134,7 @@ def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The rows that a figure of judges shows: those without attack and defense, else those of the first pair.
-
-    Returns:
-        the rows, and what to tell the reader ("" where neither attack nor defense is involved).
-    """
+    """The rows that a figure of judges shows: those without attack and defense, else those of the first pair."""
     pairs = [(row["attack"], row["defense"]) for row in distinct(frame, ["attack", "defense"])]
     attack, defense = ("none", "none") if not pairs or ("none", "none") in pairs else pairs[0]
     rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]

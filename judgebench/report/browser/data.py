@@ -280,11 +280,7 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
 
 
 def plausibility(config: Mapping[str, Any], decoding: str) -> float:
-    """The constraint alpha of a decoding, which scores.parquet does not have.
-
-    Args:
-        config: of the run.
-    """
+    """The constraint alpha of a decoding, which scores.parquet does not have."""
     entries = config.get("decoding") or {}
     entry = entries.get(decoding) or entries.get(decoding.removesuffix(PER_RANGE))
     return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)

@@ -92,11 +92,7 @@ class Index:
 
 def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     """The rows of one run, or of several side by side: where they judged the same example under the same condition,
-    it is one row.
-
-    Args:
-        names: tell the runs apart on the page; empty for one that stands alone.
-    """
+    it is one row."""
     # 1. (data set, example_id) -> group, system and split, those of a group together
     known: dict[tuple[str, str], tuple[str, str, str]] = {}
     for run in runs:

@@ -18,21 +18,13 @@ TABLES = {"cd": build, "cap": build_cap}
 
 
 def paper_tables(names: Iterable[str], results: Results) -> dict[str, str]:
-    """One run's tables: file name -> content.
-
-    Args:
-        names: of `TABLES`.
-    """
+    """One run's tables: file name -> content."""
     tables = [table for name, make in TABLES.items() if name in names for table in make([results])]
     return {name: content for table in tables for name, content in table.files.items()}
 
 
 def check_tables(names: Any) -> list[str]:
-    """The tables that the config's `tables` names.
-
-    Raises:
-        UserError: it is not a list of `TABLES`.
-    """
+    """The tables that the config's `tables` names."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise UserError(f"tables: {names!r} is not a list, as in tables=[{next(iter(TABLES))}].")
     for name in names:

@@ -106,9 +106,6 @@ def tutor_family(tutor: str) -> str:
 def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
     """`COLUMN` of a defense: `column` as in the CSV files, such as `cap_llama`; `rank` in the paper's order.
 
-    Args:
-        tutor: its title, of a run that has one; it counts where the defense has references.
-
     Example:
         >>> column_of("cap", "Llama-3.1-8B-Instruct")["defense_label"]
         'CAP_L'
@@ -254,12 +251,7 @@ def _table(
     notes: Sequence[str],
     resampled: str = "",
 ) -> PaperTable:
-    """A table of the paper (`cap_table_<number>`) or of ours.
-
-    Args:
-        labels: columns of the rows that name a line -> their heads.
-        resampled: the end of the note on intervals.
-    """
+    """A table of the paper (`cap_table_<number>`) or of ours."""
     if any(f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any() for measure in measures):
         notes = [f"In brackets: 95 % interval{resampled}.", *notes]
     csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
@@ -277,12 +269,7 @@ def _table(
 
 
 def _joined(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
-    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first.
-
-    Args:
-        printed: None where the paper has nothing of the kind.
-        attacks: in their order; empty where rows are of clean texts.
-    """
+    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first."""
     rows = ours.assign(ours=True)
     if printed is not None:
         rows = printed.merge(rows, how="outer", on=["judge_key", *COLUMN, *(["attack"] if attacks else [])])
