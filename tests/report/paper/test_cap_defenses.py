@@ -214,10 +214,6 @@ def test_other_data_have_tables_of_their_own():
     assert set(found["cap_own_mini_joint"].rows["attack_label"]) == {"DSI", "Adaptive"}
 
 
-def test_a_run_without_defense_has_the_tables_that_it_had():
-    assert list(built(run_of([changed(), clean()]))) == ["cap_table_2", "cap_table_3"]
-
-
 def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
     hostile = dataclasses.replace(run, about={"titles": {"main": HOSTILE}}, config={"tutor": {"path": HOSTILE}})

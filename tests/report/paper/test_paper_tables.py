@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.report.paper import check_tables, paper_tables
+from judgebench.report.paper import check_tables
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cd import build, printed_correlations
 from judgebench.report.render import escape
-from judgebench.results.folder import RunFolder
-from judgebench.results.schema import PLACES
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
-from tests.report.paper.conftest import HOSTILE, check_forms, csv_of, files_of, record, run_folder, run_of
+from tests.report.paper.conftest import HOSTILE, check_forms, files_of, record, run_folder, run_of
 
 UNDERLINED = """
 2 0-4 Contrastive (14B-3B) pearson spearman
@@ -128,20 +126,6 @@ def test_the_papers_known_slips_and_no_others():
     }
 
 
-def test_one_run_fills_its_own_family_and_leaves_the_other_as_published(paper_runs):
-    found = tables([paper_runs[-1]])  # Qwen 14B with 3B
-    assert not found["table_1"].has_ours
-    assert "paper's figures alone" in found["table_1"].notes[0]
-    rows = found["table_2"].rows
-    assert set(rows.loc[rows["ours"], "label"]) == {
-        "Qwen2.5-3B-Instruct",
-        "Qwen2.5-14B-Instruct",
-        "Contrastive (14B-3B)",
-    }
-    assert found["table_3"].rows["ours"].sum() == 4
-    assert not any(name.startswith("own") for name in found)
-
-
 RANGES = [ScoreRange(0, 4), ScoreRange(1, 5), ScoreRange(2, 6), ScoreRange(3, 7)]
 
 
@@ -181,19 +165,6 @@ def test_a_dimension_or_range_that_the_paper_does_not_have_is_not_lost(paper_run
     assert not any("For comparison" in note for note in tables([fluent])["own_correlations_fluency"].notes)
 
 
-def test_scores_by_expectation_have_a_table_of_their_own():
-    run = own_run()
-    records = [
-        *run.metrics,
-        record("main", "expectation", value=0.6),
-        record("pair", "contrastive_expectation", value=0.7),
-    ]
-    records = [r | {"rule": "expectation" if "expectation" in r["decoding"] else "argmax"} for r in records]
-    run = dataclasses.replace(run, metrics=records)
-    assert own_rows(run, kind="expectation")["kendall"].tolist() == [0.6, 0.7]
-    assert set(own_rows(run)["kendall"]).isdisjoint({0.6, 0.7})
-
-
 def test_the_rule_of_a_decoding_is_not_read_from_its_name():
     run = own_run()
     records = [
@@ -214,10 +185,6 @@ def test_a_pair_is_tuned_where_the_decoding_of_its_rows_was():
     for decoding, tuned in (("contrastive", True), ("contrastive_expectation", False)):
         one = dataclasses.replace(run, tuning=[{"tune": "dev", "decoding": decoding}])
         assert ("not tuned" in tables([one])["own_settings_coherence"].text) != tuned
-
-
-def test_models_of_one_name_are_told_apart():
-    assert own_rows(own_run("model", "model"))["label"].nunique() == 3
 
 
 def test_two_runs_that_differ_in_a_cell_are_told_of():
@@ -242,39 +209,11 @@ def test_ours_marks_count_from_zero_and_never_alone(values):
     assert set(rows["pearson_signs"]) == {""}
 
 
-def test_files_come_in_two_forms_and_a_run_folder_clears_them(tmp_path, paper_runs):
-    files = paper_tables(["cd"], paper_runs[0])
-    assert {name.rsplit(".")[-1] for name in files} == {"csv", "tex"}
-    assert len(files) == 18
-    assert all(PLACES["tables"].fullmatch(name) for name in {**files, **files_of(build([own_run()]))})
-    folder = RunFolder(tmp_path)
-    for name, text in files.items():
-        folder.write_file(f"tables/{name}", text)
-    (tmp_path / "tables" / "mine.txt").write_text("x")
-    folder.clear()
-    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["mine.txt"]
-
-
-def test_csv_carries_intervals_and_kappa(paper_runs):
-    found = tables(paper_runs)
-    rows = csv_of(found["table_1"])
-    assert len(rows) == 25
-    assert (rows[0]["spearman"], rows[0]["spearman_low"], rows[0]["spearman_high"]) == ("0.106", "0.056", "0.156")
-    settings = csv_of(found["table_3"])
-    assert settings[1]["kappa"] == settings[1]["kappa_published"] == "2.0"
-
-
 def test_an_early_exit_is_named_by_its_layer_and_negative_ranges_have_a_minus():
     records = [record(judge, name, ScoreRange(-2, 2)) for judge, name in (("main", "greedy"), ("pair", "contrastive"))]
     table = tables([run_of(records, "Other-7B", "early exit after layer 20")])["own_correlations_coherence"]
     assert table.rows["label"].tolist() == ["Other-7B", "Contrastive (7B-layer 20)"]
     assert "Other-7B & $-$2 to 2 & " in table.files[f"{table.name}.tex"]
-
-
-def test_few_articles_are_told_in_the_tables_notes():
-    told = "Fewer than 6 articles: the intervals are too narrow, and nothing is distinguishable from chance."
-    for groups, few in ((5, True), (6, False)):
-        assert (told in tables([own_run(groups=groups)])["own_correlations_coherence"].notes) == few
 
 
 def test_all_forms_are_whole_whatever_names_hold():
@@ -313,14 +252,3 @@ def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
     out = capsys.readouterr().out
     assert "Table 2." in out
     assert "Table 1." not in out
-
-
-def test_groups_are_called_what_the_run_calls_them(tmp_path, capsys):
-    folder = run_folder(tmp_path / "run", run_of(own_run().metrics, "Other-7B", groups="dialogues"))
-    assert main([folder]) == 0
-    assert "1440 texts of 90 dialogues" in capsys.readouterr().out
-
-
-def test_a_folder_that_is_no_run_is_a_sentence(tmp_path, capsys):
-    assert main([str(tmp_path)]) == 2
-    assert "not a run folder" in capsys.readouterr().err
