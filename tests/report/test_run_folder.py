@@ -14,7 +14,7 @@ from judgebench.report.layout import draw_all
 from judgebench.results.environment import describe_environment
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import examples_frame, ratings_frame, texts_frame
-from judgebench.results.schema import FILES, READINGS_SCHEMA, SERVED_SCHEMA
+from judgebench.results.schema import FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import results_of

@@ -273,8 +273,9 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     ]
     legend.append((Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold"))
     legend.append((Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)), "nearest to its target"))
-    ends = rows[["low", "high"]].astype(float).stack()
-    cut = ", cut where they leave the score range" if not ends.between(low, high).all() else ""
+    ends = rows[["low", "high"]].to_numpy(float)
+    ends = ends[~np.isnan(ends)]
+    cut = ", cut where they leave the score range" if ((ends < low) | (ends > high)).any() else ""
     counts = span(sorted({int(row["n"]) for row in tried}))
     sentences = [
         f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "

@@ -238,7 +238,9 @@ def heat_map(
     makes light, while cells keep their colors."""
     axis.imshow(values, cmap=colors, norm=norm, aspect="auto", **how)
     axis.tick_params(length=0)
-    for row, column in np.argwhere(np.isfinite(values)).tolist() if form else ():
+    if form is None:
+        return
+    for row, column in np.argwhere(np.isfinite(values)).tolist():
         color = mpl.colormaps[colors](norm(values[row, column]))[:3]
         ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
         axis.text(column, row, form(values[row, column]), ha="center", va="center", fontsize=size, color=ink)
