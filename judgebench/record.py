@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
             runs = [user_path(word) for word in words if not word.startswith("out=")]
             if len(names) != 1 or len(runs) != 1 or not names[0]:
-                _refuse("a run folder and out=FILE are needed")
+                _refuse("one run folder and one out=FILE are needed, and nothing else")
             out, run = user_path(names[0]), runs[0]
             if out.suffix != ".parquet" or out.is_dir():
                 raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")

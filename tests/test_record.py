@@ -271,8 +271,8 @@ def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording,
     Path("empty").mkdir()
     judgebench(*RECORDED, "run_dir=again")
     for words, message in (
-        ((), "a run folder and out=FILE are needed"),
-        ((run, "readings.parquet"), "a run folder and out=FILE are needed"),
+        ((), "one run folder and one out=FILE are needed"),
+        ((run, "readings.parquet"), "one run folder and one out=FILE are needed"),
         ((run, "out=x.parquet", "--force"), "unrecognized arguments: --force"),
         ((run, "out=x.jsonl"), "give a name that ends in .parquet"),
         ((run, "out=nowhere/x.parquet"), "there is no folder nowhere"),

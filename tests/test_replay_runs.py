@@ -108,10 +108,12 @@ def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebe
 def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
     parts = {
         "assistant=null_context": "assistant=null_context: judge=replay has answers only",
-        "decoding=[greedy,expectation]": "decoding expectation: reads the candidates' probabilities, and judge=replay",
+        "decoding=[greedy,expectation]": "decoding expectation: reads the candidates' probabilities, and "
+        "judge=replay has answers only; take decoding=[greedy].\n",
         "attack=adv_suffix": "attack: a phrase is learned by asking a model here",
         "defenses=[cap]": "defenses: cap: its references are scored while they are made, and judge=replay",
-        "tune=dev": "tune=dev: lambda and t are chosen by probabilities, and judge=replay has answers only",
+        "tune=dev": "tune=dev: lambda and t are chosen by probabilities, and judge=replay has answers only; "
+        "take tune=none.\n",
         "tutor=smollm2": "tutor: its references are scored while they are made, and judge=replay has answers only",
     }
     code, _, err = judgebench(*REPLAY, *parts, mistaken=True)

@@ -109,10 +109,8 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
                     axes[key].append(make(entry))
             names = list(map(str, axes[key]))
             if len(set(names)) < len(names):
-                raise UserError(
-                    f"{key}: {', '.join(names)} names one twice, or two whose ends are alike; ask for those in runs of "
-                    "their own."
-                )
+                alike = ", or two whose ends are alike; ask for those in runs of their own" if key == "ranges" else ""
+                raise UserError(f"{key}: {', '.join(names)} names one twice{alike}.")
     mistakes.tell()
     return list(product(axes["dimensions"], axes["ranges"]))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
@@ -282,6 +282,8 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
             if len(names) == len(parameters):
                 known_keys([name for name in node if not str(name).startswith("_")], names, key)
         made = build_component(node)
+    except InterpolationToMissingValueError:  # another part's key is not given, and is named there
+        raise
     except (InstantiationException, ImportError, ValueError) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         raise UserError(f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())}).") from error

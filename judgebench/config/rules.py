@@ -118,7 +118,7 @@ NEEDS = (
         PROBABILITIES,
         "lambda and t are chosen by probabilities",
         "tune=none",
-        ("tune", "judge", "judge.mode"),
+        ("tune", "judge.mode"),
     ),
     Need(
         "tutor",
@@ -189,7 +189,8 @@ def unmet_needs(parts: Parts) -> Broken:
         choice = need.choice.format(", ".join(names) if not isinstance(names, bool) else "")
         yield (
             f"{choice}: {need.because}, and {reason}; take {need.instead}{f', or {instead}' if instead else ''}.",
-            need.keys,
+            # no setting of judge=replay gives more, so the judge itself is what contradicts
+            list(dict.fromkeys(key.partition(".")[0] for key in need.keys)) if place == REPLAYED else need.keys,
         )
 
 

@@ -48,7 +48,7 @@ MISTAKES = {
     "name=x -m metrics.seed=1,2": "flags come before what is set",
     # values that are missing
     "~judge": "judge: this configuration has none, and a run needs it",
-    "judge=local": "judge.path is not given, and judge=local needs it; add judge.path=VALUE: hub id (owner/name), ",
+    "judge=local": "judgebench: judge.path is not given, and judge=local needs it; add judge.path=VALUE: hub id (owner",
     "attack=phrase": "attack.phrase_file is not given",
     # sweeps
     "-m metrics.seed=1,x": "metrics.seed: 'x' should ",
