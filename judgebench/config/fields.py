@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, replace
 from functools import cache
 from typing import Annotated, Any, NotRequired, TypeVar, get_type_hints
 
@@ -34,7 +34,8 @@ from typing_extensions import TypedDict
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
-__all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf", "RunSettings"]
+__all__ = ["DAVIDSON", "HALF", "LEVELS", "MEASURE", "MOST_RESAMPLES", "TIES", "MetricSettings", "NotBlank", "OneOf"]
+__all__ += ["Ranking", "RunSettings"]
 __all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
 
 Settings = TypeVar("Settings")
@@ -179,6 +180,47 @@ class MetricSettings:
             raise UserError(
                 "metrics.resamples: a single resample does not vary, so it says nothing of uncertainty; take 0 (no "
                 "intervals), or at least 2: 1000 is usual."
+            )
+
+
+HALF, DAVIDSON = TIES = ("half", "davidson")
+"""What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
+
+RETIRED = {"outcome": "mean", "margins": 4}
+"""Settings of earlier versions, and the values at which they ask for what is done now."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """conf/config.yaml's `pairwise`.
+
+    Attributes:
+        position: whether the first place has a parameter.
+        prior: comparisons given beforehand, see `bradley_terry.Model`.
+        reference: the system whose strength is 0; None puts the mean there.
+        human_tie: humans' preferences up to this are ties.
+    """
+
+    ties: Annotated[str, OneOf(TIES)] = HALF
+    position: bool = True
+    prior: Annotated[float, Ge(0), Le(1000)] = 1.0
+    reference: str | int | None = None
+    human_tie: Annotated[float, Ge(0)] = 0.0
+
+    @classmethod
+    def parse(cls, given: Any) -> Ranking:
+        """From the config key `pairwise`."""
+        if isinstance(given, Mapping):
+            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
+        ranking = settings_of(cls, given, "pairwise")
+        reference = None if ranking.reference is None else str(ranking.reference)
+        return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
+
+    def check(self, systems: Collection[str]) -> None:
+        """Raises `UserError` where the reference is none of the systems compared."""
+        if self.reference is not None and self.reference not in systems:
+            raise UserError(
+                f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
             )
 
 

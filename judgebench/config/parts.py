@@ -26,7 +26,7 @@ from judgebench.config.checks import (
     missing_values,
     needed_keys,
 )
-from judgebench.config.fields import known_keys, plain, settings_of
+from judgebench.config.fields import Ranking, known_keys, plain, settings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, Rivals, rated
@@ -39,7 +39,6 @@ from judgebench.judges.spec import SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.stats.rankings import Ranking
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from judgebench.defenses.prepared import Resources
 from judgebench.defenses.settings import Helper
@@ -17,6 +16,9 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.chat import text_prompts
 from judgebench.types import Condition, Example, Rubric, ScoreRange
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PERPLEXITY, WINDOWED, CLASSIFIER, LLM = DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
 """By the perplexity of the text; by that of its most surprising window; by a logistic regression on perplexity and
@@ -97,6 +99,8 @@ class Detector:
     def measure(self, texts: Sequence[Example], resources: Resources) -> pd.DataFrame:
         """A row a text of `judged_texts`, which is its index: its features, NaN where it is too short for one, and last
         the `seconds` of reading it."""
+        import pandas as pd
+
         if self.name == LLM:
             rows, seconds = asked_about(self.helper, texts, resources)
         else:

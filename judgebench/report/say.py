@@ -7,9 +7,10 @@ from typing import Any
 
 import jinja2
 
+from judgebench.config.fields import DAVIDSON
 from judgebench.report import formats
 from judgebench.stats.alternative import FEWEST_RATERS
-from judgebench.stats.bradley_terry import DAVIDSON, ELO_MEAN
+from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 

@@ -21,10 +21,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from judgebench.config.fields import DAVIDSON, HALF
 from judgebench.stats.clusters import MOST_ENTRIES
-
-HALF, DAVIDSON = TIES = ("half", "davidson")
-"""What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
 
 ELO = 400 / math.log(10)
 """Points on the Elo scale that a strength of 1 is: odds of 10 to 1 are 400 points."""

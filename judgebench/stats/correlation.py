@@ -10,7 +10,7 @@ from typing import Literal
 
 import krippendorff
 import numpy as np
-from scipy import sparse, stats
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import MOST_ENTRIES
 
@@ -32,7 +32,7 @@ def pearson(judge: np.ndarray, human: np.ndarray) -> float:
 def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
-    return float(_pearson(stats.rankdata(judge)[None], stats.rankdata(human)[None])[0])
+    return float(_pearson(scipy.stats.rankdata(judge)[None], scipy.stats.rankdata(human)[None])[0])
 
 
 def kendall(judge: np.ndarray, human: np.ndarray) -> float:
@@ -40,7 +40,7 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
-    return float(stats.kendalltau(judge, human).statistic)  # n log n, and exact where rows would need n * n
+    return float(scipy.stats.kendalltau(judge, human).statistic)  # n log n, and exact where rows would need n * n
 
 
 def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +69,7 @@ def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     rows, width = judge.shape
     if not width:
         return np.zeros((3, rows))
-    rho = _pearson(stats.rankdata(judge, axis=1), stats.rankdata(human, axis=1))
+    rho = _pearson(scipy.stats.rankdata(judge, axis=1), scipy.stats.rankdata(human, axis=1))
     tau, step = np.zeros(rows), max(1, MOST_ENTRIES // (width * width))
     if width > _LONG:
         tau = np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
@@ -125,7 +125,7 @@ class DistinctPairs:
         self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
         codes, pair = np.unique(x * len(self.y) + y, return_inverse=True)
         self.jx, self.jy = np.divmod(codes, len(self.y))  # [J] which x, and which y, each pair has
-        self.counts = sparse.csr_array(
+        self.counts = scipy.sparse.csr_array(
             (np.ones(len(pair)), (np.asarray(groups), pair)), shape=(group_count, len(codes))
         )  # [G, J]; equal entries add up
 
@@ -175,7 +175,7 @@ class DistinctPairs:
         """
         results = np.empty((3, len(weights)))
         pairs_of, places = self.counts.T.tocsr(), np.arange(len(self.jx))
-        of_x, of_y = (sparse.csr_array((np.ones(len(places)), (side, places))) for side in (self.jx, self.jy))
+        of_x, of_y = (scipy.sparse.csr_array((np.ones(len(places)), (side, places))) for side in (self.jx, self.jy))
         step = max(16, _PAIR_CHUNK // len(places))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)

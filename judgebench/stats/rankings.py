@@ -26,16 +26,15 @@ NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from judgebench.config.fields import Annotated, Ge, Le, OneOf, settings_of
-from judgebench.runtime.errors import UserError
-from judgebench.stats.bradley_terry import DAVIDSON, ELO, ELO_MEAN, HALF, TIES, Comparisons, Model, fit_strengths
+from judgebench.config.fields import DAVIDSON, Ranking
+from judgebench.stats.bradley_terry import ELO, ELO_MEAN, Comparisons, Model, fit_strengths
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
 from judgebench.stats.preferences import Preferences, best_threshold, preferred
@@ -46,45 +45,8 @@ DEV = "dev"
 MOST_RANKED = 500
 """Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
 
-RETIRED = {"outcome": "mean", "margins": 4}
-"""Settings of earlier versions, and the values at which they ask for what is done now."""
-
 _FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
 _SETTINGS = ("ties", "prior", "reference", "human_tie")
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """conf/config.yaml's `pairwise`.
-
-    Attributes:
-        position: whether the first place has a parameter.
-        prior: comparisons given beforehand, see `bradley_terry.Model`.
-        reference: the system whose strength is 0; None puts the mean there.
-        human_tie: humans' preferences up to this are ties.
-    """
-
-    ties: Annotated[str, OneOf(TIES)] = HALF
-    position: bool = True
-    prior: Annotated[float, Ge(0), Le(1000)] = 1.0
-    reference: str | int | None = None
-    human_tie: Annotated[float, Ge(0)] = 0.0
-
-    @classmethod
-    def parse(cls, given: Any) -> Ranking:
-        """From the config key `pairwise`."""
-        if isinstance(given, Mapping):
-            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
-        ranking = settings_of(cls, given, "pairwise")
-        reference = None if ranking.reference is None else str(ranking.reference)
-        return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
-
-    def check(self, systems: Collection[str]) -> None:
-        """Raises `UserError` where the reference is none of the systems compared."""
-        if self.reference is not None and self.reference not in systems:
-            raise UserError(
-                f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
-            )
 
 
 @dataclass(frozen=True)

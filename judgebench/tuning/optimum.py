@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts come when they are first used
 
 from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive, checked_logprobs, floored, plausible
 from judgebench.stats.correlation import ratio
@@ -171,7 +171,7 @@ def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
     if not np.isfinite(human).all():
         raise ValueError("human must be finite numbers")
     # twice the distance from the mean rank, whole numbers
-    ranks = (2 * stats.rankdata(human)).astype(np.int64) - (len(human) + 1)
+    ranks = (2 * scipy.stats.rankdata(human)).astype(np.int64) - (len(human) + 1)
     counts = path.sums(np.ones(len(human), dtype=np.int64))
     places = 2 * counts.cumsum(axis=1) - counts - len(human)
     varied = (counts * places * places).sum(axis=1)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from judgebench.stats.bradley_terry import DAVIDSON, HALF, Comparisons, Model, fit_strengths
+from judgebench.config.fields import DAVIDSON, HALF
+from judgebench.stats.bradley_terry import Comparisons, Model, fit_strengths
 from judgebench.stats.clusters import weights_of
 
 ALONE = np.ones((1, 1))

@@ -6,9 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from judgebench.config.fields import Ranking
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
-from judgebench.stats.rankings import Ranking, pairwise_records
+from judgebench.stats.rankings import pairwise_records
 
 WHOLE = {
     "ties": "half",
