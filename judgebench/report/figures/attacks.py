@@ -77,7 +77,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
         style.label(axis, "\n".join(filter(None, (head["panel"], judge))), x=size, y="mean score")
 
     texts = {name: style.series_label(key, titles) for name, key in series.items()} | {NO_DEFENSE: "no defense"}
-    legend = [(style.handle(look), texts.get(name, name)) for name, look in looks.items()]
+    legend: list[Any] = [(look, texts.get(name, name)) for name, look in looks.items()]
     legend.append((Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2), "clean, without the phrase"))
     objective, spare = rows["objective"].iloc[0], len(names) - len(looks)
     learned = f", learned for {objective}" if objective else ""
@@ -94,7 +94,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
     ]
     suffix, dimension, score_range = (str(rows[name].iloc[0]) for name in PHRASE)
     title = f"Mean score by words of {shorten(suffix, 30)}: {shorten(dimension, 24)}, {score_range}"
-    return style.small_multiples(parts, draw, title, " ".join(filter(None, sentences)), legend, height=2.6)
+    return style.small_multiples(parts, draw, title, sentences, legend, height=2.6)
 
 
 def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:
@@ -175,7 +175,7 @@ def assessment_figure(
         style.label(axis, title, size, y=name)
 
     names = ["clean", "attacked", "increase (right: comparative)"]
-    legend = [(Patch(facecolor=color), name) for (_, color), name in zip(parts, names, strict=True)]
+    legend: list[Any] = [(color, name) for (_, color), name in zip(parts, names, strict=True)]
     legend.append((Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"), "right: absolute"))
     ranges = ", ".join(dict.fromkeys(str(range_of(record)) for record in sides[1]))
     bounded = any(number(record.get("change_low")) is not None for side in sides for record in side)
@@ -187,8 +187,7 @@ def assessment_figure(
         "n: texts, or pairs of texts, scored both clean and attacked.",
     ]  # fmt: skip
     title = f"Attacks on comparative and absolute assessment, {titles.get('main') or 'main'}"
-    caption = " ".join(filter(None, sentences))
-    return style.small_multiples(panels, draw, title, caption, legend, height=3.0, columns=3, share_y=False)
+    return style.small_multiples(panels, draw, title, sentences, legend, height=3.0, columns=3, share_y=False)
 
 
 def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[dict[str, Any]]:

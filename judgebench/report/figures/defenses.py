@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
@@ -111,8 +110,7 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
         f"{len(parts) - _MOST_PANELS} further attacks are not drawn." if len(parts) > _MOST_PANELS else "",
     ]
     title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
-    caption = " ".join(filter(None, sentences))
-    return style.small_multiples(parts[:_MOST_PANELS], draw, title, caption, legend, height=2.8)
+    return style.small_multiples(parts[:_MOST_PANELS], draw, title, sentences, legend, height=2.8)
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -162,7 +160,7 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
         "text belongs to the high or the low set; both sets' states make the standard vectors."
     )
     texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
-    legend = [(Patch(facecolor=color), text) for color, text in zip(colors, texts, strict=True)]
+    legend = list(zip(colors, texts, strict=True))
     title = f"Scores of the tutor's candidates: {shorten(standard['dimension'], 24)}"
     return style.small_multiples([None], draw, title, caption, legend, height=2.7)
 
@@ -252,10 +250,11 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     scale = float(tried[0]["scale"])
     low, high = float(standard["range_min"]), float(standard["range_max"])
     margin = 0.03 * (high - low)
+    looks = {side: style.Mark(STANDARDS[side], _MARKERS[side], "-") for side in sides}
 
     def draw(axis: Axes, _: None) -> None:
         for side, part in sides.items():
-            look, alpha = style.Mark(STANDARDS[side], _MARKERS[side], "-"), part["alpha"] / scale
+            look, alpha = looks[side], part["alpha"] / scale
             style.line(axis, alpha, part["mean"], look, part["low"], part["high"], linewidth=1.4, zorder=3)
             axis.axhline(part["target"].iloc[0], color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
@@ -267,10 +266,7 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         unit = "" if scale == 1 else f", in mean lengths of the states at the layer ({scale:.3g})"
         style.label(axis, x=f"strength alpha{unit}", y="mean score")
 
-    legend: list[tuple[Any, str]] = [
-        (style.handle(style.Mark(STANDARDS[side], _MARKERS[side], "-")), f"steered to the {side} standard")
-        for side in sides
-    ]
+    legend: list[Any] = [(look, f"steered to the {side} standard") for side, look in looks.items()]
     legend.append((Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold"))
     legend.append((Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)), "nearest to its target"))
     ends = rows[["low", "high"]].to_numpy(float)
@@ -290,7 +286,7 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         sentences.append(f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the low "
                          "standard.")  # fmt: skip
     title = f"Scores of steered texts by strength: {shorten(dimension, 24)}"
-    return style.small_multiples([None], draw, title, " ".join(sentences), legend, height=3.0)
+    return style.small_multiples([None], draw, title, sentences, legend, height=3.0)
 
 
 # --- detectors --------------------------------------------------------------------------------------------------------

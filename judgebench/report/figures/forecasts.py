@@ -60,7 +60,11 @@ def _by_range(
 ) -> Figure:
     # the look of a distribution is that of its model's plain series
     several = {name for name, part in rows.groupby("judge") if part.groupby("range").size().max() > 1}
-    drawn = [(_series(row, several), row) for row in records(rows)]
+    drawn = [
+        (Series(row["judge"], "contrastive" if row["judge"] == "pair" else "greedy",
+                row["setting"] if row["judge"] in several else ""), row)
+        for row in records(rows)
+    ]  # fmt: skip
     looks = style.marks(list(dict.fromkeys(series for series, _ in drawn)))
 
     def panel(axis: Axes, part: tuple[ScoreRange, pd.DataFrame]) -> None:
@@ -72,19 +76,11 @@ def _by_range(
 
     left = len({series for series, _ in drawn}) - MOST_SERIES
     caption += f" {left} further distributions are not drawn." if left > 0 else ""
-    legend = [(style.handle(look), _legend_text(series, results.titles)) for series, look in looks.items()]
+    legend = []
+    for series, look in looks.items():
+        name, title = ", ".join(filter(None, (series.judge, series.setting))), results.titles.get(series.judge)
+        legend.append((look, f"{name} ({style.shorten(title)})" if title else name))
     return style.small_multiples(ranges_of(rows), panel, title, caption, legend, height=2.6)
-
-
-def _series(row: Mapping[str, Any], several: set[Any]) -> Series:
-    setting = row["setting"] if row["judge"] in several else ""
-    return Series(row["judge"], "contrastive" if row["judge"] == "pair" else "greedy", setting)
-
-
-def _legend_text(series: Series, titles: Mapping[str, str | None]) -> str:
-    name = ", ".join(filter(None, (series.judge, series.setting)))
-    title = titles.get(series.judge)
-    return f"{name} ({style.shorten(title)})" if title else name
 
 
 def _reliability(axis: Axes, drawn: Drawing) -> None:

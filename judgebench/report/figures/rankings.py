@@ -77,14 +77,17 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
 
     lanes = [lane for _, side in sides for lane in side]
     bounded = any(system[f"{start}elo_low"] is not None for _, _, block, start in lanes for system in block["ranking"])
-    caption = f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1. "
-    caption += f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled. " if bounded else ""
-    caption += "Each side has a scale of its own: a judge that is sure of little stays near the mean. "
-    caption += f"The humans' strengths follow from the same pairs. {' '.join(blocks[0]['notes'])}"
+    caption = [
+        f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1.",
+        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled." if bounded else "",
+        "Each side has a scale of its own: a judge that is sure of little stays near the mean.",
+        "The humans' strengths follow from the same pairs.",
+        *blocks[0]["notes"],
+    ]
     legend = [(style.point(look.color, look.marker, 6), name) for name, look, _, _ in lanes]
     height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
     title = f"Systems ranked: {blocks[0]['condition']}"
-    return style.small_multiples(sides, draw, title, caption.strip(), legend, height=height, share_y=False)
+    return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)
 
 
 @style.house_style()

@@ -10,11 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
-from judgebench.report.figures.style import HUMANS, MOST_SERIES, MUTED
+from judgebench.report.figures.style import HUMANS, MUTED
 from judgebench.report.table import few_groups
 from judgebench.report.table import records as table_records
 from judgebench.report.views import bias
@@ -73,17 +72,18 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
         size = " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))
         style.label(axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)")
 
-    legend = [(Patch(facecolor=mark.color), style.series_label(series, titles, index.settings[series]))
-              for series, mark in looks.items()]  # fmt: skip
-    if bias.spans(scale):
-        legend.append((Patch(facecolor=HUMANS), "humans"))
-    caption = f"Share of texts that get each score; {split} split{condition}. "
+    legend = [
+        (mark.color, style.series_label(series, titles, index.settings[series])) for series, mark in looks.items()
+    ]
+    legend += [(HUMANS, "humans")] if bias.spans(scale) else []
     note = bias.mapping_note(scale)
     if scale is not None:
         note = note.replace("the range", f"the range from their scale {scale[0]:g}-{scale[1]:g}")
-    caption += f"n: texts. {note}"
-    if len(discrete) > MOST_SERIES:
-        caption += f" {len(discrete) - MOST_SERIES} further decodings are not drawn."
+    spare = len(discrete) - len(looks)
+    caption = [
+        f"Share of texts that get each score; {split} split{condition}. n: texts. {note}",
+        f"{spare} further decodings are not drawn." if spare else "",
+    ]
     counts = {len(score_range.values) for score_range, _ in ranges}
     return style.small_multiples(
         ranges, draw, f"Scores given, {dimension}", caption, legend,
@@ -153,10 +153,10 @@ def logprob_figure(
         for most in bias.most_frequent(bias.shares(mapped, score_range)):
             axis.axvspan(most - 0.5, most + 0.5, color=_BAND, linewidth=0, zorder=0)
 
-    legend: list[tuple[Any, str]] = [(style.handle(look), f"{judge} ({style.shorten(titles.get(judge) or judge)})")
-                                     for judge, look in looks.items()]  # fmt: skip
-    if bias.spans(scale):
-        legend.append((Patch(facecolor=_BAND), "humans' most frequent score"))
+    legend: list[Any] = [
+        (look, f"{judge} ({style.shorten(titles.get(judge) or judge)})") for judge, look in looks.items()
+    ]
+    legend += [(_BAND, "humans' most frequent score")] if bias.spans(scale) else []
     caption = (
         f"Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1; {split} "
         f"split{condition}. Whiskers: ±1 standard deviation over texts (spread, not error of the mean). Together: the "
@@ -203,30 +203,27 @@ def correlation_figure(
         title = at_level(part["condition"].iloc[0], part["level"].iloc[0])
         style.label(axis, title, size_of(part, groups, "texts"), "score range", correlation.capitalize())
 
-    legend = [(style.handle(mark), style.series_label(series, titles, index.settings[series]))
-              for series, mark in looks.items()]  # fmt: skip
+    legend: list[Any] = [
+        (mark, style.series_label(series, titles, index.settings[series])) for series, mark in looks.items()
+    ]
+    spare = len(index.all) - len(looks)
     bounded = rows[f"{correlation}_low"].notna().any()
     sentences = [
         f"{correlation.capitalize()} correlation with the humans {level_note(level, groups)}, {split} split.",
         f"Bars: 95 % interval, {groups} resampled." if bounded else "",
         "The more a line moves, the more the judge depends on the range it is given.",
         few_groups(groups) if bounded and rows["groups"].min() < FEWEST else "",
-    ]
-    if rows["undefined"].any():
-        sentences.append(
-            "Hollow: judge or humans give every text the same score; the correlation is undefined and shown as 0."
-        )
+        "Hollow: judge or humans give every text the same score; the correlation is undefined and shown as 0."
+        if rows["undefined"].any() else "",
+        "Dashed, with its 95 % interval: how one rater agrees with the mean of the others; judges meet the mean of all "
+        "raters, which is easier to agree with." if ceilings else "",
+        f"{spare} further decodings are not drawn." if spare else "",
+    ]  # fmt: skip
     if ceilings:
         legend.append((Line2D([], [], color=MUTED, linestyle="--"), "one human rater with the mean of the others"))
-        sentences.append(
-            "Dashed, with its 95 % interval: how one rater agrees with the mean of the others; judges meet the mean of "
-            "all raters, which is easier to agree with."
-        )
-    if len(index.all) > MOST_SERIES:
-        sentences.append(f"{len(index.all) - MOST_SERIES} further decodings are not drawn.")
     parts = [part for _, part in rows.groupby("condition", sort=False)]
     title = f"{correlation.capitalize()} correlation by score range"
-    return style.small_multiples(parts, draw, title, " ".join(filter(None, sentences)), legend, height=2.7)
+    return style.small_multiples(parts, draw, title, sentences, legend, height=2.7)
 
 
 def _correlation_lines(axis: Axes, rows: pd.DataFrame, looks: Mapping[Series, style.Mark], correlation: str) -> None:

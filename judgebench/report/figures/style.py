@@ -21,6 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from judgebench.report.formats import Format
 from judgebench.results.series import Series, number
@@ -131,7 +132,7 @@ def small_multiples(
     parts: Sequence[Any],
     draw: Callable[[Axes, Any], None],
     title: str,
-    caption: str,
+    caption: str | Sequence[str],
     legend: Sequence[tuple[Any, str]] = (),
     *,
     height: float,
@@ -139,7 +140,12 @@ def small_multiples(
     share_y: bool = True,
 ) -> Figure:
     """A finished figure with a panel of `height` inches a part, each filled by `draw(axis, part)`; title and legend
-    (handles and texts) stand above the panels, and the caption below, which is also `figure.get_label()`."""
+    stand above the panels, and the caption below, which is also `figure.get_label()`.
+
+    The entries of a legend are a `Mark`, the color of bars, or an artist, each with its text; of a caption's sentences
+    the empty ones are left out.
+    """
+    caption = caption if isinstance(caption, str) else " ".join(filter(None, caption))
     # 1. panels, without pyplot, which would keep every figure alive and open windows in notebooks
     columns = min(columns, len(parts))
     rows = -(-len(parts) // columns)
@@ -167,7 +173,9 @@ def small_multiples(
     if legend:
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
         place |= {"ncols": legend_columns, "borderaxespad": 0.1, "handlelength": 2.6, "columnspacing": 1.6}
-        handles, texts = zip(*legend, strict=True)
+        handles = [handle(look) if isinstance(look, Mark) else Patch(facecolor=look) if isinstance(look, str) else look
+                   for look, _ in legend]  # fmt: skip
+        texts = [text for _, text in legend]
         figure.legend(handles, texts, **place).set_in_layout(False)
     text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
     text.set_gid("caption")

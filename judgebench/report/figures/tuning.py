@@ -43,7 +43,7 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
         (Line2D([], [], color=COLORS[split], linewidth=1.4), f"Spearman, {split}") for split in splits
     ]
     if any(row["grid"] for row, _ in paths):
-        legend.append((Line2D([], [], color=COLORS["dev"], marker="o", markersize=4, linestyle="none"), "grid, dev"))
+        legend.append((style.point(COLORS["dev"], "o", 4), "grid, dev"))
     ring = Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
     legend.append((ring, "selected"))
     if any(row["exact"] for row, _ in paths):

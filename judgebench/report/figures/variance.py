@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from judgebench.report.figures import style
 from judgebench.report.formats import points
@@ -53,7 +52,7 @@ def variance_figure(results: Results) -> Figure | None:
         "of its range: what is not blue is score range bias. Calibrated: each range's scores mapped to the humans' "
         f"scale by what other {results.groups} teach. Intervals stand in the table."
     )
-    legend = [(Patch(facecolor=color), text) for _, text, color, _ in _PARTS]
+    legend = [(color, text) for _, text, color, _ in _PARTS]
     height = 0.75 + 0.26 * max(map(len, parts))
     title = "Score range bias as variance"
     return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
