@@ -237,8 +237,8 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         )
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise BrokenAnswer(f"the answer is not what the protocol has ({where}: {fault['msg']})") from None
+        where, reason = ".".join(map(str, fault["loc"])), fault["msg"].partition(" or instance of")[0]
+        raise BrokenAnswer(f"the answer is not what the protocol has ({where or 'all of it'}: {reason})") from None
     except BrokenAnswer:
         raise
     except ValueError as error:

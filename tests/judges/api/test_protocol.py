@@ -120,8 +120,10 @@ def chat(*logprobs):
     ],
 )
 def test_anything_else_is_broken(payload):
-    with pytest.raises(BrokenAnswer):
+    with pytest.raises(BrokenAnswer) as refused:
         answer_of(payload, numbered=False)
+    assert "(: " not in str(refused.value)
+    assert " instance of " not in str(refused.value)
 
 
 def test_a_list_that_is_rounded_is_taken_and_one_of_more_than_certain_tokens_is_broken():
