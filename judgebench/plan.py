@@ -112,7 +112,6 @@ def _asked(arguments: Sequence[str] | None) -> PlanAsked:
 
 
 def _value(key: str, text: str) -> Any:
-    """The value of a setting; `ValueError` says what it must be."""
     if key == "within":
         numbers = [float(part) if _NUMBER.fullmatch(part.strip()) else 0.0 for part in text.strip("[] ").split(",")]
         if not all(0 < number < math.inf for number in numbers):
@@ -209,7 +208,6 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
 
 
 def _write(asked: PlanAsked, chosen: dict[str, Sample], needed: Sequence[int | None]) -> list[str]:
-    """Writes the texts to label next; lines for people."""
     import numpy as np
 
     from judgebench.runtime.files import atomic

@@ -130,7 +130,6 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 
 
 def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of the file, in the order in which the run has them."""
     from judgebench.decoding.scores import KEYS, key_columns
     from judgebench.readings.recording import AXES, SCHEMA, prompt_digest
     from judgebench.types import LABELS, Reading

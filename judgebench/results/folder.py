@@ -240,7 +240,6 @@ def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_frame(table: pa.Table) -> pd.DataFrame:
-    """A table as pandas holds it, with Python lists in its list columns."""
     # a damaged file may have notes of pandas' own that no longer fit, which ours never have
     frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas()
     for name, kind in zip(table.schema.names, table.schema.types, strict=True):

@@ -34,7 +34,6 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pd.DataFrame:
-    """Rows as a frame with the columns and types of a schema."""
     return plain_frame(pa.Table.from_pylist([dict(row) for row in rows], schema))
 
 
@@ -170,18 +169,15 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """The run folder of results that have one."""
         assert self.path is not None
         return self.path
 
     @property
     def groups(self) -> str:
-        """The word for groups of examples."""
         return self.titles.get("groups") or "articles"
 
     @property
     def examples_word(self) -> str:
-        """The word for what is judged."""
         return self.titles.get("examples") or "examples"
 
     @property
@@ -216,7 +212,6 @@ class Results:
 
     @cached_property
     def similarity(self) -> list[dict[str, Any]]:
-        """Similarity of what main and assistant read, see `family_records`."""
         return family_records(self.readings)
 
 

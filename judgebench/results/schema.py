@@ -121,6 +121,8 @@ class Artifact:
     compared: tuple[tuple[str, pa.DataType], ...] = ()
 
 
+_WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_labels")
+_DEFENSE = ("standards", "strengths", "detectors", "rewritings", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),
     Artifact("readings", "readings.parquet", Presence.REQUIRED, READINGS_SCHEMA, tuple(READINGS_COMPARED)),
@@ -131,23 +133,14 @@ ARTIFACTS = (
     Artifact("examples", "examples.parquet", schema=EXAMPLES_SCHEMA),
     Artifact("ratings", "ratings.parquet", schema=RATINGS_SCHEMA),
     Artifact("humans", "humans.json"),
-    Artifact("beside_humans", "worth/beside_humans.json"),
-    Artifact("forecasts", "worth/forecasts.json"),
-    Artifact("errors", "worth/errors.json"),
-    Artifact("variance", "worth/variance.json"),
-    Artifact("systems", "worth/systems.json"),
-    Artifact("few_labels", "worth/few_labels.json"),
+    *(Artifact(name, f"worth/{name}.json") for name in _WORTH),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),
     Artifact("pairwise", "pairwise.json"),
     Artifact("trace", "attack/trace.parquet"),
     Artifact("attack_differences", "attack/differences.json"),
     Artifact("suffix", "attack/suffix.json"),
-    Artifact("standards", "defense/standards.json"),
-    Artifact("strengths", "defense/strengths.json"),
-    Artifact("detectors", "defense/detectors.json"),
-    Artifact("rewritings", "defense/rewritings.json"),
-    Artifact("costs", "defense/costs.json"),
+    *(Artifact(name, f"defense/{name}.json") for name in _DEFENSE),
     Artifact("references", "defense/references.parquet", schema=REFERENCES_SCHEMA),
     Artifact("tuning", "tuning.json"),
     Artifact("environment", "environment.json", Presence.REQUIRED),
@@ -169,10 +162,10 @@ PLACES = {
     ),
     "attack": re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet"),
     "defense": re.compile(
-        r"(standards|strengths|detectors|rewritings|costs)\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
+        rf"({'|'.join(_DEFENSE)})\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
         r"template_[0-9a-f]{12}\.txt"  # of a user's own, in the folder of a judge card
     ),
-    "worth": re.compile(r"(beside_humans|forecasts|errors|variance|systems|few_labels)\.json"),
+    "worth": re.compile(rf"({'|'.join(_WORTH)})\.json"),
 }
 """Where a run writes, and which names of files are its own there."""
 

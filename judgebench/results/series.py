@@ -78,11 +78,9 @@ class SeriesIndex:
 
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
-        """From the scores' distinct rows; scores themselves may be many."""
         return cls(distinct(scores, [*with_labels(CELL, scores), "judge", "decoding", "lambda", "temperature"]))
 
     def of(self, row: Mapping[str, Any]) -> Series:
-        """The series that a row belongs to."""
         judge, decoding = str(row["judge"]), str(row["decoding"])
         return Series(judge, decoding, setting(row) if (judge, decoding) in self._several else "")
 
@@ -112,12 +110,10 @@ def number(value: Any) -> float | None:
 
 
 def range_of(row: Mapping[str, Any]) -> ScoreRange:
-    """The score range that a row is about."""
     return ScoreRange.of(row)
 
 
 def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
-    """Each range, ascending, with its rows."""
     names = with_labels(RANGE, frame)
     return [(range_of(dict(zip(names, ends, strict=True))), part) for ends, part in frame.groupby(names, sort=True)]
 
@@ -143,7 +139,6 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The defenses, none first, the others in order of appearance."""
     names = dict.fromkeys(str(row["defense"]) for row in rows)
     return sorted(names, key=lambda name: name != NO_DEFENSE)
 

@@ -141,7 +141,6 @@ def _number(value: Any, places: int = 4) -> float | int | None:
 
 
 def _scale(dataset: str, dimension: str, runs: Sequence[Results]) -> list[float] | None:
-    """The human scale; None where the scores of human and judge do not compare."""
     scale = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
     return [float(end) for end in scale] if scale is not None and spans(scale) else None
 
@@ -322,5 +321,4 @@ def pack(content: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    """The value that `pack` was given; in the page, assets/examples.js does this."""
     return json.loads(gzip.decompress(base64.b64decode(text)))

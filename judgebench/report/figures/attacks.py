@@ -138,34 +138,29 @@ def assessment_figure(
         return None
     labels = list(dict.fromkeys(record["label"] for side in sides for record in side))
     parts = (("clean_mean_score", _CLEAN), ("attacked_mean_score", _ATTACKED), ("change", _INCREASE))
-    # title, name of the axis, and its bars: records, their column, first place, step, width, color, hatch
-    panels: list[tuple[str, str, list[str], list[tuple[Any, ...]]]] = [
-        (title, name, [record["label"] for record in side],
-         [(side, column, [i + shift * _WIDTH for i in range(len(side))], _WIDTH, color, None)
-          for shift, (column, color) in enumerate(parts, -1)])
-        for side, title, name in zip(sides, ("comparative", "absolute"), ("probability of winning", "mean score"),
-                                     strict=True)
-    ]  # fmt: skip
-    shares = [
-        (side, "share", [labels.index(record["label"]) + shift * _HALF for record in side], _HALF, _INCREASE, hatch)
-        for side, shift, hatch in zip(sides, (-0.5, 0.5), (None, "////"), strict=True)
-    ]
-    panels.append(("increase compared", "increase, % of the scale", labels, shares))
 
-    def draw(axis: Axes, panel: tuple[str, str, list[str], list[tuple[Any, ...]]]) -> None:
-        title, name, ticks, groups = panel
-        for records, column, places, width, color, hatch in groups:
-            for record, x in zip(records, places, strict=True):
-                axis.bar(x, float(record[column]), width * 0.94, color=color, hatch=hatch, edgecolor="white",
-                         linewidth=0)  # fmt: skip
+    def draw(axis: Axes, panel: tuple[str, str, Sequence[dict[str, Any]]]) -> None:
+        title, name, side = panel
+        # groups of bars: records, their column, their shift from the tick, width, color and hatch
+        compared = not side
+        ticks = labels if compared else [record["label"] for record in side]
+        groups: list[tuple[Any, ...]] = [
+            (side, column, shift * _WIDTH, _WIDTH, color, None) for shift, (column, color) in enumerate(parts, -1)
+        ]
+        if compared:
+            groups = [(sides[0], "share", -0.5 * _HALF, _HALF, _INCREASE, None),
+                      (sides[1], "share", 0.5 * _HALF, _HALF, _INCREASE, "////")]  # fmt: skip
+        for records, column, shift, width, color, hatch in groups:
+            for record in records:
+                x, y = ticks.index(record["label"]) + shift, float(record[column])
+                axis.bar(x, y, width * 0.94, color=color, hatch=hatch, edgecolor="white", linewidth=0)
                 if (bars := style.record_bars(record, column)) is not None:
-                    axis.errorbar(x, float(record[column]), yerr=bars, color=INK, linestyle="none", elinewidth=1.0,
-                                  capsize=2.0)  # fmt: skip
+                    axis.errorbar(x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0)
         axis.set_xticks(range(len(ticks)), ticks)
         size = ""
-        if title != "increase compared":
+        if side:
             axis.set_xlim(-0.6, len(ticks) - 0.4)
-            size = f"n = {max((int(record['paired']), int(record['groups'])) for record in groups[0][0])[0]}"
+            size = f"n = {max((int(record['paired']), int(record['groups'])) for record in side)[0]}"
         if title == "comparative":
             axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1)
         axis.axhline(0, color=MUTED, linewidth=0.8)
@@ -174,6 +169,11 @@ def assessment_figure(
             text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
         style.label(axis, title, size, y=name)
 
+    panels = [
+        ("comparative", "probability of winning", sides[0]),
+        ("absolute", "mean score", sides[1]),
+        ("increase compared", "increase, % of the scale", []),
+    ]
     names = ["clean", "attacked", "increase (right: comparative)"]
     legend: list[Any] = [(color, name) for (_, color), name in zip(parts, names, strict=True)]
     legend.append((Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"), "right: absolute"))

@@ -78,13 +78,12 @@ def _by_range(
     caption += f" {left} further distributions are not drawn." if left > 0 else ""
     legend = []
     for series, look in looks.items():
-        name, title = ", ".join(filter(None, (series.judge, series.setting))), results.titles.get(series.judge)
-        legend.append((look, f"{name} ({style.shorten(title)})" if title else name))
+        name, model = ", ".join(filter(None, (series.judge, series.setting))), results.titles.get(series.judge)
+        legend.append((look, f"{name} ({style.shorten(model)})" if model else name))
     return style.small_multiples(ranges_of(rows), panel, title, caption, legend, height=2.6)
 
 
 def _reliability(axis: Axes, drawn: Drawing) -> None:
-    """Observed share against forecast probability, a point a bin."""
     axis.plot([0, 1], [0, 1], color=MUTED, linestyle="--", linewidth=1, zorder=1)
     for mark, row in drawn:
         bins = pd.DataFrame(row["diagram"]).astype(float)
@@ -98,7 +97,6 @@ def _reliability(axis: Axes, drawn: Drawing) -> None:
 
 
 def _abstention(axis: Axes, drawn: Drawing) -> None:
-    """Mean error of the texts that are kept against their share, with a band."""
     for mark, row in drawn:
         curve = pd.DataFrame(row["curve"]).astype(float)
         style.line(axis, 100 * curve["kept"], curve["risk"], mark, curve["risk_low"], curve["risk_high"], markersize=4)

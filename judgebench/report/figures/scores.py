@@ -101,7 +101,6 @@ def _shown(rows: pd.DataFrame, dimension: str) -> tuple[pd.DataFrame, str, str]:
 
 
 def _candidate_ticks(axis: Axes, score_range: ScoreRange) -> None:
-    """A tick a candidate score; of many, every so many."""
     count = len(score_range.values)
     every = -(-count // _MOST_TICKS)
     axis.set_xticks(np.arange(count)[::every], score_range.candidates[::every])
@@ -227,7 +226,6 @@ def correlation_figure(
 
 
 def _correlation_lines(axis: Axes, rows: pd.DataFrame, looks: Mapping[Series, style.Mark], correlation: str) -> None:
-    """A line a series over the ranges, with bars of its interval; hollow where the correlation is undefined."""
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     step = min(0.1, 0.5 / max(1, len(looks)))
     ranges = list(dict.fromkeys(rows["range"]))

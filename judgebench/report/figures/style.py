@@ -198,17 +198,14 @@ def label(axis: Axes, title: str = "", note: str = "", x: str = "", y: str = "",
 
 
 def handle(mark: Mark, size: float = 5) -> Line2D:
-    """A mark in a legend."""
     return Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size)
 
 
 def point(color: str, marker: str, size: float = 6) -> Line2D:
-    """A point in a legend."""
     return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
 
 
 def ring(color: str, width: float) -> dict[str, Any]:
-    """The look of a ring around a point."""
     return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
 
 

@@ -71,7 +71,6 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
 
 
 def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurve], most: float) -> None:
-    """The optimal intervals, the curve of each split, the grid's points and the choice, on an axis that shows 0."""
     exact = row["exact"]
     for low, high in exact["intervals"] if exact else []:
         axis.axvspan(low, min(most, most if high is None else high), color=_OPTIMAL, alpha=0.3, linewidth=1.0, zorder=1)

@@ -24,7 +24,6 @@ def paper_tables(names: Iterable[str], results: Results) -> dict[str, str]:
 
 
 def check_tables(names: Any) -> list[str]:
-    """The tables that the config's `tables` names."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise UserError(f"tables: {names!r} is not a list, as in tables=[{next(iter(TABLES))}].")
     for name in names:

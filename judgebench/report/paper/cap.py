@@ -251,7 +251,6 @@ def _table(
     notes: Sequence[str],
     resampled: str = "",
 ) -> PaperTable:
-    """A table of the paper (`cap_table_<number>`) or of ours."""
     if any(f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any() for measure in measures):
         notes = [f"In brackets: 95 % interval{resampled}.", *notes]
     csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
@@ -300,7 +299,6 @@ def _own_places(rows: pd.DataFrame, every: pd.DataFrame, ending: str = "") -> li
 
 
 def _compared_with(dataset: str) -> list[str]:
-    """A sentence on how the paper judges the same data set; none of others."""
     if dataset not in _PAPERS:
         return []
     paper = _PAPERS[dataset]
@@ -311,7 +309,6 @@ def _compared_with(dataset: str) -> list[str]:
 
 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
-    """The provenance of attacked scores of ours."""
     notes = []
     for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["paired"]), span(part["groups"])
@@ -326,7 +323,6 @@ def _attacked_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def _scored_notes(rows: pd.DataFrame) -> list[str]:
-    """The decodings of our judges, and which tutors stand in the paper's columns."""
     usual: dict[str, str] = {}
     for judge, how in zip(rows["label"], rows["decoding"], strict=True):
         if usual.get(judge, _WORDS) == _WORDS:

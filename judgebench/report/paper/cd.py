@@ -276,7 +276,6 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> list[str]:
-    """The data behind rows of ours, of one dimension, and warnings."""
     notes = []
     for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
         texts, groups = span(part["n"]), span(part["groups"])

@@ -78,12 +78,10 @@ class PaperTable:
 
     @property
     def has_ours(self) -> bool:
-        """True where a run has any of the lines."""
         return bool(self.rows["ours"].any())
 
     @cached_property
     def table(self) -> Table:
-        """The table for people."""
         columns, shown, both = [], self.rows.copy(), self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
@@ -103,7 +101,6 @@ class PaperTable:
 
     @property
     def text(self) -> str:
-        """The table for a terminal."""
         rest = self.caption.removeprefix(self.title)
         head = f"**{self.title}{'.' if rest == self.caption else ''}** {rest.lstrip()}"
         return to_markdown(self.table, head, self.notes)
@@ -132,7 +129,6 @@ def published(name: str) -> pd.DataFrame:
 
 
 def per_cent(value: Any) -> str:
-    """A number that is in per cent already, without decimals."""
     return UNKNOWN if value is None or pd.isna(value) else f"{round(value)} %"
 
 
