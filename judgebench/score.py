@@ -7,10 +7,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors
-from judgebench.config.checks import check_files
 from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of
-from judgebench.runtime.errors import UserError
+from judgebench.data.rows import existing
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.files import user_path
 
 
 def main() -> None:
@@ -22,24 +23,29 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
 def _main(config: DictConfig) -> None:
     with as_sentence():
-        check_files(config, ("card", "data.path"))
-        card = _card(config)
+        # 1. the files that are named
+        mistakes = Mistakes()
+        for key in ("card", "data.path"):
+            path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
+            if isinstance(path, str) and path.strip():
+                with mistakes.caught():
+                    existing(user_path(path), key)
+        mistakes.tell()
+        # 2. the card, for what is asked of it
+        if OmegaConf.is_missing(config, "card"):
+            raise UserError(
+                "card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one."
+            )
+        card = JudgeCard.read(path_of(config, "card"))
+        card.check_task(config.get("dimension"), plain(config.get("scale")))
+        if not isinstance(config.get("check_models"), bool):
+            raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
+        # 3. the scores
         from judgebench.cards.judge import score_file  # it takes seconds to import
 
         written = score_file(config, card)
     if written is not None:
         print(written)
-
-
-def _card(config: DictConfig) -> JudgeCard:
-    """The card that the configuration names, for what it asks; else `UserError`."""
-    if OmegaConf.is_missing(config, "card"):
-        raise UserError("card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one.")
-    card = JudgeCard.read(path_of(config, "card"))
-    card.check_task(config.get("dimension"), plain(config.get("scale")))
-    if not isinstance(config.get("check_models"), bool):
-        raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
-    return card
 
 
 if __name__ == "__main__":

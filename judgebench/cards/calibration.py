@@ -99,7 +99,13 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
         "test_groups": splits.count(TEST),
         "seed": data.seed,
     }
-    return [_card(config, results, settings, data, about, str(dimension)) for dimension in config.dimensions]
+    packages = results.environment["packages"]
+    made_with = {
+        "packages": {name: packages[name] for name in ("judgebench", "torch", "transformers")},
+        **{name: results.environment[name] for name in ("git_commit", "device")},
+        "chosen_by": f"{settings.metric} on the development split",
+    }
+    return [_card(config, results, settings, data, about, made_with, str(name)) for name in config.dimensions]
 
 
 def _card(
@@ -108,6 +114,7 @@ def _card(
     settings: CalibrationSettings,
     data: JudgeDataModule,
     about: Mapping[str, Any],
+    made_with: Mapping[str, Any],
     dimension: str,
 ) -> JudgeCard:
     # 1. the judge
@@ -129,12 +136,11 @@ def _card(
     if estimate is not None and len(test):
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
         figures[TEST] |= estimate_errors(estimate, dev, test, **resampled)
-    attacks = attacked(results.metrics, {name: selected[name] for name in CELL}, dimension)
+    attacks = attacked(results.metrics, selected, dimension)
     sentences = limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about)
     # 4. what it is made of
-    environment = results.environment
-    prints = environment["model_fingerprints"]
-    parts = _parts(config, selected, results)
+    prints = results.environment["model_fingerprints"]
+    parts, files = _parts(config, selected, results)
     if _recording(config) is not None:
         sentences = [*sentences, _OF_RECORDED]
     rubrics, variants = plain(config.prompt.rubrics), plain(config.prompt.get("variants"))
@@ -150,15 +156,15 @@ def _card(
         scale=scale,
         figures={split: figure for split, figure in figures.items() if figure},
         attacks=attacks,
-        tried=[_figures(candidate) for candidate in tried],
+        tried=[
+            {name: judge[name] for name in CELL if judge[name] is not None}
+            | {f"{s}_{name}": judge[s][name] for s in (DEV, TEST) if judge[s] is not None for name in CORRELATIONS}
+            for judge in tried
+        ],
         data=about,
         limits=sentences,
-        made_with={
-            "packages": {name: environment["packages"][name] for name in ("judgebench", "torch", "transformers")},
-            **{name: environment[name] for name in ("git_commit", "device")},
-            "chosen_by": f"{settings.metric} on the development split",
-        },
-        files=_files(parts, results.folder),
+        made_with=made_with,
+        files=files,
         folder=results.folder,
     )
 
@@ -186,11 +192,8 @@ def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dic
 
 
 def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Mapping[str, Any]:
-    """The candidate that agrees best with the humans of the development split; of equal ones the first.
-
-    Raises:
-        UserError: there is no development split, or every judge gives all of its texts the same score.
-    """
+    """The candidate that agrees best with the humans of the development split; of equal ones the first. `UserError`
+    where there is no such split, or every judge gives all of its texts the same score."""
     if not any(judge[DEV] for judge in tried):
         raise UserError(
             "data.dev_share: a judge is chosen on the development split, and there is none; give it articles with "
@@ -210,8 +213,9 @@ def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Map
     return max(usable, key=lambda judge: judge[DEV][metric])
 
 
-def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) -> dict[str, Any]:
-    """`PARTS`, with nothing that the selected judge does not need; files are named as they lie beside the card."""
+def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) -> tuple[dict[str, Any], dict[str, str]]:
+    """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files, which are named as they
+    lie beside the card."""
     parts, folder = {name: plain(config.get(name)) for name in PARTS}, results.folder
     # 1. the decoding, with the lambda and t that tuning chose for it
     name = selected["decoding"]
@@ -243,37 +247,27 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
     elif parts["tutor"] is not None and any((folder / "defense").glob("vectors_*.safetensors")):
         parts["tutor"]["vectors"] = "defense"
     parts = mask_secrets(parts)
-    # 4. its models
+    # 4. its models; of recorded readings those that gave them, with which the card's judge scores other texts
     if (recording := _recording(config)) is not None:
-        parts = recorded_parts(parts, recording)
+        parts["judge"] = {**recording.setting("judge")}
+        if parts["assistant"] != NO_ASSISTANT:
+            parts["assistant"] = {**(recording.setting("assistant") or {}), "_target_": NO_ASSISTANT["_target_"]}
+        for role in ("judge", "assistant"):
+            if parts[role].get("trust_remote_code"):
+                parts[role]["trust_remote_code"] = False
+        for key in ("max_tokens", "truncate", "template_options"):  # what plain text has no need of
+            parts["prompt"][key] = recording.setting("prompt", key)
+        check_arguments(parts)
     for role, model in (("judge", "main"), ("assistant", "assistant")):
         dtype = results.environment["model_fingerprints"].get(model, {}).get("dtype")
         if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
             parts[role]["dtype"] = dtype
-    return parts
-
-
-def recorded_parts(parts: Mapping[str, Any], recording: Recording) -> dict[str, Any]:
-    """The parts with the models whose readings were recorded in the place of these: with them, and whoever has them,
-    the card's judge scores other texts; `UserError` where the settings of the models cannot be."""
-    made: dict[str, Any] = {**parts, "judge": {**recording.setting("judge")}}
-    if parts["assistant"] != NO_ASSISTANT:
-        made["assistant"] = {**(recording.setting("assistant") or {}), "_target_": NO_ASSISTANT["_target_"]}
-    for role in ("judge", "assistant"):
-        if made[role].get("trust_remote_code"):
-            made[role]["trust_remote_code"] = False
-    built = ("max_tokens", "truncate", "template_options")  # what plain text has no need of
-    made["prompt"] = {**parts["prompt"], **{key: recording.setting("prompt", key) for key in built}}
-    check_arguments(made)
-    return made
-
-
-def _files(parts: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    names = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
-    names += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
+    # 5. its files
+    files = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
+    files += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     if (parts["tutor"] or {}).get("vectors") == "defense":
-        names += sorted(f"defense/{path.name}" for path in (folder / "defense").glob("vectors_*.safetensors"))
-    return {name: sha256_of(folder / name) for name in names}
+        files += sorted(f"defense/{path.name}" for path in (folder / "defense").glob("vectors_*.safetensors"))
+    return parts, {name: sha256_of(folder / name) for name in files}
 
 
 # --- its estimate and figures -----------------------------------------------------------------------------------------
@@ -282,18 +276,9 @@ def _files(parts: Mapping[str, Any], folder: Path) -> dict[str, str]:
 def fit(
     kind: str, scores: np.ndarray, humans: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> Estimate | None:
-    """The map with the least squared error.
-
-    Args:
-        kind: one of `KINDS`.
-        scores, humans: [n] scores of judge and humans for the same texts.
-        score_range: the judge's.
-        scale: the humans' own, which the map does not leave; None where it is not known.
-
-    Returns:
-        None for the kind `none`, and where the humans' scores do not rise with the judge's: fewer than two different
-        scores, or a slope that is not above 0.
-    """
+    """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans for the same texts,
+    which does not leave the humans' own scale; None for the kind `none`, and where the humans' scores do not rise with
+    the judge's: fewer than two different scores, or a slope that is not above 0."""
     if kind == "none" or len(np.unique(scores)) < 2:
         return None
     centered = scores - scores.mean()
@@ -316,14 +301,6 @@ def fit(
     return Estimate(kind, tuple(map(float, knots)), tuple(map(float, values)))
 
 
-def _figures(candidate: Mapping[str, Any]) -> dict[str, Any]:
-    line = {name: candidate[name] for name in CELL if candidate[name] is not None}
-    for split in (DEV, TEST):
-        if candidate[split] is not None:
-            line |= {f"{split}_{name}": candidate[split][name] for name in CORRELATIONS}
-    return line
-
-
 def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
     """The figures of one split in a card: number of texts, correlations with 95 % intervals, shares and flags."""
     if record is None:
@@ -336,15 +313,9 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
 def estimate_errors(
     estimate: Estimate, dev: pd.DataFrame, test: pd.DataFrame, resamples: int, seed: int
 ) -> dict[str, float | None]:
-    """The distance of the estimates from the humans' scores on the test split.
-
-    Args:
-        dev, test: columns score, human and group_id, of texts that have a score.
-        resamples, seed: of the groups, behind each 95 % interval.
-
-    Returns:
-        `mean_absolute_error`; `guess_error`, that of always saying the development split's mean; `gain`, the latter
-        less the former; each with `_low` and `_high`.
+    """The distance of the estimates from the humans' scores on the test split: `mean_absolute_error`; `guess_error`,
+    that of always saying the development split's mean; `gain`, the latter less the former; each with the `_low` and
+    `_high` of a 95 % interval by `resamples` of the groups. `dev` and `test` have the columns score, human, group_id.
     """
     human = test["human"].to_numpy(dtype=float)
     clusters = Clusters.of(test["group_id"].to_numpy(dtype=str), resamples, seed)
@@ -356,13 +327,12 @@ def estimate_errors(
 
 def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str) -> list[dict[str, Any]]:
     """The change of the selected judge's scores on the test split by each attack that was tried."""
-    kept = ("attack", "change", "change_low", "change_high", "raised_share")
     return [
-        {name: record[name] for name in kept}
+        {name: record[name] for name in ("attack", "change", "change_low", "change_high", "raised_share")}
         for record in records
         if record["attack"] != "none"
         and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
-        and all(record.get(axis) == value for axis, value in selected.items())
+        and all(record.get(axis) == selected[axis] for axis in CELL)
         and record.get("change") is not None
     ]
 
@@ -378,8 +348,34 @@ def limits(
 ) -> list[str]:
     """Sentences on where the judge, of so many that were `tried`, must not be trusted, most important first; every
     number in them stands in the card too. `wanted` is the kind of the estimate that was asked for."""
-    test = figures.get(TEST) or {}
-    sentences = _agreement_limits(metric, tried, figures, data["groups_are"])
+    # 1. its agreement with the humans
+    dev, test = figures[DEV], figures.get(TEST) or {}
+    low, high = test.get(f"{metric}_low"), test.get(f"{metric}_high")
+    sentences = []
+    if not test:
+        sentences.append("Nothing was kept back to test it on: how well it agrees with humans is not known.")
+    elif low is None:
+        sentences.append(f"Its {metric} on the test split has no interval: how sure it is cannot be said.")
+    elif low <= 0:
+        value = f"{test[metric]:.2f} [{low:.2f}, {high:.2f}]"
+        sentences.append(f"Its agreement with humans on the test split, {metric} {value}, is not shown to be above 0.")
+    if tried > 1:
+        sentences.append(
+            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
+            "therefore too high; the test split's counts."
+        )
+    if test and (test.get("groups") or 0) < _FEW_GROUPS:
+        sentences.append(
+            f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and those of the "
+            "correlations may be too narrow still."
+        )
+    for flag in dict.fromkeys(flag for figure in figures.values() for flag in figure.get("flags") or ()):
+        splits = [split for split, figure in figures.items() if flag in (figure.get("flags") or ())]
+        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
+        sentences.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
+    if test.get("failed_share", 0) > _MANY_FAILED:
+        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
+    # 2. its estimates, and the attacks on it
     if wanted != "none" and estimate is None:
         sentences.append(
             "The humans' scores do not rise with its scores on the development split, so there is no estimate on the "
@@ -400,36 +396,6 @@ def limits(
     elif not attacks:
         sentences.append("What texts that are written to fool it would score was not tried.")
     return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
-
-
-def _agreement_limits(metric: str, tried: int, figures: Mapping[str, Mapping[str, Any]], groups: str) -> list[str]:
-    dev, test = figures[DEV], figures.get(TEST) or {}
-    low, high = test.get(f"{metric}_low"), test.get(f"{metric}_high")
-    sentences = []
-    if not test:
-        sentences.append("Nothing was kept back to test it on: how well it agrees with humans is not known.")
-    elif low is None:
-        sentences.append(f"Its {metric} on the test split has no interval: how sure it is cannot be said.")
-    elif low <= 0:
-        value = f"{test[metric]:.2f} [{low:.2f}, {high:.2f}]"
-        sentences.append(f"Its agreement with humans on the test split, {metric} {value}, is not shown to be above 0.")
-    if tried > 1:
-        sentences.append(
-            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
-            "therefore too high; the test split's counts."
-        )
-    if test and (test.get("groups") or 0) < _FEW_GROUPS:
-        sentences.append(
-            f"The test split has {test['groups']} {groups}: its intervals are wide, and those of the "
-            "correlations may be too narrow still."
-        )
-    for flag in dict.fromkeys(flag for figure in figures.values() for flag in figure.get("flags") or ()):
-        splits = [split for split, figure in figures.items() if flag in (figure.get("flags") or ())]
-        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
-        sentences.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
-    if test.get("failed_share", 0) > _MANY_FAILED:
-        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
-    return sentences
 
 
 def card_view(card: JudgeCard) -> str:

@@ -13,9 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import LOGGER_MODES, MetricSettings, RunSettings, settings_of
+from judgebench.config.fields import LOGGER_MODES
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
-from judgebench.config.tasks import check_tasks
 from judgebench.data.dataset import DataSettings
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
@@ -33,17 +32,13 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 """Keys without which there is no run."""
 
 
-def needed_keys(config: DictConfig) -> None:
-    """Refuses a configuration without a key that every run needs."""
-    mistakes = Mistakes()
+def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
+    """Adds a mistake for each value that is `???`; True where there is one. Refuses a configuration without a key that
+    every run needs."""
     for key in _NEEDED:
         if config.get(key) is None and (key not in config or OmegaConf.is_dict(config._get_node(key))):
             mistakes.add(f"{key}: this configuration has none, and a run needs it; leave out what takes it away.")
     mistakes.tell()
-
-
-def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
-    """Adds a mistake for each value that is `???`; True where there is one."""
     incomplete = False
     for group in map(str, config):
         node = config._get_node(group)
@@ -57,27 +52,6 @@ def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
             because = f"{group}={choice} needs it" if choice else "it is needed"
             mistakes.add(f"{key} is not given, and {because}; add {key}=VALUE{f': {comment}' if comment else ''}.")
     return incomplete
-
-
-def check_files(config: DictConfig, keys: Sequence[str]) -> None:
-    """Refuses a configuration in which the path of a file, under one of `keys`, leads nowhere."""
-    mistakes = Mistakes()
-    for key in keys:
-        path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
-        if isinstance(path, str) and path.strip():
-            with mistakes.caught():
-                existing(user_path(path), key)
-    mistakes.tell()
-
-
-def check_run(config: DictConfig) -> None:
-    """Checks the keys that are neither parts nor prompts; else `UserError`."""
-    mistakes = Mistakes()
-    with mistakes.caught():
-        RunSettings(*(config.get(key) for key in ("report", "worth", "examples", "dry_run")))
-    with mistakes.caught():
-        settings_of(MetricSettings, config.metrics, "metrics")
-    mistakes.tell()
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
@@ -154,14 +128,14 @@ def _check_data(config: DictConfig) -> None:
         existing(file)
 
 
-def _check_logger(config: DictConfig) -> None:
+def _check_machine(config: DictConfig) -> None:
     mode = None if config.get("logger") is None else config.logger.get("mode")
     if mode is not None and mode not in LOGGER_MODES:
         raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(LOGGER_MODES)}.")
-
-
-def _check_devices(config: DictConfig) -> None:
-    """Refuses more processes than a machine can run; Lightning would start them."""
+    folder = config.get("tasks")
+    if folder is not None and not (isinstance(folder, str) and user_path(folder).is_dir()):
+        raise UserError(f"tasks: there is no folder {folder}; give the one with the files of the tasks, as tasks=DIR.")
+    # more processes than a machine can run; Lightning would start them
     devices, most = config.trainer.get("devices"), max(os.cpu_count() or 1, _MOST_DEVICES)
     if isinstance(devices, int) and not isinstance(devices, bool) and devices > most:
         raise UserError(
@@ -172,9 +146,7 @@ def _check_devices(config: DictConfig) -> None:
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_data,
-    _check_logger,
-    check_tasks,
-    _check_devices,
+    _check_machine,
     lambda config: path_of(config, "store"),
 )
 """Checks of paths, files and devices of this machine."""

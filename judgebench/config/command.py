@@ -43,7 +43,11 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
     refused by `look`; else `UserError`."""
     # 1. flags
     parser = get_args_parser()
-    parser.error = _refuse  # type: ignore[method-assign]
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"The flags cannot be read: {message}; python -m judgebench --help says which there are.")
+
+    parser.error = refuse  # type: ignore[method-assign]
     flags, unknown = parser.parse_known_args(list(arguments))
     known, others = [*groups(), *top_keys(config_name)], [file.stem for file in FOLDER.glob("*.yaml")]
     if unknown:
@@ -64,7 +68,11 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
     # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults are not Hydra's
     extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
     jobs: list[DictConfig] = []
-    if flags.multirun or any(map(_sweeps_by_itself, flags.overrides)):
+    experiments = [
+        FOLDER / "exp" / f"{name.removeprefix('+exp=')}.yaml" for name in flags.overrides if name.startswith("+exp=")
+    ]
+    modes = [OmegaConf.select(OmegaConf.load(file), "hydra.mode") for file in experiments if file.is_file()]
+    if flags.multirun or "MULTIRUN" in modes:
         with composing(arguments, flags.config_name or config_name) as composed:
             jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
     elif flags.cfg and flags.package:
@@ -77,16 +85,6 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
             if look is not None:
                 look(job)
     mistakes.tell()
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UserError(f"The flags cannot be read: {message}; python -m judgebench --help says which there are.")
-
-
-def _sweeps_by_itself(override: str) -> bool:
-    file = FOLDER / "exp" / f"{override.removeprefix('+exp=')}.yaml"
-    sweeps = override.startswith("+exp=") and file.is_file()
-    return sweeps and OmegaConf.select(OmegaConf.load(file), "hydra.mode") == "MULTIRUN"
 
 
 def _jobs_of(arguments: Sequence[str], composed: Callable[[Sequence[str]], DictConfig]) -> list[DictConfig]:

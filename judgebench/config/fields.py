@@ -60,29 +60,18 @@ class NotBlank:
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_before_validator_function(_filled, handler(source))
+        def filled(value: Any) -> Any:
+            if value is not None and not (value.strip() if isinstance(value, str) else value):
+                raise ValueError("should not be empty")
+            return value
 
-
-def _filled(value: Any) -> Any:
-    if value is not None and not (value.strip() if isinstance(value, str) else value):
-        raise ValueError("should not be empty")
-    return value
+        return core_schema.no_info_before_validator_function(filled, handler(source))
 
 
 def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
-    """Checks that the fields of a dataclass hold what their annotations say; strictly, so "1" is not a number.
-
-    The values stay as they are: keys of stored readings are made of some.
-
-    Args:
-        settings: an instance, as in its `__post_init__`. An annotation may be `Annotated` with bounds (`Ge`, `Gt`,
-            `Le`, `Lt`), `OneOf` and `NotBlank`.
-        key: the config key of the settings.
-        of: the fields to check; all, where none is named.
-
-    Raises:
-        UserError: a sentence for each field that holds something else.
-    """
+    """Checks that the fields of a dataclass (those named in `of`, or all) hold what their annotations say; strictly, so
+    "1" is not a number. An annotation may be `Annotated` with bounds (`Ge`, `Gt`, `Le`, `Lt`), `OneOf` and `NotBlank`.
+    The values stay as they are: keys of stored readings are made of some."""
     names = [field.name for field in dataclasses.fields(settings) if not of or field.name in of]
     _check(type(settings), tuple(names), {name: getattr(settings, name) for name in names}, key)
 

@@ -21,12 +21,10 @@ from judgebench.config.checks import (
     MACHINE_CHECKS,
     cells_of,
     check_recorded,
-    check_run,
     decodings_of,
     missing_values,
-    needed_keys,
 )
-from judgebench.config.fields import Ranking, known_keys, plain, settings_of
+from judgebench.config.fields import MetricSettings, Ranking, RunSettings, known_keys, plain, settings_of
 from judgebench.config.keys import list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, Rivals, rated
@@ -158,17 +156,8 @@ class Parts:
 
 
 def check_config(config: DictConfig, here: bool = True) -> Parts:
-    """The parts of a configuration.
-
-    Args:
-        here: whether to check paths, devices and the run folder of this machine too.
-
-    Raises:
-        UserError: all mistakes: a part that is missing; a key that its part does not take; a value of another kind, or
-            out of its bounds; parts that do not fit each other; a file, folder or model that is not there. Where there
-            is none of these: a run folder that cannot be written.
-    """
-    needed_keys(config)  # what is missing altogether is looked for below
+    """The parts of a configuration; `UserError` with all of its mistakes, those of paths, devices and the run folder on
+    this machine only where it runs `here`."""
     mistakes, made = Mistakes(), {}
     incomplete = missing_values(config, mistakes)
 
@@ -185,7 +174,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        check_run(config)
+        RunSettings(*(config.get(key) for key in ("report", "worth", "examples", "dry_run")))
+    with caught():
+        settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
         with caught():
             check(config)
@@ -291,11 +282,6 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     return made
 
 
-def _defenses(config: DictConfig) -> list[Defense]:
-    settings, tutor = _built(config, "defense", DefenseSettings), _built(config, "tutor", TutorSpec)
-    return select_defenses(list_at(config, "defenses"), settings, tutor)
-
-
 def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
     """conf/prompt without its keys on rivals, and those."""
     prompt = plain(config.get("prompt")) or None
@@ -311,7 +297,9 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     "decodings": lambda config: decodings_of(config.get("decoding") or {}),
     "cells": cells_of,
     "attacks": lambda config: select_attacks(list_at(config, "attacks")),
-    "defenses": _defenses,
+    "defenses": lambda config: select_defenses(
+        list_at(config, "defenses"), _built(config, "defense", DefenseSettings), _built(config, "tutor", TutorSpec)
+    ),
     "attack": lambda config: _built(config, "attack", AdvSuffix | PhraseFile),
     "prompt": _prompt,
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),

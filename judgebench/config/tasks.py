@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,7 +11,6 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER
 from judgebench.data.dataset import DataSettings
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 
 TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
@@ -29,8 +27,13 @@ _DEPTH = 4
 def there(folder: str | None) -> list[str]:
     """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
     root = None if folder is None else user_path(folder)
-    names = [] if root is None or not root.is_dir() else [f"/{name}" for name in _names(root)]
-    return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in _patterns(task))]
+    names: list[str] = []  # of files, by their path in the folder
+    for place, folders, files in os.walk(root) if root is not None and root.is_dir() else ():
+        within = Path(place).relative_to(root or "")
+        folders[:] = [] if len(within.parts) >= _DEPTH else [name for name in folders if not name.startswith(".")]
+        names += (f"/{(within / file).as_posix()}" for file in files)
+    patterns = {task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS}
+    return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])]
 
 
 def tasks_in(folder: str | None) -> str:
@@ -50,28 +53,6 @@ def absences(folder: str | None) -> list[str]:
         source = f"; it is {DataSettings(published=published).source}" if published else ""
         sentences.append(f"{task}: {instead}, for {where}{source}.")
     return sentences
-
-
-def check_tasks(config: DictConfig) -> None:
-    """Refuses a `tasks` that is no folder; else `UserError`."""
-    folder = config.get("tasks")
-    if folder is None:
-        return
-    if not isinstance(folder, str) or not user_path(folder).is_dir():
-        raise UserError(f"tasks: there is no folder {folder}; give the one with the files of the tasks, as tasks=DIR.")
-
-
-def _names(root: Path) -> Iterator[str]:
-    """Files in a folder and some way below it, by their path in it."""
-    for place, folders, files in os.walk(root):
-        within = Path(place).relative_to(root)
-        folders[:] = [] if len(within.parts) >= _DEPTH else [name for name in folders if not name.startswith(".")]
-        yield from ((within / file).as_posix() for file in files)
-
-
-def _patterns(task: str) -> list[str]:
-    """Of the names of a task's files; of a path with folders where one has a slash."""
-    return [str(layout.files) for layout in _declared(task).get("layouts") or ()]
 
 
 def _declared(choice: str) -> DictConfig:
