@@ -24,7 +24,7 @@ from judgebench.stats.clusters import Clusters, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, spearman
 from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.levels import Correlated, correlate
-from judgebench.stats.significance import flipped_differences, flips, permutation_p_value
+from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
 
 LARGE = 4000
 """Articles behind a population's value."""

@@ -25,7 +25,7 @@ from judgebench.results.schema import (
     Presence,
 )
 from judgebench.runtime.errors import UserError
-from judgebench.stats.bias import family_records
+from judgebench.stats.evaluate import family_records
 from judgebench.stats.levels import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, Example, Prompt

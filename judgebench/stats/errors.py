@@ -19,8 +19,8 @@ import numpy as np
 from scipy import special
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
+from judgebench.stats.paired import holm
 from judgebench.stats.scores import Sample
-from judgebench.stats.significance import holm
 
 MOST_SYSTEMS = 100
 """More systems get no slice each."""

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ _FLAT = 1.0  # ratings' worth of an evenly spread rating, in the dispersion of a
 _EVEN = 1 / 3  # its dispersion
 _CERTAIN = 0.999999  # the rho beyond which Fisher's z is not followed
 _STAND_INS = {"main": "assistant", "assistant": "main", "pair": "main"}
+_ALIKE = ("dimension", "range", "defense")  # of cells, one of which stands in for humans
 
 
 class Means(NamedTuple):
@@ -447,46 +449,36 @@ def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             continue
         record: dict[str, Any] = sample.head | {"texts": len(rated), "articles": sample.clusters.count}
         record |= {"labelled_texts": int(rated.sum()), "labelled_articles": sample.clusters.at(rated).count}
-        record |= _of_systems(FewLabels.of(sample)) | {"spearman": None}
-        for other in (other for other in samples if _stands_in(other, sample)):
-            rho = predicted_spearman(sample.scores, sample.human, other.scores, sample.groups)
-            record["spearman"] = {"stand_in": f"{other.cell.judge}, {other.cell.decoding}"} | rho
-            break
+        # 1. each system, and the mean over those that are measured
+        data = FewLabels.of(sample)
+        systems = predicted_means(data)
+        for row in systems:
+            mean, low, high = (row[name] for name in ("predicted", "judge_low", "judge_high"))
+            row["judge_misses"] = None if None in (mean, low, high) else not low <= mean <= high
+        measured = [row for row in systems if row["narrower"] is not None]
+        for end in TARGETS:
+            record[f"narrower{end}"] = _mean(row[f"narrower{end}"] for row in measured)
+            for name in (f"labels{end}", f"predicted{end}"):
+                record[f"{name}_within"] = _mean((row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured)
+        missed = [row["judge_misses"] for row in systems if row["judge_misses"] is not None]
+        record |= {"misses": sum(missed) if missed else None, "counted": len(missed), "systems": systems}
+        # 2. pairs of the best systems
+        best = sorted((row for row in systems if row["predicted"] is not None), key=lambda row: -row["predicted"])
+        pairs = list(combinations([row["system"] for row in best[:MOST_PAIRED]], 2))
+        reasons = [row["reason"] for row in systems if row["reason"]]
+        record["differences"] = predicted_differences(data, pairs) if pairs else []
+        record["reason"] = None if measured or not reasons else reasons[0]
+        # 3. another model's scores of the same texts, in the same range, in the place of humans
+        record["spearman"] = None
+        for other in samples:
+            alike = all(getattr(other.cell, key) == getattr(sample.cell, key) for key in _ALIKE)
+            paired = other.cell.judge == _STAND_INS.get(sample.cell.judge)
+            if alike and paired and np.array_equal(other.names, sample.names):
+                rho = predicted_spearman(sample.scores, sample.human, other.scores, sample.groups)
+                record["spearman"] = {"stand_in": f"{other.cell.judge}, {other.cell.decoding}"} | rho
+                break
         records.append(record)
     return records
-
-
-def _stands_in(other: Sample, sample: Sample) -> bool:
-    """True for another model's scores of the same texts, in the same range."""
-    alike = all(getattr(other.cell, name) == getattr(sample.cell, name) for name in ("dimension", "range", "defense"))
-    paired = other.cell.judge == _STAND_INS.get(sample.cell.judge)
-    return alike and paired and np.array_equal(other.names, sample.names)
-
-
-def _of_systems(data: FewLabels) -> dict[str, Any]:
-    systems = predicted_means(data)
-    for row in systems:
-        ends = row["predicted_low"], row["judge_low"], row["judge_high"]
-        row["judge_misses"] = None if None in ends else not row["judge_low"] <= row["predicted"] <= row["judge_high"]
-    measured = [row for row in systems if row["narrower"] is not None]
-    missed = [row["judge_misses"] for row in systems if row["judge_misses"] is not None]
-    record: dict[str, Any] = {}
-    for end in TARGETS:
-        record[f"narrower{end}"] = _mean(row[f"narrower{end}"] for row in measured)
-        for name in (f"labels{end}", f"predicted{end}"):
-            record[f"{name}_within"] = _mean((row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured)
-    # pairs of the best systems
-    best = sorted((row for row in systems if row["predicted"] is not None), key=lambda row: -float(row["predicted"]))
-    names = [row["system"] for row in best[:MOST_PAIRED]]
-    pairs = [(name, other) for i, name in enumerate(names) for other in names[i + 1 :]]
-    reasons = [row["reason"] for row in systems if row["reason"]]
-    return record | {
-        "misses": sum(missed) if missed else None,
-        "counted": len(missed),
-        "systems": systems,
-        "differences": predicted_differences(data, pairs) if pairs else [],
-        "reason": None if measured or not reasons else reasons[0],
-    }
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -216,54 +217,56 @@ def beside_raters(
 def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants,
     which serve a pair and are no judges, are left out."""
-    judges = [sample for sample in samples if sample.cell.judge != "assistant"]
-    return [_beside(sample, kind) for sample in judges for kind in (RAW, CALIBRATED)]
-
-
-def _beside(sample: Sample, kind: str) -> dict[str, Any]:
-    nothing = np.full(len(sample.scores), np.nan)
-    scores, unseen = sample.calibrated, sample.calibrated_unseen
-    if kind == RAW:
-        scores, unseen = nothing if sample.scale is None else sample.on_scale, nothing
-    clusters, human, missing = sample.clusters, sample.human, None
-    if not np.isfinite(scores).any():
-        missing = "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
+    records = []
+    for sample, kind in product((sample for sample in samples if sample.cell.judge != "assistant"), (RAW, CALIBRATED)):
+        nothing = np.full(len(sample.scores), np.nan)
+        scores, unseen = sample.calibrated, sample.calibrated_unseen
         if kind == RAW:
-            missing = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
-    # in points
-    points = points_record(scores, sample.ratings, clusters, sample.categories)
-    reasons = [missing or points["points_reason"]]
-    if not sample.raters:
-        points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
-        reasons.append(f"Figures with one rater take {_MEANS}")
-    record = sample.head | {"scores": kind} | points | {"points_reason": " ".join(filter(None, reasons)) or None}
-    # what calibration saves of the error, text by text, and the error of the one best score for all texts
-    rated = np.isfinite(scores) & np.isfinite(human)
-    record |= unknown(["mae_saved"]) | {"mae_constant": None}
-    if kind == CALIBRATED and sample.scale is not None and rated.any():
-        saved, part = np.abs(sample.on_scale - human) - np.abs(scores - human), clusters.at(rated)
-        record |= part.record({"mae_saved": part.mean(saved[rated])})
-        record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
-    # what scores explain
-    record |= explained_record(sample, scores, sample.groups)
-    record |= explained_record(sample, unseen, sample.systems, "_unseen")
-    # as a rater
-    tested = scores if sample.categories is None else rounded(scores, sample.categories)
-    test = alternative_record(tested, sample.ratings, clusters)
-    reason = missing or (test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}")
-    test["raters"] = [{"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]]
-    record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
-    panel = Panel(sample.ratings, clusters)
-    if panel.missing is None and np.isfinite(tested).all():
-        record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
-    # as of raters who do not err
-    true = unknown(("reliability", "disattenuated_spearman")) | {"disattenuated_reason": "It is of raw scores alone."}
-    if kind == RAW:
-        true["disattenuated_reason"] = f"Reliability takes {_MEANS}"
-        if sample.raters:
-            of_raw = disattenuated_record(sample.scores, sample.ratings, clusters)
-            true |= {name: value for name, value in of_raw.items() if name in true}
-    return record | true
+            scores, unseen = nothing if sample.scale is None else sample.on_scale, nothing
+        clusters, human, missing = sample.clusters, sample.human, None
+        if not np.isfinite(scores).any():
+            missing = (
+                "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
+            )
+            if kind == RAW:
+                missing = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
+        # in points
+        points = points_record(scores, sample.ratings, clusters, sample.categories)
+        reasons = [missing or points["points_reason"]]
+        if not sample.raters:
+            points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
+            reasons.append(f"Figures with one rater take {_MEANS}")
+        record = sample.head | {"scores": kind} | points | {"points_reason": " ".join(filter(None, reasons)) or None}
+        # what calibration saves of the error, text by text, and the error of the one best score for all texts
+        rated = np.isfinite(scores) & np.isfinite(human)
+        record |= unknown(["mae_saved"]) | {"mae_constant": None}
+        if kind == CALIBRATED and sample.scale is not None and rated.any():
+            saved, part = np.abs(sample.on_scale - human) - np.abs(scores - human), clusters.at(rated)
+            record |= part.record({"mae_saved": part.mean(saved[rated])})
+            record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
+        # what scores explain
+        record |= explained_record(sample, scores, sample.groups)
+        record |= explained_record(sample, unseen, sample.systems, "_unseen")
+        # as a rater
+        tested = scores if sample.categories is None else rounded(scores, sample.categories)
+        test = alternative_record(tested, sample.ratings, clusters)
+        reason = missing or (test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}")
+        test["raters"] = [{"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]]
+        record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
+        panel = Panel(sample.ratings, clusters)
+        if panel.missing is None and np.isfinite(tested).all():
+            record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
+        # as of raters who do not err
+        true = unknown(("reliability", "disattenuated_spearman")) | {
+            "disattenuated_reason": "It is of raw scores alone."
+        }
+        if kind == RAW:
+            true["disattenuated_reason"] = f"Reliability takes {_MEANS}"
+            if sample.raters:
+                of_raw = disattenuated_record(sample.scores, sample.ratings, clusters)
+                true |= {name: value for name, value in of_raw.items() if name in true}
+        records.append(record | true)
+    return records
 
 
 def explained_record(

@@ -1,31 +1,36 @@
 """Paired differences of two series of scores: which agrees better with the humans, and which is easier to fool.
 
 Both sides are resampled together over the examples that both hold, so that what they owe to easy or hard articles
-cancels.
+cancels. The permutation test changes the signs of what independent groups contribute to a difference, not the scores,
+which two judges need not give on one scale: Canay, Romano and Shaikh, "Randomization Tests Under an Approximate
+Symmetry Assumption" (Econometrica 2017).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, SIGNIFICANCE, Clusters, percentile_interval
+from judgebench.stats.clusters import (
+    CONFIDENCE,
+    FEWEST,
+    MOST_ENTRIES,
+    RESAMPLES,
+    SIGNIFICANCE,
+    Clusters,
+    percentile_interval,
+)
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.evaluate import check_metric_settings
 from judgebench.stats.levels import LEVELS, correlate
 from judgebench.stats.robustness import changes
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
-from judgebench.stats.significance import (
-    PERMUTATIONS,
-    flipped_differences,
-    flips,
-    groups_needed,
-    holm,
-    permutation_p_value,
-)
 from judgebench.types import RANGE
 
 Series = tuple[str, str]
@@ -48,6 +53,99 @@ MORE, LESS = "more", "less"
 the first than of the second."""
 
 _NEEDED_FOR = f"groups_needed_for_{IMPROVEMENT:g}"
+
+PERMUTATIONS = 20_000
+"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
+
+_POWER = 0.8  # the chance to see a difference that is there
+_ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
+
+
+# --- the test ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
+    """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are all there are.
+
+    All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
+    """
+    if groups < 63 and 2**groups <= permutations:
+        flipped, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+    else:
+        # another stream than the resamples', which are drawn with the same seed
+        flipped = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        exact = False
+    flipped.flags.writeable = False  # shared by all callers
+    return flipped, exact
+
+
+def flipped_differences(values: np.ndarray, jackknife: np.ndarray, flipped: np.ndarray) -> np.ndarray:
+    """The differences [S, P] of two judges' S correlations, `values` [S] and with each group left out `jackknife`
+    [S, G], after the sign of some groups' shares in it is flipped, `flipped` [P, G].
+
+    A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
+    jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
+    At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
+    two judges' ties and loses power where these differ; `scripts/simulate.py` has size and power of both.
+
+    Example:
+        >>> shares = np.array([1.0, 2.0, 6.0])  # their mean is the difference, 3
+        >>> without = (shares.sum() - shares) / 2
+        >>> flipped_differences(np.array([3.0]), without[None], np.array([[0, 0, 0], [0, 0, 1]])).tolist()
+        [[3.0, -1.0]]
+    """
+    groups = jackknife.shape[1]
+    shares = values[:, None] + (groups - 1) * (jackknife.mean(axis=1, keepdims=True) - jackknife)
+    step = max(1, MOST_ENTRIES // groups)
+    parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
+    return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
+
+
+def permutation_p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:
+    """The two-sided p: the share of the permuted differences [P] at least as far from 0 as the observed one.
+
+    Where they are not all there are, the data itself counts as one more, so that p is never 0 and the test keeps its
+    level (Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010).
+    """
+    as_far = int((np.abs(permuted) >= abs(observed) - _ROUNDING).sum())
+    return as_far / len(permuted) if exact else (as_far + 1) / (len(permuted) + 1)
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """p-values [m], corrected so that the risk of any false finding among the m stays at the level; Holm (1979).
+
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).round(12).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p_values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)), 1.0)
+    return corrected
+
+
+def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
+    """The groups, at least `FEWEST`, with which a true difference of this size is distinguished from 0 with 80 % power
+    at 5 % two-sided; None for no difference at all. One just observed is uncertain, and so is the result.
+
+    The standard error falls as 1 / sqrt(groups), and the power is 80 % where the difference is 1.960 + 0.842 = 2.802
+    times its standard error (the normal approximation). That of the cluster bootstrap, over `groups` (at least 2), has
+    n instead of n - 1 in the denominator, which is put right. Holm's correction of several comparisons asks for more.
+
+    Example:
+        >>> groups_needed(0.05, 0.05, 10_000)
+        78497
+    """
+    if abs(difference) < 1e-9:
+        return None
+    spread = standard_error * groups / math.sqrt(groups - 1)  # of a single group
+    times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(_POWER)
+    return max(FEWEST, math.ceil((times * spread / difference) ** 2))
+
+
+# --- pairs of series --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

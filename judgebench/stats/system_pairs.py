@@ -31,7 +31,7 @@ from judgebench.stats.clusters import (
     with_intervals,
 )
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
-from judgebench.stats.significance import PERMUTATIONS, flips, holm, permutation_p_value
+from judgebench.stats.paired import PERMUTATIONS, flips, holm, permutation_p_value
 
 FLIPS = 1000
 """Permutations behind the p-values of soft pairwise accuracy, as in the WMT's own."""
@@ -85,7 +85,7 @@ class PairedSystems:
 
     def tails(self, flipped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[P] each: the share of flips in which the difference is larger than it is, and in which it is the same.
-        Flipped: [F, G] of 0 and 1, which articles' differences change sign; see `significance.flips`."""
+        Flipped: [F, G] of 0 and 1, which articles' differences change sign; see `paired.flips`."""
         signs = 1.0 - 2.0 * flipped
         above, same = np.empty(len(self.differences)), np.empty(len(self.differences))
         for here in chunks(len(above), len(signs)):

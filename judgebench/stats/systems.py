@@ -8,16 +8,15 @@ variance is 1 / 3 in place of 1 / 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
 from judgebench.stats.humans import Panel
-from judgebench.stats.paired import default_pairs
+from judgebench.stats.paired import default_pairs, holm
 from judgebench.stats.scores import Sample, series_of
-from judgebench.stats.significance import holm
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,
     PairedSystems,
@@ -45,8 +44,22 @@ def system_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     tables: dict[tuple[str, ...], list[Sample]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, []).append(sample)
+    # two judges: each series that `paired.default_pairs` compares, corrected over all of the dimension and statistic
     for table in tables.values():
-        _compare(table, records)
+        by_cell = {sample.cell: sample for sample in table}
+        series, tests = series_of(by_cell), list[dict[str, Any]]()
+        for ours, theirs in default_pairs(by_cell, {sample.cell.decoding: sample.rule for sample in table}):
+            for first in (ranges for key, ranges in series.items() if key[4:6] == ours):
+                for second in (ranges for key, ranges in series.items() if key[4:6] == theirs):
+                    for score_range in (score_range for score_range in first if score_range in second):
+                        judge, rival = by_cell[first[score_range]], by_cell[second[score_range]]
+                        rows = _tests(judge, rival)
+                        records[id(judge)]["against"] += rows
+                        tests += [row for row in rows if row["p"] is not None]
+        for statistic in dict.fromkeys(row["statistic"] for row in tests):
+            family = [row for row in tests if row["statistic"] == statistic]
+            for row, p in zip(family, holm(np.array([row["p"] for row in family])).tolist(), strict=True):
+                row["p_holm"] = p
     return list(records.values())
 
 
@@ -219,25 +232,6 @@ def distances_record(
 
 
 # --- two judges -------------------------------------------------------------------------------------------------------
-
-
-def _compare(samples: Sequence[Sample], records: Mapping[int, dict[str, Any]]) -> None:
-    """Puts the tests of a dimension's judges, a record a correlation over systems and each series that
-    `paired.default_pairs` compares, into their records; p_holm is corrected over all of the dimension and statistic."""
-    by_cell = {sample.cell: sample for sample in samples}
-    series, tests = series_of(by_cell), list[dict[str, Any]]()
-    for ours, theirs in default_pairs(by_cell, {sample.cell.decoding: sample.rule for sample in samples}):
-        for first in (ranges for key, ranges in series.items() if key[4:6] == ours):
-            for second in (ranges for key, ranges in series.items() if key[4:6] == theirs):
-                for score_range in (score_range for score_range in first if score_range in second):
-                    judge, rival = by_cell[first[score_range]], by_cell[second[score_range]]
-                    rows = _tests(judge, rival)
-                    records[id(judge)]["against"] += rows
-                    tests += [row for row in rows if row["p"] is not None]
-    for statistic in dict.fromkeys(row["statistic"] for row in tests):
-        family = [row for row in tests if row["statistic"] == statistic]
-        for row, p in zip(family, holm(np.array([row["p"] for row in family])).tolist(), strict=True):
-            row["p_holm"] = p
 
 
 def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from judgebench.stats.bias import (
+from judgebench.stats.evaluate import (
     SMOOTHING,
     bias,
     candidate_index,

@@ -20,9 +20,13 @@ from judgebench.stats.paired import (
     compare,
     corrected_together,
     default_pairs,
+    flipped_differences,
+    flips,
+    groups_needed,
+    holm,
+    permutation_p_value,
 )
 from judgebench.stats.scores import Cell
-from judgebench.stats.significance import flipped_differences, flips, groups_needed, holm, permutation_p_value
 from tests.stats.test_evaluate import joined, table
 from tests.stats.test_levels import correlate
 

@@ -16,7 +16,7 @@ from judgebench.report.views.humans import RATERS
 from judgebench.results import series
 from judgebench.results.results import Results, unattacked
 from judgebench.results.series import NO_DEFENSE, defenses_of, range_of, ranges_of
-from judgebench.stats.bias import candidate_index, histogram, mapped
+from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
 from judgebench.types import FAILED, ScoreRange
 
