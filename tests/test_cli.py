@@ -213,7 +213,7 @@ MISTAKES = {
     "unknown dimension": (["dimensions=[charm]"], "charm"),
     "range of one value": (["ranges=[[3,3]]"], "minimum must lie below the maximum"),
     "range twice": (["ranges=[[1,5],[1,5]]"], "names one twice"),
-    "contrast with nothing": (["decoding=[contrastive]"], "needs an assistant"),
+    "contrast with nothing": (["decoding=[contrastive]"], "assistant=early_exit or assistant=null_context."),
     "expectation of text": (["judge.mode=generate", "decoding=[expectation]"], "judge.mode=score_tokens"),
     "temperature zero": (["assistant=null_context", "decoding=[contrastive]", "decoding.temperature=0"], "temperature"),
     "no layer": (

@@ -197,13 +197,17 @@ def unmet_needs(parts: Parts) -> Broken:
 def mismatches(parts: Parts) -> Broken:
     """Assistant, decodings and tuning that do not go with the judge or with each other."""
     kind, place, names = parts.assistant.kind, parts.place, list(parts.decodings)
-    others = " or ".join(f"assistant={other}" for other in (*ASSISTANTS[place], "none"))
+    others = [f"assistant={other}" for other in ASSISTANTS[place]]
     if kind not in (*ASSISTANTS[place], "none"):
-        yield f"assistant={kind}: {JUDGES[place]}; take {others}, or another judge.", ("judge", "assistant")
+        instead = " or ".join([*others, "assistant=none"])
+        yield f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.", ("judge", "assistant")
     elif kind == "recorded" and parts.assistant.recording != getattr(parts.judge, "recording", None):
         yield "assistant=recorded: it is in another file than judge=recorded; take both of one file.", ()
     if kind == "none" and parts.contrasting and ASSISTANTS[place]:
-        yield f"decoding {', '.join(parts.contrasting)}: needs an assistant; take {others}.", ("decoding", "assistant")
+        yield (
+            f"decoding {', '.join(parts.contrasting)}: needs an assistant; take {' or '.join(others)}.",
+            ("decoding", "assistant"),
+        )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
     if free and len(names) > 1 and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}:
         yield f"decoding: {', '.join(names)} would all read the same answers; take decoding=[greedy].", ()
