@@ -217,7 +217,8 @@ def line(axis: Axes, x: Any, y: Any, look: Mark, low: Any = None, high: Any = No
     )
     axis.plot(x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how)
     if low is not None and (bounded := ~np.isnan(low)).any():
-        axis.fill_between(x[bounded], low[bounded], high[bounded], color=look.color, alpha=0.13, linewidth=0, zorder=1)
+        look_of_band: dict[str, Any] = {"color": look.color, "alpha": 0.13, "linewidth": 0}
+        axis.fill_between(x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band)
 
 
 def whiskers(axis: Axes, x: Any, y: Any, low: Any, high: Any, color: str, width: float, cap: float) -> None:
