@@ -72,7 +72,7 @@ def agreement(options: argparse.Namespace) -> Iterator[str]:
     from judgebench.stats.alternative import alternative_record
     from judgebench.stats.forecasts import FIGURES as FORECASTS
     from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
-    from judgebench.stats.points import POINTS_FIGURES, points_record
+    from judgebench.stats.humans import POINTS_FIGURES, points_record
 
     names = (
         *FIGURES,

@@ -95,7 +95,7 @@ def alternative_record(
 
     Args:
         scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none. Raters give whole
-            categories, and a mean such as 4.7 never ties with them: round such scores first (`points.rounded`), or
+            categories, and a mean such as 4.7 never ties with them: round such scores first (`humans.rounded`), or
             they lose every text on which people agree.
         ratings: [N, R], NaN where a rater gave none.
         clusters: of the texts; one a text gives the paper's test.

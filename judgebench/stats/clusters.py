@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -205,6 +205,17 @@ def left_out(groups: int) -> np.ndarray:
     together = -(-groups // MOST_LEFT_OUT) or 1
     block = np.arange(groups) // together
     return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
+
+
+def with_jackknife(clusters: Clusters) -> Clusters:
+    """The same with the weights of the data, of the resamples, and of the jackknife: [1 + B + J, G]."""
+    return replace(clusters, weights=np.vstack([clusters.weights, clusters.jackknifed.weights[1:]]))
+
+
+def resampled_and_left_out(values: np.ndarray, clusters: Clusters) -> tuple[np.ndarray, np.ndarray]:
+    """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in both."""
+    end = 1 + (clusters.resamples if clusters.count > 1 else 0)
+    return values[:end], np.concatenate([values[:1], values[end:]])
 
 
 def jackknife(figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray) -> dict[str, np.ndarray]:

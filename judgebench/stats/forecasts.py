@@ -33,8 +33,7 @@ from scipy import special
 
 from judgebench.decoding.rules import Contrastive, candidate_distribution, expected_value, has_answer
 from judgebench.stats.clusters import Clusters, chunks, divided, unknown
-from judgebench.stats.points import cross_fitted, on_scale
-from judgebench.stats.scores import Sample
+from judgebench.stats.scores import Sample, cross_fitted, on_scale
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -352,7 +351,7 @@ def text_intervals(
 
     Args:
         scores: [N] the judge's on the humans' scale, best its expectation; NaN where it gave none. Intervals of a
-            biased judge are wide: `points.cross_fitted` takes the bias off, after which coverage holds nearly, as
+            biased judge are wide: `scores.cross_fitted` takes the bias off, after which coverage holds nearly, as
             texts of both halves have taught the map.
         human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach nothing.
         scale: the ends of the humans' scale, which no interval leaves.

@@ -15,10 +15,10 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.stats.points import cross_fitted, on_scale
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
@@ -216,6 +216,56 @@ def ratings_of(ratings: pd.DataFrame, dimension: str, names: Sequence[str]) -> t
     return table, list(raters)
 
 
+def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, float]) -> np.ndarray:
+    """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
+
+    Example:
+        >>> on_scale(np.array([0.0, 1.5, 4.0]), ScoreRange(0, 4), (1, 5)).tolist()
+        [1.0, 2.5, 5.0]
+    """
+    low, high = scale
+    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / (score_range.maximum - score_range.minimum)
+    return low + share * (high - low)
+
+
+def cross_fitted(
+    scores: np.ndarray, human: np.ndarray, groups: np.ndarray, kind: str = "isotonic", folds: int = 5, seed: int = 0
+) -> np.ndarray:
+    """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts of other groups.
+    NaN where the judge gave no score, and everywhere with fewer than two groups of rated texts.
+
+    Args:
+        scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is scored, but teaches
+            nothing.
+        groups: [N] labels; all texts of a group lie in one fold.
+        kind: `isotonic`, or `constant`: the mean rating, whichever the score.
+        folds: at least 2, and at most as many as there are groups.
+
+    Example:
+        With scores 1, 2, 3 and ratings 2, 4, 3 of other groups, isotonic regression gives 2 to a 1, and 3.5 to a 2 or
+        a 3, whose ratings are in the wrong order.
+    """
+    scores, human = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    taught = np.isfinite(scores) & np.isfinite(human)
+    labels, group = np.unique(np.asarray(groups), return_inverse=True)
+    fitted, rated = np.full(len(scores), np.nan), len(np.unique(group[taught]))
+    # rated groups are dealt first, so that every fold has some to leave out
+    order = np.random.default_rng(seed).permutation(len(labels))
+    order = order[np.argsort(~np.isin(order, group[taught]), kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order] = np.arange(len(labels)) % max(2, min(folds, rated))
+    for number in range(fold.max(initial=-1) + 1) if rated >= 2 else ():
+        teaching, asked = taught & (fold[group] != number), (fold[group] == number) & np.isfinite(scores)
+        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
+        if kind == "constant":
+            fitted[asked] = human[teaching].mean() if len(values) else np.nan
+        elif len(values):
+            means = np.bincount(index, weights=human[teaching]) / counts
+            steps = isotonic_regression(means, weights=counts.astype(np.float64)).x
+            fitted[asked] = np.interp(scores[asked], values, steps)
+    return fitted
+
+
 @dataclass(frozen=True)
 class Sample:
     """One judge and decoding in one range, and the humans.
@@ -277,7 +327,7 @@ class Sample:
 
     @cached_property
     def calibrated(self) -> np.ndarray:
-        """[N] scores mapped to the humans' scale by what texts of other groups teach, see `points.cross_fitted`."""
+        """[N] scores mapped to the humans' scale by what texts of other groups teach, see `cross_fitted`."""
         return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
 
     @cached_property

@@ -30,8 +30,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.stats.clusters import Clusters, divided, unknown, with_agreement_interval
-from judgebench.stats.points import resampled_and_left_out, with_jackknife
+from judgebench.stats.clusters import (
+    Clusters,
+    divided,
+    resampled_and_left_out,
+    unknown,
+    with_agreement_interval,
+    with_jackknife,
+)
 from judgebench.stats.scores import Sample, series_of
 from judgebench.types import LABELS, RANGE
 
@@ -263,7 +269,7 @@ def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     of main and assistant (`JUDGES`), and of the raters of each dimension (`HUMANS`).
 
     After `Sample.head`, where a study that is over some of its keys has None: calibrated, True where each range's
-    scores were mapped to the humans' scale first, by what texts of other groups teach (`points.cross_fitted`); and what
+    scores were mapped to the humans' scale first, by what texts of other groups teach (`scores.cross_fitted`); and what
     `_study` says.
     """
     records: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidat
 from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.forecasts import forecast_record, ranked_scores, rater_shares, reliability_diagram
-from judgebench.stats.points import cross_fitted
+from judgebench.stats.scores import cross_fitted
 from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 from tests.stats.sides import cell, side

@@ -15,14 +15,17 @@ from judgebench.stats.clusters import Clusters
 from judgebench.stats.humans import (
     CALIBRATED,
     FEWEST_TEXTS,
+    POINTS_FIGURES,
     RAW,
     Panel,
     beside_humans_records,
     human_records,
     means_of_others,
+    points_record,
+    rater_points_record,
+    rounded,
 )
-from judgebench.stats.points import POINTS_FIGURES, cross_fitted, points_record, rater_points_record, rounded
-from judgebench.stats.scores import Cell, Sample
+from judgebench.stats.scores import Cell, Sample, cross_fitted
 from tests.stats.panels import FIVE, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 

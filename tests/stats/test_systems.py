@@ -17,7 +17,7 @@ from judgebench.stats.clusters import Clusters, expanded, group_weights
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.levels import correlate
 from judgebench.stats.paired import flips, holm
-from judgebench.stats.points import cross_fitted
+from judgebench.stats.scores import cross_fitted
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,
     PairedSystems,
