@@ -203,10 +203,22 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
         correlated = list(correlate_rows(*(side[whole] for side in strengths)))
     for name, values in zip(CORRELATIONS, correlated, strict=True):
         record |= judge.bounded(f"strength_{name}", values, missing)
-    record |= pairs.preferences(ranking).agreement(threshold)
-    ranked = len(systems) <= MOST_RANKED
-    record["ranking"] = _ranking(pairs, judge, humans, reference) if ranked else []
-    record["system_pairs"] = _system_pairs(pairs, ranking, judge, humans) if ranked else []
+    preferences = pairs.preferences(ranking)
+    record |= preferences.agreement(threshold)
+    record |= {"ranking": [], "system_pairs": []}
+    if len(systems) > MOST_RANKED:
+        return record
+    record["ranking"] = _ranking(pairs, judge, humans, reference)
+    tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
+    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
+    met = np.zeros((len(systems),) * 2)
+    np.add.at(met, (low, high), pairs.share)
+    for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
+        row: dict[str, Any] = {"first": systems[i], "second": systems[k], "pairs": float(met[i, k])}
+        for name, (won, tied, lost) in tables.items():
+            total = won[i, k] + tied[i, k] + lost[i, k]
+            row[name] = float((won[i, k] + tied[i, k] / 2) / total) if total else None
+        record["system_pairs"].append(row | preferences.agreed(((low == i) & (high == k))[rated]))
     return record
 
 
@@ -274,20 +286,3 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None
     by = "strength" if judge.fitted else "win_share"
     return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
-
-
-def _system_pairs(pairs: TextPairs, ranking: Ranking, judge: Strengths, humans: Strengths) -> list[dict[str, Any]]:
-    tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
-    preferences, rated = pairs.preferences(ranking), np.isfinite(pairs.human)
-    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
-    met = np.zeros((len(pairs.systems),) * 2)
-    np.add.at(met, (low, high), pairs.share)
-    records = []
-    for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
-        record: dict[str, Any] = {"first": pairs.systems[i], "second": pairs.systems[k], "pairs": float(met[i, k])}
-        for name, table in tables.items():
-            won, tied, lost = table[:, i, k]
-            total = won + tied + lost
-            record[name] = float((won + tied / 2) / total) if total else None
-        records.append(record | preferences.agreed(((low == i) & (high == k))[rated]))
-    return records
