@@ -191,7 +191,7 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             finished = run_checked(parts)
             outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
     except Refusal as refusal:
-        if sweeping and jobs.runs_elsewhere():
+        if sweeping and "SUBMITIT_EXECUTOR" in os.environ:  # the multirun hears of its end only by an exception
             raise jobs.JobFailed(refusal.sentence) from refusal
         raise
     except KeyboardInterrupt as stop:

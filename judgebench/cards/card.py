@@ -159,11 +159,8 @@ class JudgeCard:
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
     def check_task(self, dimension: Any, scale: Any) -> None:
-        """Checks that the card was made for a dimension, and for a humans' scale [low, high]; None asks for neither.
-
-        Raises:
-            UserError: it was made for another one, or the scale is none.
-        """
+        """Checks that the card was made for a dimension, and for a humans' scale [low, high], else `UserError`; None
+        asks for neither."""
         pair = None if scale is None else tuple(scale) if isinstance(scale, list | tuple) else ()
         if pair is not None and (len(pair) != 2 or not all(type(end) in (int, float) for end in pair)):
             raise UserError(f"scale: {shown(scale)} is no scale; give its lowest and highest score, as 'scale=[1,5]'.")

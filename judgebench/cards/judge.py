@@ -112,22 +112,14 @@ class Judge:
             raise UserError("card: it has no map from its scores to the humans' scale; take its scores.")
 
     def score(self, source: str, output: str, context: str = "") -> Judged:
-        """The judge's answer to one text; many at once (`score_all`) take less time each.
-
-        Args:
-            source: the article or dialogue that the text answers to.
-            output: the judged text.
-            context: further text that the judged one may draw on.
-        """
+        """The judge's answer to one text, `output`, which answers to the article or dialogue `source` and may draw on a
+        further `context`; many at once (`score_all`) take less time each."""
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
     def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]:
         """The judge's answers to some texts: mappings with source, output and, or not, context. The shared part of
-        texts of one source is computed once.
-
-        Raises:
-            UserError: a text is empty, has too many tokens or does not fit into memory; names it as `line-N`.
-        """
+        texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
+        fit into memory as `line-N`."""
         if not texts:
             return []
         rows = [{"context": "", **text} for text in texts]
@@ -155,11 +147,8 @@ class Judge:
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
-    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake.
-
-    Returns:
-        The file of scores; None after a dry run, and in a process that only helped to read.
-    """
+    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake. Gives the file
+    of scores; None after a dry run, and in a process that only helped to read."""
     # 1. the settings
     target = path_of(config, "out")
     if target.suffix not in _ENDINGS:
@@ -238,39 +227,12 @@ def scoring_config(
     dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
-    """The configuration of a run in which the card's judge scores texts; `UserError` where the user has not agreed to
-    send texts or a key to another machine, a file is missing or another than the card states, or parts do not fit this
-    version.
-
-    Args:
-        data: arguments of `judgebench.data.jsonl.Unrated`.
-        store, trainer, dry_run: as in conf/config.yaml; the trainer None is one process on the best device.
-        overridden: a card never says by itself that code which comes with a model may run, nor where texts or a key
-            are sent.
-        send_to: hosts that texts may be sent to, if it is the card that names them.
-    """
-    parts = _parts_here(card, overridden or {}, [send_to] if isinstance(send_to, str) else send_to or ())
-    # a run of one dimension and range, of which nothing is reported
-    content = {
-        **parts,
-        "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
-        **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
-        **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
-        **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
-        **{"report": False, "examples": False, "tables": []},
-        "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
-    }
-    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
-    # the trainer is this program's own, or comes from its command line: it may refer to other keys
-    if trainer is None:
-        trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
-    config.trainer = trainer
-    return config
-
-
-def _parts_here(card: JudgeCard, overridden: Overridden, hosts: Sequence[str]) -> dict[str, Any]:
-    """The card's parts, checked and agreed to, with the user's settings."""
+    """The configuration of a run in which the card's judge scores texts, the `data` of `judgebench.data.jsonl.Unrated`;
+    `UserError` where the user has not agreed to send texts or a key to another machine, a file is missing or another
+    than the card states, or parts do not fit this version. A card never says by itself that code which comes with a
+    model may run, nor where texts or a key are sent."""
+    # 1. the card's parts, agreed to, with the user's settings
+    overridden, hosts = overridden or {}, [send_to] if isinstance(send_to, str) else send_to or ()
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
@@ -293,7 +255,23 @@ def _parts_here(card: JudgeCard, overridden: Overridden, hosts: Sequence[str]) -
             if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
                 other["path"] = parts["judge"].get("path")
     parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
-    return parts
+    # 2. a run of one dimension and range, of which nothing is reported
+    content = {
+        **parts,
+        "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
+        **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
+        **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
+        **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
+        **{"report": False, "examples": False, "tables": []},
+        "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
+    }
+    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
+    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
+    # the trainer is this program's own, or comes from its command line: it may refer to other keys
+    if trainer is None:
+        trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
+    config.trainer = trainer
+    return config
 
 
 def literal(node: Any) -> Any:

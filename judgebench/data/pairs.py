@@ -219,33 +219,20 @@ class JsonPairs(JudgeDataModule):
         return dataset_of(texts)
 
 
-def _pair(fields: PairFields, row: FileRow, texts: dict[tuple[str, str], list[str]]) -> Example:
-    """A row's pair; `texts` are those of each group and system so far."""
-    source, context = row.text(fields.source), fields.context_of(row)
-    group = fields.group_of(row, source, context)
-    ids = []
-    for name, system in ((fields.first, row.names[FIRST]), (fields.second, row.names[SECOND])):
-        text = row.text(name)
+def _pair(fields: PairFields, row: FileRow, known: dict[tuple[str, str], list[str]]) -> Example:
+    """A row's pair; `known` are the texts of each group and system so far."""
+    source, context, systems = row.text(fields.source), fields.context_of(row), (row.names[FIRST], row.names[SECOND])
+    group, texts, ids = fields.group_of(row, source, context), [], []
+    for name, system in zip((fields.first, fields.second), systems, strict=True):
+        texts.append(text := row.text(name))
         if not text.strip():
             raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
-        by_system = texts.setdefault((group, system), [])
+        by_system = known.setdefault((group, system), [])
         if text not in by_system:
             by_system.append(text)
         number = by_system.index(text)
         ids.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
-    own_id, rival_id = ids
-    if own_id == rival_id:
-        raise UserError(f"{row.place}: both texts are the same one of {row.names[FIRST]!r}; remove the row.")
-    return Example(
-        example_id=fields.example_of(row),
-        group_id=group,
-        system_id=row.names[FIRST],
-        source=source,
-        output=row.text(fields.first),
-        human={},
-        context=context,
-        rival_id=rival_id,
-        rival=row.text(fields.second),
-        rival_system_id=row.names[SECOND],
-        own_id=own_id,
-    )
+    if ids[0] == ids[1]:
+        raise UserError(f"{row.place}: both texts are the same one of {systems[0]!r}; remove the row.")
+    rival = {"rival_id": ids[1], "rival": texts[1], "rival_system_id": systems[1], "own_id": ids[0]}
+    return Example(fields.example_of(row), group, systems[0], source, texts[0], {}, context, **rival)

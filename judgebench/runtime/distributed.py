@@ -127,7 +127,15 @@ class Processes:
         if self._to_hear:
             fine, value = self._to_hear.popleft()
         else:
-            outcome: Any = self._attempt(find) if self.first else None
+            outcome: Any = None
+            if self.first:
+                self._finding = True
+                try:
+                    outcome = True, find()
+                except UserError as error:
+                    outcome = False, str(error)
+                finally:
+                    self._finding = False
             if not self.joined:  # only the first process can be alone
                 self._agreed.append(outcome)
             fine, value = self._broadcast(outcome) if self.joined else outcome
@@ -214,7 +222,29 @@ class Processes:
         name = f"alive/{self._watches}"
         mail = distributed.TCPStore(self._mail.host, self._mail.port, is_master=False, wait_for_workers=False)
         over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(mail, name, beat, silence, over), daemon=True)
+
+        def look() -> None:
+            """Gives signs of life until it is over, and looks for those of the others."""
+            keys = [f"{name}/{rank}" for rank in range(self.count)]
+            last: dict[int, tuple[bytes, int]] = {}
+            count = 0
+            try:
+                while not over.wait(beat if count else 0.0):
+                    count += 1
+                    mail.compare_set(keys[self.rank], str(count - 1) if count > 1 else "", str(count))
+                    for rank, key in enumerate(keys):
+                        sign = mail.get(key) if mail.check([key]) else b""
+                        if sign != last.get(rank, (None, 0))[0]:
+                            last[rank] = (sign, count)
+                        # looks, not seconds: a run that was suspended has missed none
+                        elif sign != _LEFT and (count - last[rank][1]) * beat > silence:
+                            raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
+            except RuntimeError as error:
+                if not over.is_set():
+                    print(f"judgebench: {_ended(error)}", file=sys.stderr, flush=True)
+                    os._exit(2)  # the main thread is inside a collective, from which no exception brings it back
+
+        watch = threading.Thread(target=look, daemon=True)
         watch.start()
         try:
             yield
@@ -222,36 +252,6 @@ class Processes:
         finally:
             over.set()
             watch.join()
-
-    def _watch(self, mail: Any, name: str, beat: float, silence: float, over: threading.Event) -> None:
-        """Gives signs of life until it is over, and looks for those of the others."""
-        keys = [f"{name}/{rank}" for rank in range(self.count)]
-        last: dict[int, tuple[bytes, int]] = {}
-        count = 0
-        try:
-            while not over.wait(beat if count else 0.0):
-                count += 1
-                mail.compare_set(keys[self.rank], str(count - 1) if count > 1 else "", str(count))
-                for rank, key in enumerate(keys):
-                    sign = mail.get(key) if mail.check([key]) else b""
-                    if sign != last.get(rank, (None, 0))[0]:
-                        last[rank] = (sign, count)
-                    # looks, not seconds: a run that was suspended has missed none
-                    elif sign != _LEFT and (count - last[rank][1]) * beat > silence:
-                        raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
-        except RuntimeError as error:
-            if not over.is_set():
-                print(f"judgebench: {_ended(error)}", file=sys.stderr, flush=True)
-                os._exit(2)  # the main thread is inside a collective, from which no exception brings it back
-
-    def _attempt(self, find: Callable[[], Any]) -> tuple[bool, Any]:
-        self._finding = True
-        try:
-            return True, find()
-        except UserError as error:
-            return False, str(error)
-        finally:
-            self._finding = False
 
     def _gathered(self, value: Any) -> list[Any]:
         from torch import distributed

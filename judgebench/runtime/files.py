@@ -160,15 +160,11 @@ def csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = escape_control(value)
-    return f"'{text}" if value.startswith(_FORMULA) and not _is_number(value) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text == text.strip()
+    with suppress(ValueError):
+        float(value)
+        if value == value.strip():
+            return text
+    return f"'{text}" if value.startswith(_FORMULA) else text
 
 
 def on_network(path: Path) -> bool:

@@ -173,12 +173,16 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         return None
     front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
     values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
-    on_test = {trial["number"]: _on_test(trial) for trial in front}
-    tested = {number: place for number, place in on_test.items() if place}
+    tested: dict[int, list[float]] = {}  # but for trials with a cell that has no value there, or was chosen there
+    for trial in front:
+        cells = trial["attributes"]["cells"]
+        if all(cell[TEST] is not None and cell["split"] != TEST for cell in cells):
+            on_test = [[float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)]
+            tested[trial["number"]] = [sum(numbers) / len(numbers) for numbers in on_test]
     # 1. the axes: the first cell of each objective says its metric, split, and what was done to the texts
     names, labels, under = [], [], ""
     for objective, direction in enumerate(directions):
-        cell = _cells(done[0], objective)[0]
+        cell = next(cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective)
         change = cell["metric"] in ("delta", "change")
         names.append("Score change" if change else str(cell["metric"]).replace("_", " ").capitalize())
         better = "less" if direction == "minimize" else "more"
@@ -211,18 +215,3 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         f"other. It is chosen on what the axes name, so its own values are optimistic. {under}{settings}."
     )
     return style.small_multiples([None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2)
-
-
-def _cells(trial: Trial, objective: int) -> list[Mapping[str, Any]]:
-    return [cell for cell in trial["attributes"]["cells"] if cell["objective"] == objective]
-
-
-def _on_test(trial: Trial) -> list[float]:
-    """A trial's two values on the test split; empty where one of its cells has none, or was chosen there."""
-    means = []
-    for cells in (_cells(trial, 0), _cells(trial, 1)):
-        values = [cell[TEST] for cell in cells]
-        if None in values or cells[0]["split"] == TEST:
-            return []
-        means.append(sum(map(float, values)) / len(values))
-    return means

@@ -56,12 +56,6 @@ class Quiet:
                 raise JobFailed(getattr(end, "sentence", None) or f"the job ended with exit code {end.code}.") from end
 
 
-def runs_elsewhere() -> bool:
-    """True in a job of a multirun that submitit has started as a process of its own: the multirun hears of its end only
-    by an exception."""
-    return "SUBMITIT_EXECUTOR" in os.environ
-
-
 def as_job(config: DictConfig, hydra_config: Any) -> None:
     """Gives a job of a multirun its own folder in `run_dir`, and the group on W&B that all jobs share."""
     folder = config.get("run_dir")
@@ -228,10 +222,15 @@ class SweepSummary(Callback):
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
         # takes seconds to import, and most starts are no multirun
-        from judgebench.study.summary import finish_sweep, jobs_as_trials, study_trials
+        from judgebench.study.storage import STUDY
+        from judgebench.study.summary import finish_sweep, jobs_as_trials
 
-        trials, directions = study_trials(folder) if _is_study(config) else (jobs_as_trials(jobs), [])
-        finish_sweep(config, folder, trials, directions, group_name(config.hydra))
+        study: dict[str, Any] = {"trials": [], "directions": []}
+        if not _is_study(config):
+            study["trials"] = jobs_as_trials(jobs)
+        elif (folder / STUDY).is_file():
+            study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        finish_sweep(config, folder, study["trials"], study["directions"], group_name(config.hydra))
 
 
 class TaskSummary(SweepSummary):

@@ -50,8 +50,15 @@ def open_storage(storage: str | None) -> BaseStorage:
     if storage.startswith(_JOURNAL) or ("://" not in storage and storage.endswith((".journal", ".log"))):
         path = user_path(storage.removeprefix(_JOURNAL).removeprefix("//"))
         try:
-            if path.is_file():
-                _check_journal(path)
+            if path.is_file():  # empty, or it begins with an entry, or with half of one, as a killed worker leaves it
+                with path.open("rb") as file:
+                    line = file.readline(_LONGEST_LINE)
+                whole = b'"worker_id"' in line or not line.endswith(b"\n")
+                if not (whole and line.startswith(b'{"op_code"'[: len(line)])):
+                    raise UserError(
+                        f"{key}: {path} is no journal of Optuna's, and nothing was written to it; name a journal, or a "
+                        "file that does not exist yet."
+                    )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             return JournalStorage(JournalFileBackend(str(path), lock_obj=FileLock(path)))
@@ -84,18 +91,6 @@ def shown_storage(storage: str | None) -> str | None:
         return make_url(storage).render_as_string(hide_password=True)
     except ArgumentError:
         return storage.split("://")[0] + "://***"
-
-
-def _check_journal(path: Path) -> None:
-    """Refuses a file that is neither empty nor begins with an entry of a journal, or with half of one, as a killed
-    worker leaves it."""
-    with path.open("rb") as file:
-        line = file.readline(_LONGEST_LINE)
-    if not line.startswith(b'{"op_code"'[: len(line)]) or (line.endswith(b"\n") and b'"worker_id"' not in line):
-        raise UserError(
-            f"hydra.sweeper.storage: {path} is no journal of Optuna's, and nothing was written to it; name a journal, "
-            "or a file that does not exist yet."
-        )
 
 
 class FileLock(BaseJournalFileLock):

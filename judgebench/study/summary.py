@@ -34,7 +34,6 @@ from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.correlation import spearman
 from judgebench.study.figures import Trial, complete, direction_of, front_figure, heatmaps, params_text, treated
-from judgebench.study.storage import STUDY
 from judgebench.tracking.wandb import log_sweep
 from judgebench.tuning.optimum import EQUAL, optimum, split_arrays
 from judgebench.types import LABELS, RANGE, ScoreRange
@@ -297,15 +296,6 @@ def finish_sweep(
     console = Terminal(width=max(WIDTH, Terminal().width))
     console.print(to_terminal(summary_blocks(summary)))
     print(folder)
-
-
-def study_trials(folder: Path) -> tuple[list[Trial], list[str]]:
-    """The trials and the directions of study.json; none of either where there is no such file."""
-    path = folder / STUDY
-    if not path.is_file():
-        return [], []
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content["trials"], content["directions"]
 
 
 def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:

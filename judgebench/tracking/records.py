@@ -79,14 +79,15 @@ def rankings(records: Records) -> dict[str, float]:
     the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
     return _named(
         [
-            (_name(record), record, {key: record[key] for key in _PAIRWISE} | _elo(record["ranking"]))
+            (
+                _name(record),
+                record,
+                {key: record[key] for key in _PAIRWISE}
+                | {f"elo/{place['system']}": place["elo"] for place in record["ranking"]},
+            )
             for record in records
         ]
     )
-
-
-def _elo(ranking: Records) -> dict[str, Any]:
-    return {f"elo/{place['system']}": place["elo"] for place in ranking}
 
 
 def _range_name(row: Mapping[str, Any]) -> str:
