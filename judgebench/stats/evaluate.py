@@ -49,7 +49,7 @@ Spearman depends on the score range (see `stability`). The last two rest on resa
 than `FEWEST` groups, whose resamples say too little."""
 
 SMOOTHING = 0.5
-"""Added to every count before `kl_divergence` takes shares: a score that was never given is rare, not impossible."""
+"""Added to every count before shares are taken for `bias_kl`: a score that was never given is rare, not impossible."""
 
 UNSTABLE_ABOVE = 0.05
 """A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's own example, Llama
