@@ -179,7 +179,9 @@ def test_never_wider_than_the_labels_alone_nor_than_for_articles_like_these(seed
         }
         assert width["predicted", ""] <= width["labels", ""] * (1 + 1e-9)
         assert record["narrower"] == pytest.approx(1 - width["predicted", ""] / width["labels", ""], abs=1e-9)
-        assert all(width[name, "_these"] <= width[name, ""] + 1e-12 for name in ("labels", "predicted"))
+        assert width["labels", "_these"] <= width["labels", ""] + 1e-12
+        # the judge's weight is another: of a judge that knows little, five labels may choose it for articles like these
+        assert width["predicted", "_these"] <= width["labels", "_these"] * (1 + 1e-9)
         assert record["narrower_these"] >= 0
     rho = predicted_spearman(data.judge, data.human, data.judge + np.sin(np.arange(len(data.judge))), data.groups)
     if rho["reason"] is None:
