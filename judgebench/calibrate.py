@@ -50,7 +50,7 @@ def _added(arguments: Sequence[str]) -> list[str]:
     if "assistant" not in typed:
         added.append("assistant=recorded")
     if "ranges" not in typed and "judge.path" in typed:
-        from judgebench.readings.recording import Recording  # it needs pyarrow
+        from judgebench.readings.reading import Recording  # it needs pyarrow
 
         # of a file that cannot be read, which is said where the judge is checked
         with suppress(UserError, RuntimeError, OSError):

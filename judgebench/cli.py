@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.command import REFUSALS, Look, check_command, composing, explained, known_to_hydra
+from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
 from judgebench.config.parts import Parts, check_config, with_data
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END

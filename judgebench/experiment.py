@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import NONE, LearnedPhrase, attacked_text
-from judgebench.attacks.vocabulary import select_words
+from judgebench.attacks.search import select_words
 from judgebench.config.keys import path_of
 from judgebench.config.parts import Parts, check_config, data_of
 from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
-from judgebench.data.dataset import DEV, paired_systems, pairs, rated
-from judgebench.data.module import JudgeDataModule
+from judgebench.data.dataset import DEV, JudgeDataModule, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources
 from judgebench.judges import reader_for
 from judgebench.judges.loading import ModelSource

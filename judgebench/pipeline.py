@@ -16,26 +16,23 @@ from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.job import Job, show_dry_run
+from judgebench.job import Job, Read, save_last, show_dry_run
 from judgebench.report.figures.style import figure_files
 from judgebench.report.html import render_report
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.paper import paper_tables
 from judgebench.report.render import to_terminal
 from judgebench.report.views.run import served_notes
-from judgebench.results.environment import describe_environment
-from judgebench.results.folder import masked
+from judgebench.results.folder import describe_environment, masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
-from judgebench.reuse import Read, save_last
 from judgebench.stats.errors import error_records
-from judgebench.stats.evaluate import evaluate
+from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
 from judgebench.stats.few_labels import few_labels_records
 from judgebench.stats.forecasts import forecast_records, with_silent
 from judgebench.stats.humans import beside_humans_records, beside_raters, human_records, panels_of, raters_agreement
 from judgebench.stats.paired import attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
-from judgebench.stats.robustness import cost_records, suffix_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records

@@ -66,7 +66,7 @@ def _refuse(message: str) -> NoReturn:
 
 def record(run: Path, out: Path) -> list[str]:
     """Writes a run's readings as one file; lines for people: what was left out and why, what was recorded, its path."""
-    from judgebench.readings.recording import write_recording
+    from judgebench.readings.reading import write_recording
     from judgebench.results.folder import RunFolder
 
     folder = RunFolder.open(run)
@@ -131,7 +131,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 
 def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
     from judgebench.decoding.scores import KEYS, key_columns
-    from judgebench.readings.recording import AXES, SCHEMA, prompt_digest
+    from judgebench.readings.reading import AXES, SCHEMA, prompt_digest
     from judgebench.types import LABELS, Reading
 
     readings = folder.read("readings")
@@ -171,7 +171,7 @@ def _about(
     left_out: Sequence[str],
 ) -> dict[str, Any]:
     """The file's metadata; nothing in it depends on this machine but what models and code were used."""
-    from judgebench.readings.recording import AXES
+    from judgebench.readings.reading import AXES
     from judgebench.runtime.secrets import mask_secrets
 
     environment, titles = folder.read("environment"), folder.read("about")["titles"]

@@ -37,17 +37,16 @@ from scipy import stats
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.attacks.adv_suffix import Journal, Walk
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
-from judgebench.attacks.search import AdvSuffix, Search
-from judgebench.attacks.vocabulary import frequent_words, gaps_of, in_place
+from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Contrastive, Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.packing import root_of, unique_tokens
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.planning import plan, roots
+from judgebench.judges.passes import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, ScoreRange
@@ -224,7 +223,7 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
     from judgebench.tuning import Dev
-    from judgebench.tuning.optimum import optimum
+    from judgebench.tuning.tuners import optimum
 
     # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
     rng, rows = np.random.default_rng(0), []
@@ -304,7 +303,7 @@ def made_up(folder: Any, count: int, systems: int) -> None:
     """Writes a run of `count` examples of so many systems, 16 to an article, whose numbers mean nothing."""
     from wordfreq import top_n_list
 
-    from judgebench.results.environment import describe_environment
+    from judgebench.results.folder import describe_environment
     from judgebench.results.results import examples_frame
     from judgebench.stats.evaluate import evaluate
     from judgebench.stats.scores import Scores

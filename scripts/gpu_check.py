@@ -36,20 +36,20 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
     Segments,
     attend_masked,
     attend_plain,
     attend_ragged,
+    compute_on,
+    hardware,
     varlen_fits,
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import JudgeModule, Models
-from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch, ModelView, ScorePass
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

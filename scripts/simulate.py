@@ -21,9 +21,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from judgebench.stats.clusters import Clusters, percentile_interval
-from judgebench.stats.correlation import SPEARMAN, spearman
+from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
 from judgebench.stats.few_labels import FewLabels, predicted_means
-from judgebench.stats.levels import Correlated, correlate
 from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
 
 LARGE = 4000
@@ -68,8 +67,7 @@ def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
 
 
 def agreement(options: argparse.Namespace) -> Iterator[str]:
-    from judgebench.stats.agreement import FIGURES, agreement_record, disattenuated_record
-    from judgebench.stats.alternative import alternative_record
+    from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record, disattenuated_record
     from judgebench.stats.forecasts import FIGURES as FORECASTS
     from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
     from judgebench.stats.humans import POINTS_FIGURES, points_record

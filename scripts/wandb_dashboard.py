@@ -25,7 +25,7 @@ import wandb_workspaces.workspaces as ws
 
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
-from judgebench.tracking.records import differences, scalars
+from judgebench.tracking.wandb import differences, scalars
 
 HYPERPARAMETERS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
 

@@ -23,7 +23,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 
 from judgebench import prompts
-from judgebench.attacks.vocabulary import PROBES
+from judgebench.attacks.search import PROBES
 from judgebench.judges.loading import ModelSource
 from tests.served import llama_server, small_server  # noqa: F401 - fixtures of every test
 

@@ -168,9 +168,9 @@ def drip(handler: Handler, seen: dict[str, Any]) -> None:
 
 def send(spec: Any, count: int = 1) -> tuple[list[Any], Any]:
     """Sends requests, one after the other where only one may be under way: what came of each, and the account."""
-    from judgebench.judges.api.billing import Bill
     from judgebench.judges.api.client import Client
     from judgebench.judges.api.protocol import RequestPrompt, request
+    from judgebench.judges.api.settings import Bill
 
     bill = Bill(spec.max_cost)
     account = bill.account(spec.priced)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
-from judgebench.stats.preferences import MEASURES
+from judgebench.stats.bradley_terry import MEASURES
 from tests.test_cli import QUICK, pair, rows, told
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")

@@ -15,7 +15,7 @@ from judgebench.__main__ import main as judge
 from judgebench.calibrate import main as calibrate
 from judgebench.cards import Judge, JudgeCard
 from judgebench.data.benchmarks import Mini
-from judgebench.readings import recording
+from judgebench.readings import reading
 from judgebench.record import main as record
 from judgebench.record import public
 from judgebench.results.folder import RunFolder
@@ -79,7 +79,7 @@ def test_a_recorded_pair_gives_the_same_numbers_to_the_last_bit(judgebench, reco
     digest = known["model_fingerprints"]["main"]["sha256"][:12]
     for said in (f"tiny-main (SHA-256 {digest}...)", known["git_commit"][:12]):
         assert said in titles["note"]
-    command = recording.Recording.open("readings.parquet").about["command"]
+    command = reading.Recording.open("readings.parquet").about["command"]
     assert "judge.path=tiny-main" in command
     assert "tune=dev" in command
     assert str(tiny_pair[0].parent) not in titles["note"]
@@ -259,7 +259,7 @@ def readings(judgebench, one_recording) -> None:
 def test_a_recording_that_comes_with_judgebench_goes_by_its_name(judgebench, readings, monkeypatch, tmp_path):
     (tmp_path / "shipped").mkdir()
     Path("readings.parquet").rename(tmp_path / "shipped" / "tiny.parquet")
-    monkeypatch.setattr(recording, "FOLDER", tmp_path / "shipped")
+    monkeypatch.setattr(reading, "FOLDER", tmp_path / "shipped")
     judgebench("judge=recorded", "judge.path=tiny", *QUICK, "run_dir=run")
     assert len(RunFolder.open("run").read("scores")) == 96
     _, _, err = judgebench("judge=recorded", "judge.path=small", *QUICK, mistaken=True)

@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from judgebench.reuse import key_of
+from judgebench.job import key_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.config.tasks import TASKS, absences, tasks_in, there
+from judgebench.config.keys import TASKS, absences, tasks_in, there
 from judgebench.report.__main__ import main as report
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair

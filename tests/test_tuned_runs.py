@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench import reuse
+from judgebench import job
 from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
 from judgebench.results.folder import RunFolder
@@ -131,7 +131,7 @@ def parsed(monkeypatch):
     made = []
     whole = Experiment.parse.__func__
     monkeypatch.setattr(Experiment, "parse", classmethod(lambda cls, *given: made.append(1) or whole(cls, *given)))
-    monkeypatch.setattr(reuse, "_last", None)
+    monkeypatch.setattr(job, "_last", None)
     return made
 
 
@@ -142,12 +142,12 @@ def content(folder):
 def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
     run("decoding.lambda=0.1,0.5", "decoding.temperature=1,3", "run_dir=sweep", first=["-m"])
     assert len(parsed) == 1
-    for job, (lambda_, temperature) in enumerate([(0.1, 1), (0.1, 3), (0.5, 1), (0.5, 3)]):
-        monkeypatch.setattr(reuse, "_last", None)
+    for number, (lambda_, temperature) in enumerate([(0.1, 1), (0.1, 3), (0.5, 1), (0.5, 3)]):
+        monkeypatch.setattr(job, "_last", None)
         run(f"decoding.lambda={lambda_}", f"decoding.temperature={temperature}", "run_dir=single")
-        for one, other in zip(content(f"sweep/{job}"), content("single"), strict=True):
+        for one, other in zip(content(f"sweep/{number}"), content("single"), strict=True):
             assert one.equals(other) if hasattr(one, "equals") else one == other
-        environment = RunFolder.open(f"sweep/{job}").read("environment")
+        environment = RunFolder.open(f"sweep/{number}").read("environment")
         assert set(environment["model_fingerprints"]) == {"main", "assistant"}
         assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
 

@@ -23,8 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.attack import ADV_SUFFIX, LearnedPhrase
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
-from judgebench.attacks.search import AdvSuffix
-from judgebench.attacks.vocabulary import fitting, gaps_of, in_place, select_words
+from judgebench.attacks.search import AdvSuffix, fitting, gaps_of, in_place, select_words
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.reader import Reader

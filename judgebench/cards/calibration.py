@@ -17,13 +17,12 @@ from omegaconf import DictConfig
 from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
-from judgebench.data.dataset import DEV, TEST
-from judgebench.data.module import JudgeDataModule
+from judgebench.data.dataset import DEV, TEST, JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.readings.recording import Recording
-from judgebench.report.views.answers import FLAGS
+from judgebench.readings.reading import Recording
+from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, sha256_of, user_path

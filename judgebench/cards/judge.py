@@ -30,13 +30,12 @@ from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.job import show_dry_run, trainer_of
+from judgebench.job import Read, show_dry_run, trainer_of
 from judgebench.judges.api.settings import is_loopback
-from judgebench.judges.engine.hardware import compute_on
+from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.loop import Models, Trainers
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
-from judgebench.reuse import Read
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import as_csv, atomic, user_path
 from judgebench.runtime.parsing import read_bytes

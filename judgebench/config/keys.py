@@ -1,22 +1,40 @@
-"""The folder conf/ with its groups, and keys of a configuration: how they are read, and who has set them."""
+"""The folder conf/ with its groups, and keys of a configuration: how they are read, and who has set them.
+
+The command line as Hydra reads it: its refusals in a sentence with the nearest name; and a multirun's jobs, each
+composed and checked before the first begins.
+
+The rated tasks that `+exp=tasks` sweeps over: those of which a folder holds the files.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import math
+import os
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.fields import plain
-from judgebench.runtime.errors import UserError, shown
+from judgebench.config.fields import nearest, plain
+from judgebench.data.dataset import DataSettings
+from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.files import user_path
-from judgebench.runtime.secrets import mask_secrets, masked_argument
+from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
@@ -120,3 +138,240 @@ def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
             else choice_of(key) or (shown(plain(node)) if node is not None else "")
         ):
             yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
+
+
+# --- command ---------------------------------------------------------------------------------------------------------
+
+
+Look = Callable[[DictConfig], object]
+"""Refuses a configuration of a run with a `UserError`."""
+
+REFUSALS = (HydraException, OmegaConfBaseException, OSError, ValueError, RecursionError)
+"""What Hydra raises for mistakes of a command line."""
+
+_MOST_JOBS = 10_000
+"""Jobs of a multirun; Hydra lists all of them before it starts one."""
+
+_MOST_TRIED = 24
+"""Jobs that are composed before a multirun begins; a mistake in a later one is named when that begins."""
+
+
+def check_command(arguments: Sequence[str], config_name: str, look: Look | None = None) -> None:
+    """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot be composed or is
+    refused by `look`; else `UserError`."""
+    # 1. flags
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"The flags cannot be read: {message}; python -m judgebench --help says which there are.")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    flags, unknown = parser.parse_known_args(list(arguments))
+    known, others = [*groups(), *top_keys(config_name)], [file.stem for file in FOLDER.glob("*.yaml")]
+    if unknown:
+        meant = nearest(unknown[0].lstrip("-").partition("=")[0].replace("-", "_"), known)
+        reason = "there is no such flag" if unknown[0].startswith("-") else "flags come before what is set"
+        remedy = f"keys and groups are set without dashes, as {meant}=VALUE" if meant else "--help lists what there is"
+        raise UserError(f"{masked_argument(unknown[0])}: {reason}; {remedy}.")
+    if flags.experimental_rerun is not None:
+        raise UserError("--experimental-rerun: is not supported; give the command of that run again.")
+    if flags.config_name in others and flags.config_name != config_name and not flags.config_dir:
+        raise UserError(f"--config-name: {flags.config_name} is what another command composes; leave the flag out.")
+    # 2. keys behind a +, which Hydra adds even where nothing would read them
+    for override in flags.overrides:
+        key = override.partition("=")[0].lstrip("+")
+        read = key in known or any(f"${{{key}" in other for other in flags.overrides)
+        if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
+            raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {_nearest_of(key, known)}")
+    # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults are not Hydra's
+    extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
+    jobs: list[DictConfig] = []
+    experiments = [
+        FOLDER / "exp" / f"{name.removeprefix('+exp=')}.yaml" for name in flags.overrides if name.startswith("+exp=")
+    ]
+    modes = [OmegaConf.select(OmegaConf.load(file), "hydra.mode") for file in experiments if file.is_file()]
+    if flags.multirun or "MULTIRUN" in modes:
+        with composing(arguments, flags.config_name or config_name) as composed:
+            jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
+    elif flags.cfg and flags.package:
+        with composing(arguments, flags.config_name or config_name) as composed:
+            if OmegaConf.select(composed([*flags.overrides, *extra]), flags.package) is None:
+                raise UserError(f"--package: the configuration has no {flags.package}; name one of its keys.")
+    mistakes = Mistakes()
+    for job in jobs:
+        with mistakes.caught(), known_to_hydra(job):
+            if look is not None:
+                look(job)
+    mistakes.tell()
+
+
+def _jobs_of(arguments: Sequence[str], composed: Callable[[Sequence[str]], DictConfig]) -> list[DictConfig]:
+    """Composes a job for every value that a multirun takes, the other keys at their first; none where jobs are not
+    checked: a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there."""
+    parse = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides
+    overrides = parse(list(arguments))
+    first = composed([_values(override)[0] for override in overrides])
+    if "BasicSweeper" not in str(first.hydra.sweeper.get("_target_")):
+        return []
+    # Hydra sweeps over these too
+    overrides = [
+        *parse([f"{key}={value}" for key, value in (first.hydra.sweeper.get("params") or {}).items()]),
+        *overrides,
+    ]
+    swept = [override for override in overrides if override.is_sweep_override()]
+    for override in swept:
+        if not override.is_discrete_sweep():
+            raise UserError(
+                f"{masked_argument(str(override.input_line))}: an interval needs a sweeper that searches; name one "
+                f"with +sweeps=NAME, or list the values, as {override.get_key_element()}=0.1,0.5."
+            )
+    values = [_values(override) for override in overrides]
+    if math.prod(map(len, values)) > _MOST_JOBS:
+        shown = ", ".join(masked_argument(str(override.input_line)) for override in swept)
+        raise UserError(
+            f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
+        )
+    base = [each[0] for each in values]
+    others = [[*base[:i], value, *base[i + 1 :]] for i, each in enumerate(values) for value in each[1:_MOST_TRIED]]
+    jobs = [composed(job) for job in [base, *others][:_MOST_TRIED]]
+    return jobs if "BasicLauncher" in str(first.hydra.launcher.get("_target_")) else []
+
+
+def _values(override: Override) -> list[str]:
+    """An override for each value that is swept, of an interval for its lowest; itself, where there is one value."""
+    value: Any = override.value()
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    key = override.get_key_element()
+    if not override.is_discrete_sweep():
+        return [f"{key}={getattr(value, 'start', value)}"]
+    values = [f"{key}={each}" for each in islice(override.sweep_string_iterator(), _MOST_JOBS + 1)]
+    if not values:
+        raise UserError(f"{masked_argument(str(override.input_line))}: it stands for no value; name at least one.")
+    return values
+
+
+@contextmanager
+def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[Sequence[str]], DictConfig]]:
+    """Gives what composes a configuration of overrides, with Hydra's own keys; `UserError` of what Hydra refuses. When
+    the block ends, Hydra's state is again what it was."""
+    before = dict(GlobalHydra.instance().__dict__)
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(FOLDER), version_base="1.3"):
+            yield lambda overrides: compose(config_name, list(overrides), return_hydra_config=True)
+    except REFUSALS as error:
+        raise explained(error, arguments) from error
+    finally:
+        GlobalHydra.instance().clear()
+        GlobalHydra.instance().__dict__.update(before)
+
+
+@contextmanager
+def known_to_hydra(config: DictConfig) -> Iterator[None]:
+    """Makes a composed configuration the one that Hydra knows, until the block ends, and takes Hydra's own keys out."""
+    hydra = HydraConfig.instance()
+    before = hydra.cfg
+    hydra.set_config(config)
+    try:
+        with open_dict(config):
+            del config["hydra"]
+        yield
+    finally:
+        hydra.cfg = before
+
+
+def explained(error: Exception, arguments: Sequence[str]) -> UserError:
+    """A refusal by Hydra as a sentence without secrets: a name that there is not with the nearest that there is, else
+    Hydra's own words."""
+    cause: Any = error.__cause__
+    if isinstance(error, OSError) and not isinstance(error, HydraException):
+        sentence = (
+            f"{error.filename2 or error.filename or 'A folder'}: cannot be made or written "
+            f"({error.strerror or error}); name another folder with run_dir=, and leave "
+            "hydra.run.dir and hydra.sweep.dir out."
+        )
+    elif isinstance(error, OverrideParseException):
+        words = str(error).partition("\nSee https")[0].replace("\n", " ")
+        sentence = (
+            f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE ({words.strip(' ^')}); put a "
+            "value with marks or blanks into quotes, and leave no blank around the sign."
+        )
+    elif isinstance(error, MissingConfigException) and "/" in (error.missing_cfg_file or ""):
+        place = str(error.missing_cfg_file)
+        group = next((group for group in groups() if place.startswith(f"{group}/")), place.rpartition("/")[0])
+        name = place.removeprefix(f"{group}/")
+        sentence = f"{group}: there is no {group} {name!r}; {_nearest_of(name, choices(group) or error.options or ())}"
+    elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
+        inside = str(cause.full_key).rpartition(".")[0]
+        keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
+        known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
+        where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
+        sentence = (
+            f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {_nearest_of(str(cause.key), known, stem)}"
+        )
+    else:
+        parts = [str(each).partition("\n\n")[0].splitlines() for each in (error, cause) if each is not None]
+        lines = [line.strip().rstrip(".") for lines in parts for line in lines if not line.startswith("See https")]
+        sentence = f"The command line cannot be followed: {'; '.join(filter(None, lines))[:1000]}."
+    return UserError(hider(argument_secrets(arguments))(sentence))
+
+
+def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:
+    meant = nearest(name, known)
+    return f"did you mean {inside}{meant}?" if meant else f"there are {', '.join(known) or 'none'}."
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
+"""Choices of the group data, in the order in which they are judged."""
+
+EMBEDDED = {"conala": "conala_sample"}
+"""Task -> what the package holds of it, which stands in where its file is absent."""
+
+
+_DEPTH = 4
+"""Folders below the given one that are looked into: it may be given by mistake, and hold a whole disk."""
+
+
+def there(folder: str | None) -> list[str]:
+    """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
+    root = None if folder is None else user_path(folder)
+    names: list[str] = []  # of files, by their path in the folder
+    for place, folders, files in os.walk(root) if root is not None and root.is_dir() else ():
+        within = Path(place).relative_to(root or "")
+        folders[:] = [] if len(within.parts) >= _DEPTH else [name for name in folders if not name.startswith(".")]
+        names += (f"/{(within / file).as_posix()}" for file in files)
+    patterns = {task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS}
+    return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])]
+
+
+def tasks_in(folder: str | None) -> str:
+    """The tasks of which the folder holds files, or the package some, as `data` takes them: "conala_sample,mlqe"."""
+    tasks = there(folder)
+    return ",".join(task if task in tasks else EMBEDDED[task] for task in TASKS if task in tasks or task in EMBEDDED)
+
+
+def absences(folder: str | None) -> list[str]:
+    """A sentence for each task that is left out, or replaced by what the package holds of it."""
+    tasks, sentences = there(folder), []
+    where = "no folder is given, as tasks=DIR" if folder is None else f"{folder} does not hold it"
+    for task in (task for task in TASKS if task not in tasks):
+        kept = EMBEDDED.get(task)
+        instead = f"the embedded {kept} stands in" if kept else "left out"
+        published = plain(_declared(task).get("published"))
+        source = f"; it is {DataSettings(published=published).source}" if published else ""
+        sentences.append(f"{task}: {instead}, for {where}{source}.")
+    return sentences
+
+
+def _declared(choice: str) -> DictConfig:
+    """The file of a choice of the group data; empty where there is none."""
+    file = FOLDER / "data" / f"{choice}.yaml"
+    loaded = OmegaConf.load(file) if file.is_file() else None
+    return loaded if isinstance(loaded, DictConfig) else OmegaConf.create({})
+
+
+OmegaConf.register_new_resolver("tasks_in", tasks_in, replace=True)

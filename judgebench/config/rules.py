@@ -24,7 +24,7 @@ from judgebench.types import PLACES, PLACES_OR_TIE, TIE
 
 if TYPE_CHECKING:
     from judgebench.config.parts import Parts
-    from judgebench.data.module import JudgeDataModule
+    from judgebench.data.dataset import JudgeDataModule
     from judgebench.prompts.builder import PromptBuilder
 
 NEED_TUTOR = ("cap", "w_cap", "random_reference")

@@ -14,9 +14,8 @@ from importlib.resources import as_file, files
 from itertools import chain
 from typing import Any
 
-from judgebench.data.dataset import Dataset, group_hash, with_joint
+from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash, with_joint
 from judgebench.data.fields import Rated, ScoredFields, Scores, dataset_of
-from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example

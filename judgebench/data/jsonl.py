@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.dataset import Dataset
+from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
 from judgebench.data.fields import (
     Layouts,
     Rated,
@@ -23,7 +23,6 @@ from judgebench.data.fields import (
     dataset_of,
     left_out_note,
 )
-from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 

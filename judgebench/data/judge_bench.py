@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.dataset import Dataset, group_hash
+from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
-from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from judgebench.data.dataset import Dataset
+from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
 from judgebench.data.fields import Layouts, Rated, RowFields, check_rated, dataset_of, left_out_note
-from judgebench.data.module import ANY_KIND, JudgeDataModule
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError, shown
 from judgebench.types import Example

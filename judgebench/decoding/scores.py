@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.decoding.numerals import warn_of_cut
-from judgebench.decoding.parser import parse_answer, parse_final, parse_place
+from judgebench.decoding.parser import parse_answer, parse_final, parse_place, warn_of_cut
 from judgebench.decoding.rules import Decoding, has_answer
 from judgebench.types import (
     CLAMPED,

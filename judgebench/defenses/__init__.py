@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.components import Catalog, read_template, shipped_templates
-from judgebench.defenses.detection import planned_detection
-from judgebench.defenses.detectors import DETECTORS
+from judgebench.defenses.detection import DETECTORS, planned_detection
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
 from judgebench.defenses.prompts import NONE, PARAPHRASE, Cot, PlannedParaphrase, Retokenization, TemplateDefense
 from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references

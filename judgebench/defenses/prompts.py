@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from judgebench.components import fill_fields, template_fields, without_line_end
-from judgebench.defenses.detectors import question
+from judgebench.defenses.detection import question
 from judgebench.defenses.prepared import TEXTS, Findings, Planned, Resources, Rewritten, judged_texts
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense

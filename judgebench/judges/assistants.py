@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from judgebench.config.fields import settings_of
-from judgebench.judges.api.billing import Price
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import ApiSpec, Price
 from judgebench.judges.loading import ModelSource, check_vocabularies
 from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
-    from judgebench.readings.recording import Recording
+    from judgebench.readings.reading import Recording
 
 KINDS = ("none", "model", "early_exit", "null_context", "api", "recorded")
 
@@ -142,7 +141,7 @@ def recorded_assistant(path: str) -> Assistant:
     `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it."""
     if not isinstance(path, str) or not path.strip():
         return Assistant()  # a missing judge.path, which is the same, is a mistake already
-    from judgebench.readings.recording import Recording  # pyarrow takes a while to import
+    from judgebench.readings.reading import Recording  # pyarrow takes a while to import
 
     recording = Recording.open(path)
     return Assistant() if recording.about["assistant"]["kind"] == "none" else Assistant("recorded", recording=recording)

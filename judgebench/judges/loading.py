@@ -157,7 +157,7 @@ class ModelSource:
         """Result of a `from_pretrained` of transformers; `UserError` where there is nothing that can be loaded."""
         from transformers.utils import logging as transformers_logging
 
-        from judgebench.judges.engine.hardware import out_of_memory
+        from judgebench.judges.engine.kernels import out_of_memory
 
         options |= {"local_files_only": True, "trust_remote_code": self.trust_remote_code}
         options |= {"gguf_file": self._gguf} if self._gguf else {}
@@ -198,7 +198,7 @@ class ModelSource:
         encoder-decoder model would be read in float16."""
         from transformers import AutoConfig
 
-        from judgebench.judges.engine.hardware import hardware
+        from judgebench.judges.engine.kernels import hardware
 
         config: Any = self._load(AutoConfig.from_pretrained, "configuration")
         saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
@@ -259,7 +259,7 @@ class ModelSource:
     def effective_dtype(self) -> str:
         """The dtype that `model` loads in: by default the checkpoint's, or float32 where this machine has no units for
         it (`Hardware.fast_dtype`); `auto` where the checkpoint does not say."""
-        from judgebench.judges.engine.hardware import hardware
+        from judgebench.judges.engine.kernels import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 

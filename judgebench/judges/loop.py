@@ -23,11 +23,10 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 
 from judgebench.judges import sharding
-from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, out_of_memory, return_freed
+from judgebench.judges.engine.kernels import free_memory, hardware, memory_of, out_of_memory, return_freed
 from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Pass, ScorePass
-from judgebench.judges.planning import Batch, assigned, batch_costs, unique_batches
+from judgebench.judges.passes import Batch, Pass, ScorePass, assigned, batch_costs, unique_batches
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here

@@ -16,8 +16,7 @@ from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loop import Models, Trainers
-from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass
-from judgebench.judges.planning import Tokens, token_counts
+from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass, Tokens, token_counts
 from judgebench.judges.recorded import RecordedSpec, answer_row
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import JudgeSpec

@@ -12,7 +12,7 @@ from judgebench.config.fields import Annotated, OneOf, check_fields
 from judgebench.data.rows import FileRow
 from judgebench.judges.replay import AnswerFields, AnswerFile, Answers, match
 from judgebench.judges.spec import GENERATION, LOG_PROBABILITIES, PROBABILITIES, RECORDED, NoModel, check_unused
-from judgebench.readings.recording import MODES, Recording, prompt_digest
+from judgebench.readings.reading import MODES, Recording, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import Generation, Prompt
 

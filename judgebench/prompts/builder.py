@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
-from judgebench.prompts.chat import ChatFormat
 from judgebench.prompts.rubrics import (
     Filled,
     are_comparative,
@@ -19,7 +18,7 @@ from judgebench.prompts.rubrics import (
     names_range,
     names_tie,
 )
-from judgebench.prompts.tokens import ControlTokens, encode_texts, tokenized
+from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 

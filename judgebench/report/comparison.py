@@ -17,11 +17,10 @@ from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import EXAMPLES, PageSection
 from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, records
 from judgebench.report.views.beside import BESIDE_RUNS
-from judgebench.report.views.comparisons import COMPARISONS, comparison_note, comparison_rows, comparison_sentences
+from judgebench.report.views.correlations import COMPARISONS, comparison_note, comparison_rows, comparison_sentences
 from judgebench.report.views.humans import ceilings
-from judgebench.report.views.tasks import TASKS_TABLE
-from judgebench.results.results import Results, unattacked
-from judgebench.results.series import condition_text, labelled, with_labels
+from judgebench.report.views.tuning import TASKS_TABLE
+from judgebench.results.results import Results, condition_text, labelled, unattacked, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.stats.paired import compare, corrected_together
 from judgebench.stats.scores import COLUMNS, Scores, shown_split

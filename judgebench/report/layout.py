@@ -9,32 +9,25 @@ from matplotlib.figure import Figure
 
 from judgebench.report.figures.attacks import phrase_figures
 from judgebench.report.figures.defenses import defense_figures
-from judgebench.report.figures.forecasts import forecast_figures
-from judgebench.report.figures.rankings import pairwise_figures
-from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
+from judgebench.report.figures.scores import (
+    correlation_figure,
+    forecast_figures,
+    logprob_figure,
+    pairwise_figures,
+    score_figure,
+    variance_figure,
+)
 from judgebench.report.figures.style import file_name
 from judgebench.report.figures.tuning import grid_figure, path_figure
-from judgebench.report.figures.variance import variance_figure
 from judgebench.report.table import Paragraph
-from judgebench.report.views import (
-    attacks,
-    beside,
-    bias,
-    comparisons,
-    correlations,
-    defenses,
-    few_labels,
-    pairwise,
-    run,
-)
-from judgebench.report.views.answers import answers, beside_answers, flags
-from judgebench.report.views.errors import error_tables
-from judgebench.report.views.forecasts import ABSTENTION, FORECASTS
+from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, pairwise, run
+from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
+from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.phrases import phrase_blocks
+from judgebench.report.views.run import answers, beside_answers, flags
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.report.views.variance import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
@@ -65,7 +58,7 @@ PAGE = (
         bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY,
     )),
     PageSection("contrast", "Contrastive decoding", (
-        comparisons.COMPARISONS, comparisons.other_statistics, TUNING, "path_", "grid_",
+        correlations.COMPARISONS, correlations.other_statistics, TUNING, "path_", "grid_",
     )),
     PageSection("attacks", "Attacks and defenses", (
         *_UNDER_ATTACK,
@@ -75,7 +68,7 @@ PAGE = (
     PageSection("worth", "Beside humans", (
         *(beside_answers, experts, beside.POINTS, beside.STAND_IN),
         *(FORECASTS, "reliability_", ABSTENTION, "abstention_", RANGE_VARIANCE, "range_variance", HUMAN_VARIANCE),
-        *(SYSTEMS, RANKED, SYSTEM_TESTS, few_labels.LABELS_AND_JUDGES, few_labels.MEANS, few_labels.DIFFERENCES),
+        *(SYSTEMS, RANKED, SYSTEM_TESTS, forecasts.LABELS_AND_JUDGES, forecasts.MEANS, forecasts.DIFFERENCES),
         error_tables,
     )),
     PageSection("statistics", "Statistics", (correlations.LEVELS, correlations.other_levels, "")),
@@ -87,7 +80,7 @@ PAGE = (
 """The sections of a run's page."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
-    *(experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK, comparisons.COMPARISONS),
+    *(experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK, correlations.COMPARISONS),
     *(TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
 )
 

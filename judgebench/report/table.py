@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import Format, interval, is_known, no_text, text
-from judgebench.report.say import say
+from judgebench.report.formats import Format, interval, is_known, no_text, say, text
 from judgebench.stats.clusters import FEWEST
 
 Row = Mapping[str, Any]

@@ -17,8 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.stats.agreement import agreement_record, agreement_weights, categories_of, disattenuated_record
-from judgebench.stats.alternative import alternative_record
+from judgebench.stats.agreement import (
+    agreement_record,
+    agreement_weights,
+    alternative_record,
+    categories_of,
+    disattenuated_record,
+)
 from judgebench.stats.clusters import (
     RESAMPLES,
     Clusters,

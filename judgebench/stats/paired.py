@@ -26,10 +26,8 @@ from judgebench.stats.clusters import (
     Clusters,
     percentile_interval,
 )
-from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.evaluate import check_metric_settings
-from judgebench.stats.levels import LEVELS, correlate
-from judgebench.stats.robustness import changes
+from judgebench.stats.correlation import CORRELATIONS, LEVELS, correlate
+from judgebench.stats.evaluate import changes, check_metric_settings
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
 from judgebench.types import RANGE
 

@@ -34,10 +34,18 @@ import numpy as np
 from scipy import stats
 
 from judgebench.config.fields import DAVIDSON, Ranking
-from judgebench.stats.bradley_terry import ELO, ELO_MEAN, Comparisons, Model, fit_strengths
+from judgebench.stats.bradley_terry import (
+    ELO,
+    ELO_MEAN,
+    Comparisons,
+    Model,
+    Preferences,
+    best_threshold,
+    fit_strengths,
+    preferred,
+)
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows
-from judgebench.stats.preferences import Preferences, best_threshold, preferred
 from judgebench.stats.scores import CLEAN, COMPARED, Scores
 
 DEV = "dev"

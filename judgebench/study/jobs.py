@@ -22,14 +22,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
-from judgebench.config.tasks import absences, tasks_in
+from judgebench.config.keys import absences, tasks_in
 from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
-    from judgebench.stats.objective import SweepObjective
+    from judgebench.study.space import SweepObjective
 
 
 class JobFailed(Exception):
@@ -106,7 +106,7 @@ def group_name(hydra_config: Any) -> str:
 
 def checked_objective(config: DictConfig) -> list[SweepObjective] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default."""
-    from judgebench.stats.objective import parse_objective
+    from judgebench.study.space import parse_objective
 
     objective = plain(config.get("objective"))
     return None if objective is None else parse_objective(objective)
@@ -129,7 +129,7 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> di
     """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
     no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
     `objective_values`."""
-    from judgebench.stats.objective import default_objective, objective_cells, objective_values
+    from judgebench.study.space import default_objective, objective_cells, objective_values
 
     records = finished.metrics
     entries = default_objective(records) if objective is None else objective
@@ -252,7 +252,7 @@ class TaskSummary(SweepSummary):
         from judgebench.report.comparison import lettered, render_tasks
         from judgebench.report.render import WIDTH, Terminal, to_terminal
         from judgebench.report.table import records
-        from judgebench.report.views.tasks import TASKS_TABLE, tasks_frame
+        from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
         from judgebench.results.results import Results
 
         paths = [Path(job["attributes"]["run_dir"]) for job in jobs if job.get("attributes")]

@@ -19,8 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
 from judgebench.study import storage
-from judgebench.study.claims import FAILED, LOST, REASON, Claims, Watch, beating, count, failed, this_process
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
+from judgebench.study.storage import FAILED, LOST, REASON, Claims, Watch, beating, count, failed, this_process
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 """Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""

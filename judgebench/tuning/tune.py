@@ -46,8 +46,7 @@ from typing import Any
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.optimum import EQUAL
-from judgebench.tuning.tuners import PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner
 from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]

@@ -18,8 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.plain import Side, generate, stops_of
-from judgebench.judges.passes import ModelView, Pass, refuse_nan
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch, ModelView, Pass, refuse_nan
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key

@@ -18,11 +18,10 @@ from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
 from judgebench.attacks.attack import PhraseFile
 from judgebench.data.benchmarks import SummEval, TopicalChat
+from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
-from judgebench.data.module import JudgeDataModule
 from judgebench.data.rows import json_lines
-from judgebench.defenses.detection import load_detector, threshold_curve
-from judgebench.defenses.detectors import Detector
+from judgebench.defenses.detection import Detector, load_detector, threshold_curve
 from judgebench.defenses.settings import Helper
 from judgebench.judges.replay import AnswerFields, match
 from judgebench.readings.reading import ModelReading

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
-from judgebench.attacks.vocabulary import gaps_of
+from judgebench.attacks.search import gaps_of
 from judgebench.decoding import Contrastive, Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks import PhraseAttack
-from judgebench.attacks.vocabulary import (
+from judgebench.attacks.search import (
     common_ends,
     fitting,
     gaps_of,

@@ -10,11 +10,11 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
-from judgebench.config.command import known_to_hydra
+from judgebench.config.keys import known_to_hydra
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
+from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
-from judgebench.data.module import JudgeDataModule
 from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
 

@@ -12,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightning import Trainer
 
-from judgebench.data.dataset import JOINT, Dataset, completed, group_hash, rated, split_groups, validate, with_joint
-from judgebench.data.module import JudgeDataModule
+from judgebench.data.dataset import (
+    JOINT,
+    Dataset,
+    JudgeDataModule,
+    completed,
+    group_hash,
+    rated,
+    split_groups,
+    validate,
+    with_joint,
+)
 from judgebench.judges.loop import JudgeModule, Models
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

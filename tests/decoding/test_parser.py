@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from judgebench.decoding import numerals, parse_answer
+from judgebench.decoding import parse_answer, parser
 from judgebench.decoding.parser import parse_final
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
 
@@ -129,7 +129,7 @@ ALSO_RUNS = [
 
 @pytest.mark.parametrize("unit", [*RUNS, *(pytest.param(unit, marks=pytest.mark.exhaustive) for unit in ALSO_RUNS)])
 def test_time_is_linear_in_the_length_of_a_run(unit, monkeypatch):
-    monkeypatch.setattr(numerals, "LONGEST", 10**9)
+    monkeypatch.setattr(parser, "LONGEST", 10**9)
 
     def seconds(length):
         return min(seconds_of_run(unit, length) for _ in range(2))
@@ -154,7 +154,7 @@ def test_of_a_very_long_answer_the_end_is_read(text, value, capsys):
     letters = {"A": 1.0, "B": 2.0} if "B" in text else None
     parsed = parse_answer(text, ScoreRange(1, 5), letters)
     assert parsed == (Score(1, FAILED) if value is None else Score(value, PARSED))
-    numerals.warn_of_cut([text, "Score: 4"])
+    parser.warn_of_cut([text, "Score: 4"])
     assert capsys.readouterr().err == (
         "judgebench: 1 answer is longer than 100,000 characters; only the last 100,000 are searched for the score, and "
         "the text itself is stored whole.\n"

@@ -17,8 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformers import AutoModelForCausalLM
 
-from judgebench.defenses.detection import WARNING, f1_of, metrics_at, planned_detection, threshold_curve
-from judgebench.defenses.detectors import ASKED, DETECTORS, fit_logistic, perplexity, probabilities, windowed_perplexity
+from judgebench.defenses.detection import (
+    ASKED,
+    DETECTORS,
+    WARNING,
+    f1_of,
+    fit_logistic,
+    metrics_at,
+    perplexity,
+    planned_detection,
+    probabilities,
+    threshold_curve,
+    windowed_perplexity,
+)
 from judgebench.defenses.prepared import judged_texts
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.decoding.parser import parse_final
 from judgebench.defenses import Defense, shipped_defenses
-from judgebench.defenses.detectors import ASKED
+from judgebench.defenses.detection import ASKED
 from judgebench.defenses.prompts import Cot, PlannedParaphrase, Retokenization
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import fill, load_rubrics

@@ -23,11 +23,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judgebench.readings.reading import ModelReading
-from judgebench.readings.recording import FOLDER, Recording
+from judgebench.readings.reading import FOLDER, ModelReading, Recording
 from judgebench.readings.store import ReadingStore
-from judgebench.results.environment import describe_environment
-from judgebench.results.folder import RunFolder
+from judgebench.results.folder import RunFolder, describe_environment
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.runtime.errors import UserError

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cli import as_sentence, handle_errors
-from judgebench.config.command import check_command
+from judgebench.config.keys import check_command
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
-from judgebench.defenses.detectors import DETECTORS
+from judgebench.defenses.detection import DETECTORS
 from judgebench.defenses.prompts import PARAPHRASE
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from tests.test_cli import REPOSITORY

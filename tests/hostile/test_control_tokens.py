@@ -8,9 +8,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.chat import text_prompts
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames
+from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames, text_prompts
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
 

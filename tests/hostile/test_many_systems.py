@@ -9,11 +9,10 @@ from judgebench.report.views.correlations import LEVELS
 from judgebench.report.views.pairwise import ranking_records, ranking_sentences
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.evaluate import evaluate
-from judgebench.stats.levels import MOST_SYSTEMS
+from judgebench.stats.correlation import MOST_SYSTEMS
+from judgebench.stats.evaluate import evaluate, robustness
 from judgebench.stats.paired import compare
 from judgebench.stats.rankings import MOST_RANKED, pairwise_records
-from judgebench.stats.robustness import robustness
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000

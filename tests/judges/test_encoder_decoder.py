@@ -14,10 +14,9 @@ from judgebench.config.parts import Parts
 from judgebench.config.rules import check_rules, model_mismatches
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.engine import hardware
+from judgebench.judges.engine import kernels
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
-from judgebench.judges.engine.plain import generate
+from judgebench.judges.engine.plain import EncoderDecoderEngine, check_encoder_decoder, generate
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec
@@ -115,7 +114,7 @@ def test_who_is_read_beside_whom_changes_nothing(name, monkeypatch):
     order = [4, 2, 0, 5, 2, 1]  # one of them twice
     (mixed,) = engine.read([[flat()[i] for i in order]], TRIE)
     torch.testing.assert_close(mixed, together[order], atol=1e-5, rtol=0)
-    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 50)
+    monkeypatch.setattr("judgebench.judges.engine.plain._AT_ONCE", 50)
     torch.testing.assert_close(engine.read(prompts(), TRIE)[0], together, atol=1e-5, rtol=0)
 
 
@@ -133,7 +132,7 @@ def test_a_prompt_is_encoded_once_for_all_candidates():
 @pytest.mark.parametrize("alone", [False, True])
 @torch.inference_mode()
 def test_generation_is_transformers_own(name, alone, monkeypatch):
-    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 60)  # several parts, which answers leave
+    monkeypatch.setattr("judgebench.judges.engine.plain._AT_ONCE", 60)  # several parts, which answers leave
     model = model_of(name)
     start = 2 if name == "bart" else 1  # tokens before the answer
     answers = []
@@ -233,10 +232,10 @@ def test_float16_is_refused(tiny_t5_pair, tmp_path, monkeypatch):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
     with monkeypatch.context() as patch:  # a GPU reads float16 as it was saved
-        patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
+        patch.setattr(kernels, "_here", kernels.Hardware(torch.device("cuda")))
         with pytest.raises(UserError, match=r"assistant\.dtype: .*as its checkpoint was saved"):
             ModelSource(str(folder), role="assistant").config()
-    monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
+    monkeypatch.setattr(kernels, "_here", kernels.Hardware(torch.device("cpu")))
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     assert ModelSource(str(folder), role="assistant").model().dtype == torch.float32, "auto"
     assert ModelSource(str(folder), dtype="bfloat16").model().dtype == torch.bfloat16

@@ -10,8 +10,7 @@ import transformers as tf
 
 from judgebench.judges.engine import kernels, layers
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
-from judgebench.judges.engine.plain import Head, PlainEngine
+from judgebench.judges.engine.plain import EncoderDecoderEngine, Head, PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.fake_cuda import Counted, FakeCuda, fake_gpu, moved_to_fake_cuda
 from tests.judges.test_engine import CHAIN, CONFIGS, TRIE, prompts

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from judgebench.judges import loop as judging
-from judgebench.judges.engine.hardware import Hardware, out_of_memory
+from judgebench.judges.engine.kernels import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.loop import JudgeModule, Models, Pace
-from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch, ModelView, ScorePass
 from judgebench.report.views.run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -71,9 +70,9 @@ import resource, numpy as np, torch
 from judgebench.judges.loop import JudgeModule, Models
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.engine.hardware import out_of_memory
+from judgebench.judges.engine.kernels import out_of_memory
 from judgebench.judges.passes import ScorePass, ModelView
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine import kernels, layers
 from judgebench.judges.engine import prefix as engines
 from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
@@ -92,7 +92,7 @@ def compiling(monkeypatch):
         monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
         monkeypatch.setattr(layers, "in_half_on_gpu", lambda tensor: True)
         monkeypatch.setattr(layers, "compiles", lambda device: True)
-        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
+        monkeypatch.setattr(kernels, "_here", kernels.Hardware(torch.device("cpu")))
         monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
         layers.compiled.cache_clear()
 

@@ -14,7 +14,7 @@ from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import LikelihoodPass, ModelView
-from judgebench.prompts.chat import text_prompts
+from judgebench.prompts.tokens import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example

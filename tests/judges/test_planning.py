@@ -14,7 +14,7 @@ from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.packing import unique_tokens
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.planning import (
+from judgebench.judges.passes import (
     Batch,
     assign,
     assigned,

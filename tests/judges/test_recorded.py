@@ -10,7 +10,7 @@ import pytest
 
 from judgebench.judges.assistants import Assistant, recorded_assistant
 from judgebench.judges.recorded import PlainJudge, RecordedSpec, answer_row
-from judgebench.readings.recording import (
+from judgebench.readings.reading import (
     AXES,
     SCHEMA,
     Recording,

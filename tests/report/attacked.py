@@ -9,9 +9,8 @@ import pandas as pd
 
 from judgebench.attacks import LearnedPhrase
 from judgebench.results.results import Results
-from judgebench.stats.evaluate import evaluate
+from judgebench.stats.evaluate import evaluate, suffix_records
 from judgebench.stats.paired import attack_differences, default_pairs
-from judgebench.stats.robustness import suffix_records
 from judgebench.stats.scores import Scores
 from judgebench.types import ScoreRange
 from tests.report import conftest

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judgebench.results.environment import describe_environment
-from judgebench.results.folder import RunFolder
+from judgebench.results.folder import RunFolder, describe_environment
 from judgebench.results.results import examples_frame, texts_frame
 from judgebench.stats.evaluate import evaluate
 from judgebench.types import Condition, Example, Prompt, ScoreRange

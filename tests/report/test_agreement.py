@@ -13,10 +13,9 @@ from judgebench.report.views.beside import beside_runs
 from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_frequent, shares, to_range
 from judgebench.report.views.correlations import CORRELATION
 from judgebench.report.views.humans import RATERS, ceilings
-from judgebench.report.views.tasks import TASKS_TABLE, tasks_frame
+from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
 from judgebench.results.folder import RunFolder
-from judgebench.results.results import Results, ratings_frame
-from judgebench.results.series import SeriesIndex
+from judgebench.results.results import Results, SeriesIndex, ratings_frame
 from judgebench.types import Example, ScoreRange
 
 CEILING = {

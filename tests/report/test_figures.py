@@ -33,7 +33,7 @@ from judgebench.report.figures.style import (
 from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 from judgebench.report.layout import draw_all
 from judgebench.report.views.bias import favorites, human_scores, shares, to_range
-from judgebench.results.series import Series, ranges_of
+from judgebench.results.results import Series, ranges_of
 from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
 from tests.report.conftest import MIXED, columns, results_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judgebench.report.figures.forecasts import forecast_figures
+from judgebench.report.figures.scores import forecast_figures
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours
 from judgebench.stats.forecasts import forecast_records, with_silent

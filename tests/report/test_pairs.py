@@ -16,7 +16,7 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.figures.rankings import pairwise_figures, shares_of
+from judgebench.report.figures.scores import pairwise_figures, shares_of
 from judgebench.report.layout import draw_all
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
@@ -25,7 +25,7 @@ from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.rankings import pairwise_records
-from judgebench.tracking.records import example_rows, rankings, scalars, tables_of
+from judgebench.tracking.wandb import example_rows, rankings, scalars, tables_of
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 from tests.report.conftest import ENVIRONMENT, in_terminal, words_of
 

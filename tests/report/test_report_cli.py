@@ -10,7 +10,7 @@ import pytest
 
 from judgebench.report.__main__ import main
 from judgebench.report.comparison import SECTIONS, Compared, lettered, paired_differences, render_comparison
-from judgebench.report.views.comparisons import comparison_rows, comparison_sentences
+from judgebench.report.views.correlations import comparison_rows, comparison_sentences
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 from tests.report.browsed import HOSTILE, with_attack, write_run

@@ -10,8 +10,7 @@ from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figu
 from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.schema import PLACES
-from judgebench.tuning.optimum import curves
-from judgebench.tuning.tuners import Shared
+from judgebench.tuning.tuners import Shared, curves
 from tests.report.conftest import results_of, tuning_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgebench.report.figures.variance import variance_figure
+from judgebench.report.figures.scores import variance_figure
 from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import is_ours

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from judgebench.stats.bradley_terry import AGREEMENT_MEASURES, MEASURES, Preferences, comparative
 from judgebench.stats.clusters import (
     CONFIDENCE,
     MOST_LEFT_OUT,
@@ -18,8 +19,7 @@ from judgebench.stats.clusters import (
     weights_of,
     with_agreement_interval,
 )
-from judgebench.stats.preferences import AGREEMENT_MEASURES, MEASURES, Preferences, comparative
-from judgebench.stats.robustness import CHANGES, MEANS, robustness
+from judgebench.stats.evaluate import CHANGES, MEANS, robustness
 from judgebench.types import ScoreRange
 
 

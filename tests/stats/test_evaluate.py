@@ -8,8 +8,8 @@ import pytest
 from judgebench.config.fields import MOST_RESAMPLES
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import FEWEST, Clusters, percentile_interval
+from judgebench.stats.correlation import correlate
 from judgebench.stats.evaluate import check_metric_settings, evaluate
-from judgebench.stats.levels import correlate
 
 ENDS = ("", "_low", "_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")

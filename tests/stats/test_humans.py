@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.agreement import agreement_record, disattenuated_record
-from judgebench.stats.alternative import alternative_record, closer, clustered_p
+from judgebench.stats.agreement import agreement_record, alternative_record, closer, clustered_p, disattenuated_record
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.humans import (
     CALIBRATED,

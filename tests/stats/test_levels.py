@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from judgebench.stats import levels
+from judgebench.stats import correlation
 from judgebench.stats.clusters import Clusters, group_weights
 from judgebench.stats.correlation import kendall, pearson, spearman
 
@@ -11,7 +11,7 @@ ALL = (pearson, spearman, kendall)
 
 
 def correlate(level, judge, human, group, system, resamples=1000, seed=0, **more):
-    return levels.correlate(level, judge, human, Clusters.of(group, resamples, seed), system, **more)
+    return correlation.correlate(level, judge, human, Clusters.of(group, resamples, seed), system, **more)
 
 
 def data(seed=0, groups=12, systems=5, whole=True):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, SIGNIFICANCE, group_weights, percentile_interval
-from judgebench.stats.levels import LEVELS
+from judgebench.stats.correlation import LEVELS
 from judgebench.stats.paired import (
     DIFFERENCES,
     LESS,

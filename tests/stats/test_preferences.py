@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
+from judgebench.stats.bradley_terry import AGREEMENT_MEASURES, MEASURES, Preferences, best_threshold, comparative
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.preferences import AGREEMENT_MEASURES, MEASURES, Preferences, best_threshold, comparative
 from tests.stats.test_evaluate import evaluate, table
 
 

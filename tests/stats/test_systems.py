@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.stats.clusters import Clusters, expanded, group_weights
-from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.levels import correlate
+from judgebench.stats.correlation import CORRELATIONS, correlate
 from judgebench.stats.paired import flips, holm
 from judgebench.stats.scores import cross_fitted
 from judgebench.stats.system_pairs import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
-from judgebench.study.claims import (
+from judgebench.study.space import Space
+from judgebench.study.storage import (
     DUPLICATE,
     ENDED,
     FAILED,
@@ -23,7 +24,6 @@ from judgebench.study.claims import (
     lives,
     this_process,
 )
-from judgebench.study.space import Space
 
 SPACE = Space.parse({"x": "1,2,3", "y": "a,b"})
 

@@ -13,9 +13,8 @@ from rich.console import Console
 
 from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
-from judgebench.study.figures import front_figure, heatmaps
 from judgebench.study.storage import pareto_front
-from judgebench.study.summary import cell_of, jobs_as_trials, summarize, summary_blocks
+from judgebench.study.summary import cell_of, front_figure, heatmaps, jobs_as_trials, summarize, summary_blocks
 
 FIGURE = "dev_spearman_coherence"
 

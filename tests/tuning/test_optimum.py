@@ -16,8 +16,8 @@ from judgebench.decoding.scores import decode
 from judgebench.readings.reading import reading_columns
 from judgebench.stats.correlation import is_constant, spearman
 from judgebench.tuning import Dev
-from judgebench.tuning.optimum import constant_along, curves, kappa_path, optimum, spearman_along
 from judgebench.tuning.tune import tune
+from judgebench.tuning.tuners import constant_along, curves, kappa_path, optimum, spearman_along
 from tests.tuning.test_tune import ARGMAX, DECODINGS, by_hand, readings_of
 
 INF = math.inf

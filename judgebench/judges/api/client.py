@@ -20,9 +20,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
-from judgebench.judges.api.settings import ApiSpec, is_loopback
+from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
-from judgebench.judges.api.settings import MOST_LISTED, ApiSpec
+from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, Pass
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch, ModelView, Pass
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError

@@ -12,14 +12,12 @@ from typing import Any
 import lightning as L
 import numpy as np
 
-from judgebench.decoding.numerals import warn_of_cut
-from judgebench.decoding.parser import parse_answer, parse_place
+from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
-from judgebench.judges.api.billing import Account, Bill
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import Account, ApiSpec, Bill
 from judgebench.judges.loop import Trainers
-from judgebench.judges.planning import Tokens, token_counts
+from judgebench.judges.passes import Tokens, token_counts
 from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore

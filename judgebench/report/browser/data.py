@@ -17,10 +17,9 @@ import pandas as pd
 
 from judgebench.decoding.rules import contrast
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of, rows_of
-from judgebench.report.views.answers import FLAGS
 from judgebench.report.views.bias import spans
-from judgebench.results.results import Results
-from judgebench.results.series import with_labels
+from judgebench.report.views.run import FLAGS
+from judgebench.results.results import Results, with_labels
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import RANGE
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.results.results import Results
-from judgebench.results.series import CELL, SeriesIndex, distinct, number, range_of, setting, with_labels
-from judgebench.stats.levels import shown_level
+from judgebench.results.results import CELL, Results, SeriesIndex, distinct, number, range_of, setting, with_labels
+from judgebench.stats.correlation import shown_level
 from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)

@@ -15,9 +15,8 @@ from judgebench.report.figures import style
 from judgebench.report.figures.style import INK, MUTED, shorten
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, Series, number, range_of
-from judgebench.stats.levels import shown_level
+from judgebench.results.results import NO_DEFENSE, Results, Series, number, range_of
+from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE
 

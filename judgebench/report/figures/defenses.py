@@ -16,8 +16,7 @@ from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, short
 from judgebench.report.formats import percent, span, three, two
 from judgebench.report.table import records
 from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, Series, labelled, number
+from judgebench.results.results import NO_DEFENSE, Results, Series, labelled, number
 from judgebench.stats.scores import CLEAN
 
 _MARKERS = {"high": "o", "low": "s"}

@@ -1,29 +1,42 @@
-"""Figures of scores, log-probabilities of candidates, and agreement with the humans by range."""
+"""Figures of scores, log-probabilities of candidates, and agreement with the humans by range.
+
+Score range bias as variance: what texts and ranges make of each judge's scores, before and after each repair.
+
+Judges' distributions over scores as figures: reliability diagrams, and the error of texts that are kept.
+
+Systems ranked by comparisons as figures: strengths compared with the humans', and who wins against whom.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
-from judgebench.report.figures.style import HUMANS, MUTED
-from judgebench.report.table import few_groups
+from judgebench.report.figures.style import HUMANS, MOST_SERIES, MUTED, Mark
+from judgebench.report.formats import points
+from judgebench.report.table import few_groups, records
 from judgebench.report.table import records as table_records
 from judgebench.report.views import bias
+from judgebench.report.views.bias import reported_rows, variance_frame
 from judgebench.report.views.correlations import at_level, level_note, size_of
-from judgebench.results import series as cells
-from judgebench.results.series import Series, SeriesIndex
+from judgebench.report.views.forecasts import forecast_frame
+from judgebench.report.views.pairwise import ranking_records
+from judgebench.results import results as cells
+from judgebench.results.results import Results, Series, SeriesIndex, first_condition, ranges_of
+from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.clusters import FEWEST
+from judgebench.stats.correlation import shown_level
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
-from judgebench.stats.levels import shown_level
-from judgebench.stats.scores import shown_split
+from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import ScoreRange
 
 _BAND = "#e9e9e9"
@@ -241,3 +254,255 @@ def _correlation_lines(axis: Axes, rows: pd.DataFrame, looks: Mapping[Series, st
             axis.plot([x], [y], mark.marker, color=mark.color, markerfacecolor=face, markersize=5, zorder=3)
     axis.set_xticks(range(len(ranges)), ranges)
     axis.set_xlim(-0.5, len(ranges) - 0.5)
+
+
+# --- range's share of variance ---------------------------------------------------------------------------------------
+
+
+_PARTS = (
+    ("texts_share", "texts: the same in every range", "#0072B2", "#fefefe"),
+    ("range_interactions", "range x text: their order changes", "#E69F00", "#212121"),
+    ("range_own", "range: all texts are moved", "#D55E00", "#fefefe"),
+)  # Okabe and Ito's palette
+_LEAST_WRITTEN = 0.06  # of a bar
+
+
+@style.house_style()
+def variance_figure(results: Results) -> Figure | None:
+    """A stacked bar a series as given and calibrated, a panel a dimension; None without several ranges. The rows are
+    those of the sentences."""
+    rows = variance_frame(results)
+    rows = reported_rows(rows[rows["texts_share"].notna()]) if len(rows) else rows
+    if not len(rows):
+        return None
+
+    def draw(axis: Axes, part: pd.DataFrame) -> None:
+        for place, row in enumerate(part.to_dict("records")):
+            start = 0.0
+            for name, _, color, ink in _PARTS:
+                share = float(row[name])
+                axis.barh(place, share, left=start, height=0.72, color=color, alpha=0.72 if row["calibrated"] else 1.0)
+                if share >= _LEAST_WRITTEN:
+                    axis.text(start + share / 2, place, points(share), ha="center", va="center", fontsize=7, color=ink)
+                start += share
+        axis.set_yticks(range(len(part)), [style.shorten(name, 34) for name in part["who"]])
+        axis.set_ylim(len(part) - 0.5, -0.5)
+        axis.set_xlim(0, 1)
+        axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+        axis.tick_params(axis="y", length=0)
+        axis.spines["left"].set_color(style.MUTED)
+        size = f"{part['texts'].iloc[0]} {results.examples_word}, {part['ranges'].iloc[0]:.0f} ranges"
+        style.label(axis, part["condition"].iloc[0], size, grid="")
+
+    parts = [part for _, part in rows.groupby("condition", sort=False)]
+    caption = (
+        "Share of the variance of scores in per cent, each a part of the way from the lowest to the highest score "
+        "of its range: what is not blue is score range bias. Calibrated: each range's scores mapped to the humans' "
+        f"scale by what other {results.groups} teach. Intervals stand in the table."
+    )
+    legend = [(color, text) for _, text, color, _ in _PARTS]
+    height = 0.75 + 0.26 * max(map(len, parts))
+    title = "Score range bias as variance"
+    return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
+
+
+# --- probabilities as forecasts --------------------------------------------------------------------------------------
+
+
+Drawing = Sequence[tuple[Mark, Mapping[str, Any]]]
+"""A look, and the record that is drawn in it."""
+
+_LARGEST, _SMALLEST = 11.0, 2.5  # sizes of points, in points
+
+_RELIABILITY = (
+    "Each point: texts whose likeliest score has about this probability, and how often raters gave that score; larger "
+    "points hold more texts. On the dashed line probabilities are true; below it the judge is overconfident."
+)
+_ABSTENTION = (
+    "Texts are kept from those on which the judge is surest (least standard deviation of its probabilities). Error: "
+    "mean distance of its expected score, mapped to the humans' scale, from the humans' mean. A curve that falls to "
+    "the left: the judge knows where it errs, and a person should get the others."
+)
+
+
+def forecast_figures(results: Results) -> dict[str, Figure]:
+    """`reliability_<dimension>` and `abstention_<dimension>`, a panel a range, as far as forecasts.json has them; of
+    clean texts without a defense where there are such."""
+    frame = forecast_frame(results)
+    figures: dict[str, Figure] = {}
+    for dimension, part in frame.groupby("dimension", sort=False) if len(frame) else ():
+        clean, condition = first_condition(part)
+        for kind, column, draw, title, caption, bars in (
+            ("reliability", "diagram", _reliability, "Confidence and what came true", _RELIABILITY, "Bars"),
+            ("abstention", "curve", _abstention, "Error where a person gets the unsure texts", _ABSTENTION, "Bands"),
+        ):
+            rows = clean[[isinstance(cell, list) and len(cell) > 0 for cell in clean.get(column, [None] * len(clean))]]
+            if len(rows):
+                text = f"{caption} {results.split.capitalize()} split{', ' + condition if condition else ''}."
+                text += f" {bars}: 95 % interval, {results.groups} resampled." if rows["groups"].min() > 1 else ""
+                name = f"{kind}_{style.file_name(str(dimension))}"
+                figures[name] = _by_range(results, rows, draw, f"{title}, {dimension}", text)
+    return figures
+
+
+@style.house_style()
+def _by_range(
+    results: Results, rows: pd.DataFrame, draw: Callable[[Axes, Drawing], None], title: str, caption: str
+) -> Figure:
+    # the look of a distribution is that of its model's plain series
+    several = {name for name, part in rows.groupby("judge") if part.groupby("range").size().max() > 1}
+    drawn = [
+        (Series(row["judge"], "contrastive" if row["judge"] == "pair" else "greedy",
+                row["setting"] if row["judge"] in several else ""), row)
+        for row in records(rows)
+    ]  # fmt: skip
+    looks = style.marks(list(dict.fromkeys(series for series, _ in drawn)))
+
+    def panel(axis: Axes, part: tuple[ScoreRange, pd.DataFrame]) -> None:
+        name = str(part[0])
+        pairs = [(looks[series], row) for series, row in drawn if row["range"] == name and series in looks]
+        draw(axis, pairs)
+        size = f"n = {max(row['texts'] for _, row in pairs)}" if pairs else ""
+        style.label(axis, f"range {name}", size, axis.get_xlabel(), axis.get_ylabel())
+
+    left = len({series for series, _ in drawn}) - MOST_SERIES
+    caption += f" {left} further distributions are not drawn." if left > 0 else ""
+    legend = []
+    for series, look in looks.items():
+        name, model = ", ".join(filter(None, (series.judge, series.setting))), results.titles.get(series.judge)
+        legend.append((look, f"{name} ({style.shorten(model)})" if model else name))
+    return style.small_multiples(ranges_of(rows), panel, title, caption, legend, height=2.6)
+
+
+def _reliability(axis: Axes, drawn: Drawing) -> None:
+    axis.plot([0, 1], [0, 1], color=MUTED, linestyle="--", linewidth=1, zorder=1)
+    for mark, row in drawn:
+        bins = pd.DataFrame(row["diagram"]).astype(float)
+        x, y, low, high = (bins[name].to_numpy() for name in ("forecast", "observed", "observed_low", "observed_high"))
+        axis.plot(x, y, color=mark.color, linestyle=mark.line, linewidth=1.1, zorder=2)
+        if not np.isnan(low).any():
+            style.whiskers(axis, x, y, low, high, mark.color, 0.9, 1.5)
+        sizes = _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(bins["share"].to_numpy())
+        axis.scatter(x, y, s=sizes**2, color=mark.color, marker=mark.marker, linewidths=0, zorder=3, clip_on=False)
+    axis.set(xlim=(0, 1), ylim=(-0.03, 1.04), xlabel="probability of the likeliest score", ylabel="share of raters")
+
+
+def _abstention(axis: Axes, drawn: Drawing) -> None:
+    for mark, row in drawn:
+        curve = pd.DataFrame(row["curve"]).astype(float)
+        style.line(axis, 100 * curve["kept"], curve["risk"], mark, curve["risk_low"], curve["risk_high"], markersize=4)
+    axis.set(xlim=(0, 102), xlabel="texts kept (%)", ylabel="mean error (points)")
+    axis.set_ylim(bottom=0)
+
+
+# --- rankings --------------------------------------------------------------------------------------------------------
+
+
+_COLORS = "PuOr_r"  # color-blind readers tell its ends apart
+_MOST_WRITTEN = 16
+_MOST_DRAWN = 60
+
+
+def pairwise_figures(results: Results) -> dict[tuple[str, str], Figure]:
+    """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such."""
+    leads = [record for record in ranking_records(results) if record["lead"]]
+    figures: dict[tuple[str, str], Figure] = {}
+    for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
+        blocks = [record for record in leads if record["dimension"] == dimension]
+        shown = next((block["condition"] for block in blocks if block["attack"] == CLEAN), blocks[0]["condition"])
+        blocks = [block for block in blocks if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN]
+        if not blocks:
+            continue
+        if any(system["elo"] is not None for system in blocks[0]["ranking"]):
+            figures["ranking", dimension] = ranking_figure(blocks, results.titles)
+        figures["wins", dimension] = wins_figure(blocks, results.titles)
+    return figures
+
+
+@style.house_style()
+def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
+    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the right; the first
+    block's strongest on top."""
+    order = [system["system"] for system in blocks[0]["ranking"]]
+    looks = style.marks([block["series_id"] for block in blocks])
+    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's columns
+    judges = [
+        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "") for block in blocks
+    ]
+    humans = [("humans", Mark(HUMANS, "s", "-"), blocks[0], "human_")]
+    sides = [("judge", judges), ("humans", humans)]
+    if all(system["human_elo"] is None for system in blocks[0]["ranking"]):
+        sides = sides[:1]
+
+    def draw(axis: Axes, side: tuple[str, list[Any]]) -> None:
+        name, lanes = side
+        axis.axvline(ELO_MEAN, color=MUTED, linewidth=0.8, zorder=1)
+        for number, (_, look, block, start) in enumerate(lanes):
+            shift = 0.5 * (number - (len(lanes) - 1) / 2) / max(1, len(lanes) - 1)
+            systems = {system["system"]: system for system in block["ranking"]}
+            for row, system in enumerate(order):
+                value, low, high = (systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high"))
+                if value is None:
+                    continue
+                if low is not None and high is not None:
+                    axis.plot([low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2)
+                axis.plot([value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3)
+        names = [style.shorten(system, 28) for system in order] if name == "judge" else [""] * len(order)
+        axis.set_yticks(range(len(order)), names)
+        axis.set_ylim(len(order) - 0.5, -0.5)
+        axis.tick_params(axis="y", length=0)
+        for line in range(1, len(order)):
+            axis.axhline(line - 0.5, color="#e2e2e2", linewidth=0.6, zorder=0)
+        style.label(axis, name, x="Elo", grid="x")
+
+    lanes = [lane for _, side in sides for lane in side]
+    bounded = any(system[f"{start}elo_low"] is not None for _, _, block, start in lanes for system in block["ranking"])
+    caption = [
+        f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1.",
+        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled." if bounded else "",
+        "Each side has a scale of its own: a judge that is sure of little stays near the mean.",
+        "The humans' strengths follow from the same pairs.",
+        *blocks[0]["notes"],
+    ]
+    legend = [(style.point(look.color, look.marker, 6), name) for name, look, _, _ in lanes]
+    height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
+    title = f"Systems ranked: {blocks[0]['condition']}"
+    return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)
+
+
+@style.house_style()
+def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
+    """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans."""
+    order = [system["system"] for system in blocks[0]["ranking"]]
+    maps = [(style.series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
+    maps.append(("humans", shares_of(blocks[0], order, 1)))
+    maps = [(name, values) for name, values in maps if np.isfinite(values).any()]
+    names = [style.shorten(name, 18) for name in order]
+
+    def draw(axis: Axes, panel: tuple[int, tuple[str, np.ndarray]]) -> None:
+        place, (name, values) = panel
+        form = points if len(order) <= _MOST_WRITTEN else None
+        style.heat_map(axis, values, Normalize(0, 1), _COLORS, form, 6.5)
+        axis.set_yticks(range(len(order)), names if place % 2 == 0 else [""] * len(order))
+        axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
+        style.label(axis, name, grid="")
+
+    caption = (
+        f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
+        f"{blocks[0]['size']}. Systems in the judge's order, the strongest first: "
+        "where judge and model agree, what lies above the diagonal is above 50."
+    )
+    title, height = f"Who wins against whom: {blocks[0]['condition']}", 1.0 + 0.24 * len(order)
+    return style.small_multiples(list(enumerate(maps)), draw, title, caption, height=height, share_y=False)
+
+
+def shares_of(block: Mapping[str, Any], order: Sequence[str], side: int) -> np.ndarray:
+    """[K, K] win shares of the row's system after the judge (0) or the humans (1); NaN where two did not meet."""
+    number = {name: i for i, name in enumerate(order)}
+    values = np.full((len(order), len(order)), np.nan)
+    for met in block["system_pairs"]:
+        share = met["human_win_share" if side else "win_share"]
+        if share is not None:
+            first, second = number[met["first"]], number[met["second"]]
+            values[first, second], values[second, first] = share, 1 - share
+    return values

@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from judgebench.report.formats import Format
-from judgebench.results.series import Series, number
+from judgebench.results.results import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
 

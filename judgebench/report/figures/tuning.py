@@ -18,9 +18,8 @@ from judgebench.report.figures import style
 from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import three
 from judgebench.report.views.tuning import how_selected
-from judgebench.results.results import Results
-from judgebench.results.series import number, range_of
-from judgebench.tuning.optimum import KappaCurve, curves
+from judgebench.results.results import Results, number, range_of
+from judgebench.tuning.tuners import KappaCurve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _OPTIMAL = "#009E73"

@@ -22,8 +22,7 @@ from judgebench.report.paper.tables import (
     per_cent,
     published,
 )
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, number, range_of
+from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}

@@ -19,8 +19,7 @@ from judgebench.report.paper import tables as paper
 from judgebench.report.paper.tables import Measure, PaperTable, grouped
 from judgebench.report.render import escape
 from judgebench.report.table import records
-from judgebench.results.results import Results
-from judgebench.results.series import setting
+from judgebench.results.results import Results, setting
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.tuning.tune import EDGE

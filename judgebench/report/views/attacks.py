@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from judgebench.report.formats import change, is_known, percent, points, rounded_up, signed_two, three, two
-from judgebench.report.say import say
+from judgebench.report.formats import change, is_known, percent, points, rounded_up, say, signed_two, three, two
 from judgebench.report.table import Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.correlations import level_note, undefended
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, defenses_of, labelled, range_of, setting
+from judgebench.results.results import NO_DEFENSE, Results, defenses_of, labelled, range_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, three, two
-from judgebench.report.say import say
+from judgebench.report.formats import is_known, percent, points, say, short, signed_two, spaced, three, two
 from judgebench.report.table import Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.correlations import best_of, correlation_frame, undefended
 from judgebench.report.views.humans import ENDS, RATERS, human_figures
 from judgebench.report.views.systems import misleads, system_rows
-from judgebench.results.results import Results
-from judgebench.results.series import CELL, NO_DEFENSE, labelled
-from judgebench.stats.alternative import EXPERTS, PASSED
+from judgebench.results.results import CELL, NO_DEFENSE, Results, labelled
+from judgebench.stats.agreement import EXPERTS, PASSED
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.types import LABELS
 

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from judgebench.report.formats import one, percent, signed_two, three, two, whole
-from judgebench.report.say import say
+from judgebench.report.formats import one, percent, say, signed_two, three, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, Rows, View, rows_by
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows, excludes_zero
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, defenses_of
+from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
 from judgebench.types import LABELS, RANGE
 

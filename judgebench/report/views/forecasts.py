@@ -1,15 +1,29 @@
 """Judges' distributions over scores: as forecasts of the humans', the mass on scores, intervals of single texts, and
-which texts to send to a person."""
+which texts to send to a person.
+
+Causes of judges' errors: factors of texts and slices of them.
+
+Means of systems from few human ratings and a judge's scores of all texts.
+
+Shown are the means on the very articles of the run, of which humans rated a part; `like_*` holds the same of articles
+like these. Run folders of earlier versions have the latter alone, and show them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import percent, points, short, signed_two, span, three, two
-from judgebench.report.say import say
-from judgebench.report.table import Col, Rows, View, records, rows_by
-from judgebench.results.results import Results
-from judgebench.results.series import labelled
+from judgebench.report.formats import is_known, p_value, percent, points, say, short, signed_two, span, three, two
+from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View, records, rows_by
+from judgebench.report.views.humans import ENDS
+from judgebench.results.results import Results, labelled
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 from judgebench.stats.scores import CLEAN
 
 PERSON = 0.8
@@ -124,3 +138,251 @@ def mass_sentences(results: Results) -> list[str]:
             facts = {"name": name, "ranges": [row["range"] for row in low], "share": share}
             sentences.append(say("mass", condition=part[0]["condition"], **facts))
     return sentences
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+FACTORS: Mapping[str, tuple[str, str]] = {
+    "length": ("length, per doubling", "length"),
+    "format": ("format, from plain to all lines marked up", "format"),
+    "family": ("a system of the judge's own family", "its own family"),
+}
+"""Each factor's coefficient in a table, and the factor in a sentence."""
+
+_MOST_OPEN = 10  # slices of a condition that are shown without being asked for
+_FEWEST_SYSTEMS, _TOGETHER = 4, -0.7  # a correlation over so many systems that is worth a sentence
+
+
+def error_rows(results: Results, lead: bool = True) -> Rows:
+    """The records of errors.json with labels: of the leading cells, or of all others."""
+    names = ("condition", "range", "who", "setting")
+    leads = {tuple(row[name] for name in names) for row in leading(results)}
+    rows = records(labelled(results.errors)) if results.errors else []
+    rows = [row for row in rows if (tuple(row[name] for name in names) in leads) == lead]
+    return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
+
+
+def _factors(results: Results, lead: bool = True) -> Rows:
+    """A row for each coefficient of the regressions."""
+    return [
+        {**row, **part, "name": FACTORS.get(part["factor"], (part["factor"],))[0]}
+        for row in error_rows(results, lead)
+        for part in row["factors"]
+    ]
+
+
+def _slices(results: Results) -> Rows:
+    """A row for each slice of the leading cells; many are folded."""
+    return [
+        {**row, **part, "fold": f"Systems and lengths: {row['condition']}" if len(row["slices"]) > _MOST_OPEN else ""}
+        for row in error_rows(results)
+        for part in row["slices"]
+    ]
+
+
+_ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
+
+_LEAD = View(
+    "errors", "Why the judge errs", _factors,
+    (
+        Col("judge, decoding", "series", detail="setting", left=True),
+        Col("factor", "name", left=True, says="format: lists, headings, code, tables, bold words"),
+        Col("points", "estimate", signed_two, signed_two,
+            says="each factor's share in the error while the others stay the same, by least squares; a judge that "
+            "tells texts apart poorly shows, reversed, what the humans reward"),
+        Col("p", "p", p_value),
+        Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
+    ),
+    by=("condition",), once=("series", "setting"), note=f"Error: {_ERROR}.", brackets="errors clustered by {groups}",
+)  # fmt: skip
+_OTHERS = replace(
+    _LEAD,
+    name="errors_others",
+    frame=partial(_factors, lead=False),
+    columns=[replace(column, says="") for column in _LEAD.columns],
+    folded="Other judges, decodings and ranges",
+    note="",
+    brackets="",
+)
+
+SLICES = View(
+    "error_slices", "Why the judge errs", _slices,
+    (
+        Col("texts of", "slice", left=True),
+        Col("texts", "texts", lambda value: f"{value:g}"),
+        Col("humans' mean", "human", two),
+        Col("mean error", "error", signed_two, signed_two, says=f"of {_ERROR}"),
+        Col("beside others", "apart", signed_two, signed_two,
+            says="less the mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts "
+            "apart poorly favors what humans find bad"),
+        Col("p", "p", p_value, says="unknown for a slice of one of the {groups}, or where errors do not vary"),
+        Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
+    ),
+    by=("condition",), title="{condition}, {series}", sections=("kind",), folded="{fold}",
+    brackets="errors clustered by {groups}",
+)  # fmt: skip
+
+
+def error_tables(results: Results) -> list[Block]:
+    """Factors and slices of the leading cells, those of all others folded, and what is left out for which reason."""
+    tables = [*_LEAD.tables(results), *SLICES.tables(results), *_OTHERS.tables(results)]
+    # A sentence on what is left out stands once, with the dimensions that it is true of.
+    conditions: dict[tuple[str, str], list[str]] = {}
+    for row in error_rows(results):
+        names = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
+        for start, line in (("", row["reason"]), ("Left out of ", f"{names}." if names else "")):
+            if line:
+                conditions.setdefault((start, line), []).append(row["condition"])
+    lines = [f"{start}{', '.join(where)}: {line}" for (start, line), where in conditions.items()]
+    return [Heading(_LEAD.heading), *tables, *(Paragraph(line, note=True) for line in lines)] if tables else []
+
+
+def error_sentences(results: Results) -> list[str]:
+    """Factors of texts that move the main model's errors by more than chance, and systems whose errors differ."""
+    sentences = []
+    for row in (row for row in error_rows(results) if row["groups"] >= FEWEST):
+        factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]
+        if factors:
+            rest = [FACTORS[factor["factor"]][1] for factor in factors if not _is_sure(factor)]
+            line = " or ".join(filter(None, [", ".join(rest[:-1]), *rest[-1:]]))
+            sentences.append(say("errors", row=row, sure=list(filter(_is_sure, factors)), rest=line))
+        systems = [part for part in row["slices"] if part["kind"] == "system"]
+        if systems:
+            sure = sorted(filter(_is_sure, systems), key=lambda part: part["apart"])
+            ends = [part for part in sure[-1:] if part["apart"] > 0] + [part for part in sure[:1] if part["apart"] < 0]
+            # Errors fall as systems get better in the humans' eyes, and little else moves them.
+            human, error = (np.array([part[name] for part in systems]) for name in ("human", "error"))
+            vary = len(systems) >= _FEWEST_SYSTEMS and min(np.ptp(human), np.ptp(error)) > 0
+            together = vary and bool(np.corrcoef(human, error)[0, 1] < _TOGETHER)
+            facts = {"sure": sure, "ends": ends, "systems": len(systems), "together": together}
+            sentences.append(say("error_systems", row=row, **facts))
+    return sentences
+
+
+def _is_sure(row: Row) -> bool:
+    return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
+
+
+# --- few labels ------------------------------------------------------------------------------------------------------
+
+
+_SHOWN = 5
+"""Systems whose pairs a page shows, the best by labels and judge together."""
+
+
+def _these(row: Row) -> dict[str, Any]:
+    """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
+    names = {key.replace("_these", ""): key for key in row if "_these" in key}
+    return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
+
+
+def _widths(results: Results) -> Rows:
+    """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
+    rows = records(labelled(map(_these, results.few_labels))) if results.few_labels else []
+    for row in rows:
+        spearman = _these(row["spearman"] or {})
+        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}") for name in ("labels", "predicted") for end in ENDS}
+    return rows
+
+
+def _best(results: Results) -> Rows:
+    """Of each dimension the row whose judge makes the intervals narrowest; `several`: of how many."""
+    return [
+        max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
+        for rows in rows_by(_widths(results), ["condition"])
+    ]
+
+
+def _means(results: Results) -> Rows:
+    """A row a system, for each dimension by the judge, decoding and range that makes the intervals narrowest."""
+    rows = []
+    for row in _best(results):
+        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
+        for system in map(_these, row["systems"]):
+            covers = {True: "no", False: "yes"}.get(system["judge_misses"])
+            rows.append(head | system | {"covers": covers})
+    return rows
+
+
+def _differences(results: Results) -> Rows:
+    """A row a pair of the best systems, by the same judges."""
+    rows = []
+    for row in _best(results):
+        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
+        means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
+        best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
+        for pair in map(_these, row["differences"]):
+            if {pair["first"], pair["second"]} <= set(best):
+                rows.append(head | pair | {"apart": {True: "yes", False: "no"}.get(pair["told_apart"])})
+    return rows
+
+
+def few_labels_sentences(results: Results) -> list[str]:
+    """The best judge's worth beyond the humans' labels, and how often its own means mislead."""
+    words = {"examples": results.examples_word, "groups": results.groups}
+    return [
+        say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)
+        for row in _best(results)
+    ]
+
+
+LABELS_AND_JUDGES = View(
+    "few_labels", "Means from few labels", _widths,
+    (
+        Col("judge, decoding", "who", detail="setting", left=True, width=23),
+        Col("range", "range", left=True),
+        Col("labels ±", "labels_within", three,
+            says="how far the 95 % interval of a system's mean reaches to each side, mean over systems; on the very "
+            "{groups} of the run where those like these have a column; from the ratings alone"),
+        Col("both ±", "predicted_within", three,
+            says="with the judge's scores of all texts (prediction-powered inference, PPI++)"),
+        Col("like these ±", "like_predicted_within", three, optional=True, says="both, for other {groups} like them"),
+        Col("narrower", "narrower", percent,
+            says="by how much; a judge that correlates .5 with humans within systems saves a seventh at most"),
+        Col("judge misses", "{misses:.0f} of {counted:.0f}", left=True,
+            says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
+            "its bias"),
+        Col("labels", "labels_rho", three, short, group="Spearman", optional=True,
+            says="Spearman of the judge with the humans on the rated texts"),
+        Col("both", "predicted_rho", three, short, group="Spearman", optional=True,
+            says="the same with the other model's scores of all"),
+    ),
+    by=["condition"],
+    size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
+    "{groups_word}",
+    once=["who"], note="Rated {groups} must be a random part of all.", reasons=["reason"],
+)  # fmt: skip
+
+MEANS = View(
+    "few_labels_means", "Means from few labels", _means,
+    (
+        Col("system", "system", left=True),
+        Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
+        Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
+        Col("judge", "judge", two, two,
+            says="of its scores mapped linearly to that scale; its interval says nothing of what humans would say, for "
+            "its bias is in it"),
+        Col("both", "predicted", two, two, says="of ratings and scores"),
+        Col("narrower", "narrower", percent),
+        Col("judge holds both", "covers", left=True),
+    ),
+    by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
+    folded="Means of systems from labels, judge and both: {condition}",
+)  # fmt: skip
+
+DIFFERENCES = replace(
+    MEANS,
+    name="few_labels_differences",
+    frame=_differences,
+    columns=(
+        Col("systems", "{first} - {second}", left=True),
+        Col("labels", "labels", signed_two, signed_two),
+        Col("both", "predicted", signed_two, signed_two),
+        Col("narrower", "narrower", percent),
+        Col("told apart", "apart", left=True, says="the interval by both leaves out 0, each pair by itself"),
+    ),
+    note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more.",
+    folded="Differences of the best systems: {condition}",
+)
+"""Differences of the best systems' means."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgebench.report.formats import is_known, short, three
-from judgebench.report.say import say
+from judgebench.report.formats import is_known, say, short, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View
 from judgebench.results.results import Results
 

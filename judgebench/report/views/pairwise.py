@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.formats import is_known, no_text, percent, points, short, signed_two, span, whole
-from judgebench.report.say import say
+from judgebench.report.formats import is_known, no_text, percent, points, say, short, signed_two, span, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View, records, rows_by
 from judgebench.report.views.humans import ENDS
-from judgebench.results.results import Results, unattacked
-from judgebench.results.series import SeriesIndex, labelled
-from judgebench.stats.preferences import MEASURES
+from judgebench.results.results import Results, SeriesIndex, labelled, unattacked
+from judgebench.stats.bradley_terry import MEASURES
 
 
 def pair_rows(results: Results) -> Rows:

@@ -11,9 +11,8 @@ from judgebench.report.formats import two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
 from judgebench.report.views.attacks import AT_MAX, CHANGE, EXCLUDES_ZERO, FIRST, PLACES, RATE, RISES, rate
 from judgebench.report.views.defenses import with_stand_ins
-from judgebench.results.results import Results
-from judgebench.results.series import NO_DEFENSE, SeriesIndex, defenses_of, labelled
-from judgebench.stats.robustness import ALL, SEEN, UNSEEN
+from judgebench.results.results import NO_DEFENSE, Results, SeriesIndex, defenses_of, labelled
+from judgebench.stats.evaluate import ALL, SEEN, UNSEEN
 from judgebench.stats.scores import shown_split
 
 PHRASE = ["suffix", "dimension", "range"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from scipy import stats
 
-from judgebench.report.formats import is_known, no_text, p_value, percent, points, signed_three, signed_two, two
-from judgebench.report.say import say
+from judgebench.report.formats import is_known, no_text, p_value, percent, points, say, signed_three, signed_two, two
 from judgebench.report.table import Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.correlations import best_of, undefended, without_assistants
-from judgebench.results.results import Results
-from judgebench.results.series import labelled
+from judgebench.results.results import Results, labelled
 from judgebench.stats.clusters import CONFIDENCE
 
 _BY_CHANCE = 0.05

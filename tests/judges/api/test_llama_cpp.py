@@ -12,12 +12,10 @@ import pytest
 import torch
 
 from judgebench.decoding import Expectation
-from judgebench.judges.api.billing import Bill
 from judgebench.judges.api.passes import ListedPass, answer_record, endpoint_paths, unstacked
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import ApiSpec, Bill
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.judges.planning import Batch
+from judgebench.judges.passes import Batch, ModelView, ScorePass
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, Rubric, ScoreRange

