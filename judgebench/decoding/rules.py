@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,15 @@ from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import torch
+
+
+class Ranged(NamedTuple):
+    """What judges say of N texts in one range: log-probabilities of main model and assistant (None without one), [N, K]
+    each, of the candidates' values [K], ascending."""
+
+    main: np.ndarray
+    assistant: np.ndarray | None
+    values: np.ndarray
 
 
 class Decoding:
@@ -24,6 +33,9 @@ class Decoding:
         needs_assistant: True where it reads a second model's log-probabilities.
         generates: True where it can choose the tokens of a free answer.
         lambda_, temperature: hyperparameters of contrastive decoding; None for others.
+        learns: True while it must be `fitted` to human scores before it can decode.
+        across: True where it takes the readings of all ranges of a dimension, and gives one score in the first of them
+            (see `scores_across`).
     """
 
     kind: str
@@ -32,6 +44,20 @@ class Decoding:
     generates: bool = True
     lambda_: float | None = None
     temperature: float | None = None
+    learns: bool = False
+    across: bool = False
+
+    def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Decoding:
+        """The decoding that human scores [N], on the scale of the first range, teach; itself where it learns nothing.
+
+        Args:
+            readings: of N texts: one range, or all of a dimension where it is `across`.
+        """
+        return self
+
+    def scores_across(self, readings: Sequence[Ranged]) -> np.ndarray:
+        """Scores [N] of the same texts in one range, or in all, within the values of the first; see `scores`."""
+        return self.scores(*readings[0])
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         """Scores from the log-probabilities of the score candidates, computed in float64.
