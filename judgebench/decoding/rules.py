@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,10 @@ class Ranged(NamedTuple):
     assistant: np.ndarray | None
     values: np.ndarray
 
+    def at(self, rows: np.ndarray) -> Ranged:
+        """Of some texts: their numbers, or [N] True for each."""
+        return Ranged(self.main[rows], None if self.assistant is None else self.assistant[rows], self.values)
+
 
 class Decoding:
     """A rule that turns what judges say into scores, or into the next token of a free answer.
@@ -34,6 +38,7 @@ class Decoding:
         generates: True where it can choose the tokens of a free answer.
         lambda_, temperature: hyperparameters of contrastive decoding; None for others.
         learns: True while it must be `fitted` to human scores before it can decode.
+        taught: True once it was: what it knows is about the main model, and says nothing of the assistant alone.
         across: True where it takes the readings of all ranges of a dimension, and gives one score in the first of them
             (see `scores_across`).
     """
@@ -45,6 +50,7 @@ class Decoding:
     lambda_: float | None = None
     temperature: float | None = None
     learns: bool = False
+    taught: bool = False
     across: bool = False
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Decoding:
@@ -193,6 +199,49 @@ def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = 
     if not bool((top < math.inf).all()):
         raise ValueError(f"{name} must be free of NaN and +inf")
     return logits
+
+
+@dataclass(frozen=True)
+class Folded(Decoding):
+    """Cross-fitted decodings: each text is decoded by what the articles of other folds have taught.
+
+    Attributes:
+        folds: article -> its fold; an article of which humans rated no text has none.
+        parts: the decoding of each fold, taught by all others.
+        whole: taught by all articles, for those without a fold.
+    """
+
+    folds: Mapping[str, int]
+    parts: Sequence[Decoding]
+    whole: Decoding
+
+    taught = True
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.whole.kind
+
+    @property
+    def rule(self) -> str:  # type: ignore[override]
+        return self.whole.rule
+
+    @property
+    def needs_assistant(self) -> bool:  # type: ignore[override]
+        return self.whole.needs_assistant
+
+    @property
+    def across(self) -> bool:  # type: ignore[override]
+        return self.whole.across
+
+    def scores_of(self, groups: Sequence[str], readings: Sequence[Ranged]) -> np.ndarray:
+        """Scores [N] of texts of the articles `groups` [N]; see `Decoding.scores_across`."""
+        fold = np.array([self.folds.get(group, -1) for group in groups])
+        scores = np.zeros(len(fold))
+        for number in np.unique(fold):
+            rows = np.flatnonzero(fold == number)
+            decoding = self.whole if number < 0 else self.parts[number]
+            scores[rows] = decoding.scores_across([part.at(rows) for part in readings])
+        return scores
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place, warn_of_cut
-from judgebench.decoding.rules import Decoding, has_answer
+from judgebench.decoding.rules import Decoding, Folded, Ranged, has_answer
 from judgebench.types import (
     CLAMPED,
     FAILED,
@@ -81,7 +81,11 @@ def decode(
             cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
     for cell, members in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
-            parts += _decoded(members, cell[1], name, decoding)
+            if decoding.across:  # one score a text, in the first range of its dimension
+                ranges = [readings for (dimension, _), readings in cells.items() if dimension == cell[0]]
+                parts += _decoded(aligned(ranges), name, decoding) if members is ranges[0] else []
+            else:
+                parts += _decoded([members], name, decoding)
     if answered := [reading for reading in readings if reading.text is not None]:
         parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
@@ -90,31 +94,55 @@ def decode(
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
-def _decoded(
-    readings: Sequence[Reading], score_range: ScoreRange, name: str, decoding: Decoding
-) -> list[dict[str, Any]]:
-    compared = bool(readings[0].prompt.condition.order)
-    values = np.array([answered_place(value) if compared else value for value in score_range.values])
+def aligned(ranges: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
+    """The readings of each range, of the texts that all ranges hold, in the order of the first."""
+    rows = [
+        {(reading.prompt.example.example_id, *_circumstances(reading)): reading for reading in readings}
+        for readings in ranges
+    ]
+    kept = [key for key in rows[0] if all(key in other for other in rows)]
+    return [[of_range[key] for key in kept] for of_range in rows]
+
+
+def _circumstances(reading: Reading) -> tuple[str, str, str]:
+    condition = reading.prompt.condition
+    return condition.attack, condition.defense, condition.order
+
+
+def ranged(readings: Sequence[Reading]) -> Ranged:
+    """The log-probabilities of readings in one range, its candidates ascending."""
+    condition = readings[0].prompt.condition
+    values = np.array([answered_place(value) if condition.order else value for value in condition.range.values])
     ascending = np.argsort(values)
-    values = values[ascending]
-    main = np.array([reading.main_logprobs for reading in readings], dtype=np.float32)[:, ascending]
-    assistant = None
-    if readings[0].assistant_logprobs is not None:
-        assistant = np.array([reading.assistant_logprobs for reading in readings], dtype=np.float32)[:, ascending]
-    judges: dict[str, tuple[np.ndarray, np.ndarray | None]] = {"main": (main, None)}
+    rows = [(reading.main_logprobs, reading.assistant_logprobs) for reading in readings]
+    main, assistant = (
+        None if side[0] is None else np.array(side, dtype=np.float32)[:, ascending] for side in zip(*rows, strict=True)
+    )
+    assert main is not None  # a text that was generated has no log-probabilities, and is only parsed
+    return Ranged(main, assistant, values[ascending])
+
+
+def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding) -> list[dict[str, Any]]:
+    readings, sides = ranges[0], [ranged(part) for part in ranges]
+    groups = [reading.prompt.example.group_id for reading in readings]
+
+    def scores(sides: Sequence[Ranged]) -> np.ndarray:
+        return decoding.scores_of(groups, sides) if isinstance(decoding, Folded) else decoding.scores_across(sides)
+
+    judges = {"main": [side._replace(assistant=None) for side in sides]}
     if decoding.needs_assistant:
-        judges = {"pair": (main, assistant)}
-    elif assistant is not None:
-        judges["assistant"] = (assistant, None)
+        judges = {"pair": sides}
+    elif sides[0].assistant is not None and not decoding.taught:
+        judges["assistant"] = [Ranged(side.assistant, None, side.values) for side in sides if side.assistant is not None]
     parts = []
-    for judge, (logprobs, other) in judges.items():
+    for judge, of_judge in judges.items():
         generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(readings)
-        statuses = np.where(has_answer(logprobs), PARSED, FAILED)
-        part = _columns(readings, generations, decoding.scores(logprobs, other, values), statuses)
-        if compared:
+        statuses = np.where(has_answer(of_judge[0].main), PARSED, FAILED)
+        part = _columns(readings, generations, scores(of_judge), statuses)
+        if readings[0].prompt.condition.order:
             part[TIED] = np.zeros(len(readings))
-            if len(values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
-                more, less = (decoding.scores(logprobs, other, counts) for counts in _TIE_COUNTS)
+            if len(sides[0].values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
+                more, less = (scores([of_judge[0]._replace(values=counts)]) for counts in _TIE_COUNTS)
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts
