@@ -37,7 +37,9 @@ from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
 from judgebench.tracking.wandb import log_run
+from judgebench.tuning.choose import choice_records
 from judgebench.tuning.tune import Tuned, tune
+from judgebench.tuning.tuners import CrossFit
 
 FINDINGS = ("standards", "strengths", "detectors", "rewritings", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
@@ -70,7 +72,7 @@ def run_pipeline(parts: Parts) -> Results | None:
             return None
         # 4. scores, then every figure about them
         with job.clock("decode"):
-            tuned = tune(read.readings, job.experiment.decodings, job.experiment.tuner)
+            tuned = tune(read.readings, job.experiment.decodings, job.experiment.tuner, job.experiment.data.scale)
             columns = win_probabilities(decode(read.readings, job.experiment.decodings, tuned.decodings))
         with job.clock("metrics"):
             results = _measured(job, read, tuned, columns, trace)
@@ -123,7 +125,12 @@ def _measured(
         attack_differences=attack_differences(scores, pairs, dataset, **drawn),
         suffix=suffix_records(scores, experiment.phrases, dataset, **drawn),
         pairwise=pairwise_records(scores, dataset, experiment.ranking, **drawn, rules=rules),
-        tuning=None if experiment.tuner is None else tuned.records,
+        tuning=tuned.records or None,
+        choice=[]
+        if not isinstance(experiment.tuner, CrossFit) or scores.compares
+        else choice_records(
+            scores, dataset, experiment.decodings, tuned.learners, experiment.tuner, scale, drawn["resamples"]
+        ),
         served=None if read.evidence is None else pd.DataFrame(read.evidence),
         trace=trace,
         phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,12 @@ from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import torch
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decoding):
+        return {"_target_": f"judgebench.decoding.{type(value).__name__}", **value.settings}
+    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 class Ranged(NamedTuple):
@@ -52,6 +58,11 @@ class Decoding:
     learns: bool = False
     taught: bool = False
     across: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The plain values that make it, what it has learned among them: name of a field -> number, text or list."""
+        return {} if not is_dataclass(self) else {name: _plain(value) for name, value in vars(self).items()}
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Decoding:
         """The decoding that human scores [N], on the scale of the first range, teach; itself where it learns nothing.

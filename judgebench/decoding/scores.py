@@ -133,7 +133,9 @@ def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding)
     if decoding.needs_assistant:
         judges = {"pair": sides}
     elif sides[0].assistant is not None and not decoding.taught:
-        judges["assistant"] = [Ranged(side.assistant, None, side.values) for side in sides if side.assistant is not None]
+        judges["assistant"] = [
+            Ranged(side.assistant, None, side.values) for side in sides if side.assistant is not None
+        ]
     parts = []
     for judge, of_judge in judges.items():
         generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(readings)

@@ -58,7 +58,9 @@ class Results:
         comparisons: paired differences between judges; attack_differences: between what attacks change of each.
         pairwise: systems ranked by comparisons.
         suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.
-        tuning: selected lambda and t of each cell; None where they were given.
+        tuning: selected lambda and t of each cell; None where they were given, or cross-fitted.
+        choice: with tune=crossfit, what each setting is worth and which is taken, see
+            `judgebench.tuning.choose.choice_records`.
         standards, strengths, detectors, rewritings: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
@@ -89,6 +91,7 @@ class Results:
     suffix: Records = ()
     trace: pd.DataFrame | None = None
     tuning: Records | None = None
+    choice: Records = ()
     standards: Records = ()
     strengths: Records = ()
     detectors: Records = ()

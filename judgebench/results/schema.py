@@ -143,6 +143,7 @@ ARTIFACTS = (
     *(Artifact(name, f"defense/{name}.json") for name in _DEFENSE),
     Artifact("references", "defense/references.parquet", schema=REFERENCES_SCHEMA),
     Artifact("tuning", "tuning.json"),
+    Artifact("choice", "choice.json"),
     Artifact("environment", "environment.json", Presence.REQUIRED),
 )
 """The files that hold `Results`, in the order in which they are written."""

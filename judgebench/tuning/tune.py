@@ -43,10 +43,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.scores import aligned, ranged
 from judgebench.runtime.errors import UserError
-from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.stats.scores import shown_split
+from judgebench.tuning.choose import Learner, check_groups
+from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
 from judgebench.types import LABELS, RANGE, Reading
 
 Record = Mapping[str, Any]
@@ -58,11 +63,12 @@ EDGE = "edge"
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or stands
-    beside it; and the records of tuning.json."""
+    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or is added;
+    the records of tuning.json; and cell -> name -> what was cross-fitted, with the names of its texts."""
 
     decodings: Mapping[Cell, Mapping[str, Decoding]] = field(default_factory=dict)
     records: Sequence[Record] = ()
+    learners: Mapping[Cell, Mapping[str, tuple[Learner, list[str]]]] = field(default_factory=dict)
 
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
@@ -85,6 +91,8 @@ def check_tuning(
 ) -> None:
     """Raises `UserError` where the decodings cannot be tuned, before anything is read: by the judge's mode, the splits
     that have examples, and `Tuner.check`."""
+    if isinstance(tuner, CrossFit) and mode != "score_tokens":
+        return  # free answers have nothing to learn; the choice among their settings is cross-fitted all the same
     if mode != "score_tokens":
         raise UserError(
             f"tune={tuner.name}: a free answer is read under one lambda and t, so there is nothing to choose from; use "
@@ -104,11 +112,19 @@ def check_tuning(
     tuner.check(cells, models)
 
 
-def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: Tuner | None) -> Tuned:
+def tune(
+    readings: Sequence[Reading],
+    decodings: Mapping[str, Decoding],
+    tuner: Tuner | None,
+    scale: Mapping[str, tuple[float, float]] | None = None,
+) -> Tuned:
     """Chooses lambda and t for each cell and each decoding that contrasts, from readings with log-probabilities of main
-    model and assistant (see `check_tuning`)."""
+    model and assistant (see `check_tuning`); with `CrossFit` also what decodings learn from human scores, on a `scale`
+    (what the scores span where it is not named)."""
     if tuner is None:
         return Tuned()
+    if isinstance(tuner, CrossFit):
+        return cross_fit(readings, decodings, tuner, scale or {})
     # 1. the rated clean texts without a defense, by cell and split
     parts: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:
@@ -138,17 +154,61 @@ def tune(readings: Sequence[Reading], decodings: Mapping[str, Decoding], tuner: 
     return Tuned(decoded, records)
 
 
+def cross_fit(
+    readings: Sequence[Reading],
+    decodings: Mapping[str, Decoding],
+    tuner: CrossFit,
+    scale: Mapping[str, tuple[float, float]],
+) -> Tuned:
+    """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
+    the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is."""
+    # 1. the texts, by cell
+    split = shown_split(reading.split for reading in readings)
+    cells: dict[Cell, list[Reading]] = {}
+    for reading in readings:
+        condition = reading.prompt.condition
+        rated_here = reading.split == split and rated([reading.prompt.example], condition.dimension)
+        if (condition.attack, condition.defense) == ("none", "none") and rated_here:
+            cells.setdefault((condition.dimension, condition.range), []).append(reading)
+    names = _tuned(tuner, decodings)
+    tuned: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in cells}
+    learners: dict[Cell, dict[str, tuple[Learner, list[str]]]] = {cell: {} for cell in cells}
+    # 2. a learner for each cell and decoding; one across the ranges has the first alone
+    for cell, texts in cells.items():
+        same = [part for (dimension, _), part in cells.items() if dimension == cell[0]]
+        for name in names:
+            decoding = decodings[name]
+            if decoding.across and same[0] is not texts:
+                continue
+            ranges = aligned(same) if decoding.across else [texts]
+            examples = [reading.prompt.example for reading in ranges[0]]
+            human = np.array([example.human[cell[0]] for example in examples], dtype=np.float64)
+            low, high = scale.get(cell[0]) or (human.min(), human.max())
+            share = (human - low) / ((high - low) or 1.0)
+            on_range = cell[1].minimum + share * (cell[1].maximum - cell[1].minimum)
+            groups = np.array([example.group_id for example in examples])
+            check_groups(len(set(groups)), cell[0], "tune=crossfit")
+            learner = Learner(decoding, [ranged(part) for part in ranges], on_range, groups, tuner.grid)
+            learners[cell][name] = learner, [example.example_id for example in examples]
+            tuned[cell][name] = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
+    return Tuned(tuned, (), learners)
+
+
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
-    """The decodings that are tuned; `UserError` where none can be."""
-    contrasting = {name: decoding for name, decoding in decodings.items() if isinstance(decoding, Contrastive)}
-    if not contrasting:
+    """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can be."""
+    contrasting: dict[str, Any] = {name: rule for name, rule in decodings.items() if isinstance(rule, Contrastive)}
+    learning = {name: rule for name, rule in decodings.items() if rule.learns}
+    cross_fits = isinstance(tuner, CrossFit)
+    if not contrasting and not cross_fits:
         raise UserError(
             f"tune={tuner.name}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none."
         )
     for name in tuner.decodings or ():
         if name not in contrasting:
-            raise UserError(f"tune.decodings: {name!r} is not one of those that contrast: {', '.join(contrasting)}.")
-    return {name: rule for name, rule in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
+            listed = ", ".join(contrasting) or "none"
+            raise UserError(f"tune.decodings: {name!r} is not one of those that contrast: {listed}.")
+    kept = {name: rule for name, rule in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
+    return kept | (learning if cross_fits else {})
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

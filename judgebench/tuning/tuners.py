@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
+from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive, checked_logprobs, floored, plausible
 from judgebench.runtime.errors import UserError
@@ -501,6 +501,30 @@ class Dev(Tuner):
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
         return {"": [cell.best for cell in measured if cell.best is not None]}
+
+
+METRICS = ("spearman", "pearson", "error", "stability")
+"""What a setting may be chosen for: a correlation with the humans' scores; the mean absolute error of its scores after
+a straight line to theirs; how little its scores depend on the range (distance from their mean over all ranges)."""
+
+
+@dataclass
+class CrossFit(Tuner):
+    """Every article's lambda and t, weights and thresholds are learned from the articles of other folds, so that all
+    articles are test articles; see `judgebench.tuning.choose`.
+
+    Attributes:
+        folds: into which the articles are dealt; fewer where fewer were rated.
+        repeats: dealings with another seed, over which the promise of the choice is averaged.
+        metric: what judge, decoding and range are chosen for; kappa is always chosen for Spearman.
+    """
+
+    folds: Annotated[int, Ge(2)] = 5
+    repeats: Annotated[int, Ge(1)] = 5
+    metric: Annotated[str, OneOf(METRICS)] = "spearman"
+    seed: int = 0
+    name = "crossfit"
+    needs_dev = False
 
 
 class Exact(Dev):
