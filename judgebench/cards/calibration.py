@@ -1,5 +1,5 @@
-"""From a finished run to judge cards: one for each dimension, of the judge that did best on the development split, with
-its figures and sentences that say where they end."""
+"""From a finished run to judge cards: one for each dimension, of the setting that the rule of
+`judgebench.tuning.choose` takes, with its figures and sentences that say where they end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
-from judgebench.data.dataset import DEV, TEST, JudgeDataModule
+from judgebench.data.dataset import TEST, JudgeDataModule
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
@@ -29,15 +29,17 @@ from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.tuning.tuners import PER_RANGE
+from judgebench.tuning.choose import deal
+from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
 """Keys that identify a judge of one dimension."""
+PROMISED = "promised"
+"""The figures of a card that the choice promises: of articles that did not choose."""
 
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
-_OWN = ("main", "pair")  # an assistant's scores are no candidate: it would be a judge of its own
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _OF_RECORDED = (
@@ -50,7 +52,7 @@ _OF_RECORDED = (
 class CalibrationSettings:
     """The config key `calibrate`; `UserError` of values that cannot be."""
 
-    metric: Annotated[str, OneOf(tuple(CORRELATIONS))] = "spearman"
+    metric: Annotated[str, OneOf(METRICS)] = "spearman"
     estimate: Annotated[str, OneOf(KINDS)] = "linear"
 
     def __post_init__(self) -> None:
@@ -72,6 +74,11 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
             f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
             "address, so its card could not be used; calibrate with that judge itself."
         )
+    if not str(OmegaConf.select(config, f"tune.{TARGET}") or "").endswith(".CrossFit"):
+        raise UserError(
+            "tune: a card's setting is chosen by all rated articles, and promises what it is worth on articles that "
+            "did not choose; leave tune out, or take tune=crossfit."
+        )
     if "dataset" not in list(config.metrics.levels):
         raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
     return settings
@@ -83,8 +90,7 @@ def _recording(config: DictConfig) -> Recording | None:
 
 
 def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
-    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose, see
-    `best`."""
+    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose."""
     settings = calibration_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
@@ -94,15 +100,14 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
         "sha256": fingerprint(data),
         "groups_are": data.groups_are,
         "examples": len(data.examples),
-        "dev_groups": splits.count(DEV),
-        "test_groups": splits.count(TEST),
+        "groups": splits.count(TEST),
         "seed": data.seed,
     }
     packages = results.environment["packages"]
     made_with = {
         "packages": {name: packages[name] for name in ("judgebench", "torch", "transformers")},
         **{name: results.environment[name] for name in ("git_commit", "device")},
-        "chosen_by": f"{settings.metric} on the development split",
+        "chosen_by": f"{settings.metric} over articles, cross-fitted",
     }
     return [_card(config, results, settings, data, about, made_with, str(name)) for name in config.dimensions]
 
@@ -116,27 +121,37 @@ def _card(
     made_with: Mapping[str, Any],
     dimension: str,
 ) -> JudgeCard:
-    # 1. the judge
-    tried = candidates(results.metrics, dimension)
-    selected = best(tried, settings.metric, dimension)
+    # 1. the setting, and what its choice promises
+    tried = [record for record in results.choice if record["dimension"] == dimension]
+    selected = next(record for record in tried if record["taken"])
     score_range, scale = ScoreRange.of(selected), data.scale.get(dimension)
+    place = {name: selected.get(name) for name in CELL}
+    measured = next(
+        record for record in results.metrics
+        if (record["split"], record["level"], record["dimension"]) == (selected["split"], "dataset", dimension)
+        and record["attack"] == "none" and {name: record.get(name) for name in CELL} == place
+    )  # fmt: skip
+    if measured["constant"]:
+        raise UserError(
+            f"dimensions: every judge of {dimension} that was tried is no better than one score for all texts, so "
+            "there is none to choose; try other ranges, decoding=[expectation], or a larger judge."
+        )
     # 2. its scores of clean texts; one without a score has no estimate either, neither here nor where the card is used
     scores = results.scores
     rows = scores[(scores["dimension"] == dimension) & (scores["attack"] == "none") & scores["human"].notna()]
-    for name in CELL:
+    for name in (*CELL, "split"):
         if name in rows:
-            empty = rows[name].isna() | (rows[name] == "")
-            rows = rows[empty if selected[name] is None else rows[name] == selected[name]]
+            value, empty = selected.get(name), rows[name].isna() | (rows[name] == "")
+            rows = rows[empty if value is None or value == "" else rows[name] == value]
     rows = rows[rows["status"] != FAILED]
-    dev, test = (rows[rows["split"] == split] for split in (DEV, TEST))
     # 3. its figures
-    estimate = fit(settings.estimate, dev["score"].to_numpy(), dev["human"].to_numpy(), score_range, scale)
-    figures = {split: agreement(selected[split]) for split in (DEV, TEST)}
-    if estimate is not None and len(test):
+    estimate = fit(settings.estimate, rows["score"].to_numpy(), rows["human"].to_numpy(), score_range, scale)
+    figures = {PROMISED: promised(selected), TEST: agreement(measured)}
+    if estimate is not None:
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
-        figures[TEST] |= estimate_errors(estimate, dev, test, **resampled)
+        figures[TEST] |= estimate_errors(settings.estimate, rows, score_range, scale, **resampled)
     attacks = attacked(results.metrics, selected, dimension)
-    sentences = limits(settings.metric, len(tried), figures, estimate, settings.estimate, attacks, about)
+    sentences = limits(tried, figures, estimate, settings.estimate, attacks, about)
     # 4. what it is made of
     prints = results.environment["model_fingerprints"]
     parts, files = _parts(config, selected, results)
@@ -156,8 +171,8 @@ def _card(
         figures={split: figure for split, figure in figures.items() if figure},
         attacks=attacks,
         tried=[
-            {name: judge[name] for name in CELL if judge[name] is not None}
-            | {f"{s}_{name}": judge[s][name] for s in (DEV, TEST) if judge[s] is not None for name in CORRELATIONS}
+            {name: judge[name] for name in CELL if judge.get(name) is not None}
+            | {name: judge[name] for name in ("worth", "gain", "gain_se", "better", "share")}
             for judge in tried
         ],
         data=about,
@@ -174,53 +189,19 @@ def fingerprint(data: JudgeDataModule) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-# --- the judge --------------------------------------------------------------------------------------------------------
-
-
-def candidates(records: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
-    """The judges of one dimension on clean texts, over all pairs of the data set: `CELL`, and `dev` and `test`, the
-    record of each split (None where there is none)."""
-    judges: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for record in records:
-        clean = record["attack"] == "none" and record["level"] == "dataset" and record["dimension"] == dimension
-        if clean and record["judge"] in _OWN:
-            key = tuple(record.get(name) for name in CELL)
-            judge = judges.setdefault(key, {**dict(zip(CELL, key, strict=True)), DEV: None, TEST: None})
-            judge[record["split"]] = record
-    return list(judges.values())
-
-
-def best(tried: Sequence[Mapping[str, Any]], metric: str, dimension: str) -> Mapping[str, Any]:
-    """The candidate that agrees best with the humans of the development split; of equal ones the first. `UserError`
-    where there is no such split, or every judge gives all of its texts the same score."""
-    if not any(judge[DEV] for judge in tried):
-        raise UserError(
-            "data.dev_share: a judge is chosen on the development split, and there is none; give it articles with "
-            "data.dev_share=0.3 (and at least two articles)."
-        )
-    if not any(judge[DEV] and judge[DEV]["n"] for judge in tried):
-        raise UserError(
-            f"data.dev_share: a judge of {dimension} is chosen on the development split, and no text of "
-            "it; give it more articles with data.dev_share=0.5, draw others with data.seed=1, or rate some of them."
-        )
-    usable = [judge for judge in tried if judge[DEV] and judge[DEV][metric] is not None and not judge[DEV]["constant"]]
-    if not usable:
-        raise UserError(
-            f"dimensions: every judge of {dimension} that was tried gives all texts of the development split one "
-            "score, so there is none to choose; try other ranges, decoding=[expectation], or a larger judge."
-        )
-    return max(usable, key=lambda judge: judge[DEV][metric])
+# --- what it is made of -----------------------------------------------------------------------------------------------
 
 
 def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) -> tuple[dict[str, Any], dict[str, str]]:
     """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files, which are named as they
     lie beside the card."""
     parts, folder = {name: plain(config.get(name)) for name in PARTS}, results.folder
-    # 1. the decoding, with the lambda and t that tuning chose for it
+    # 1. the decoding, with what all texts have taught it
     name = selected["decoding"]
     decoding = dict(parts["decoding"].get(name) or parts["decoding"][name.removesuffix(PER_RANGE)])
     settings = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
-    parts["decoding"] = {name: decoding | {key: value for key, value in settings.items() if value is not None}}
+    settings = selected["settings"] or {key: value for key, value in settings.items() if value is not None}
+    parts["decoding"] = {name: decoding | settings}
     if selected["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
     # 2. the defense; a template of the user's own is copied beside the card
@@ -309,17 +290,33 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: record[name] for name in kept if name in record}
 
 
+def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
+    """What the choice promises: spearman, pearson and error, each with `_low` and `_high` of a 95 % interval."""
+    return {name.removeprefix("promised_"): value for name, value in selected.items() if name.startswith("promised_")}
+
+
 def estimate_errors(
-    estimate: Estimate, dev: pd.DataFrame, test: pd.DataFrame, resamples: int, seed: int
+    kind: str,
+    rows: pd.DataFrame,
+    score_range: ScoreRange,
+    scale: tuple[float, float] | None,
+    resamples: int,
+    seed: int,
+    folds: int = 5,
 ) -> dict[str, float | None]:
-    """The distance of the estimates from the humans' scores on the test split: `mean_absolute_error`; `guess_error`,
-    that of always saying the development split's mean; `gain`, the latter less the former; each with the `_low` and
-    `_high` of a 95 % interval by `resamples` of the groups. `dev` and `test` have the columns score, human, group_id.
-    """
-    human = test["human"].to_numpy(dtype=float)
-    clusters = Clusters.of(test["group_id"].to_numpy(dtype=str), resamples, seed)
-    error = np.abs(estimate(test["score"].to_numpy(dtype=float)) - human)
-    guess = np.abs(float(dev["human"].mean()) - human)
+    """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`; `guess_error`, that of
+    always saying the other folds' mean; `gain`, the latter less the former; each with the `_low` and `_high` of a 95 %
+    interval by `resamples` of the groups. `rows` has the columns score, human, group_id."""
+    score, human = (rows[name].to_numpy(dtype=float) for name in ("score", "human"))
+    clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), resamples, seed)
+    fold = deal(rows["group_id"].to_numpy(dtype=str), min(folds, clusters.count), seed)
+    error, guess = np.empty(len(human)), np.empty(len(human))
+    for number in np.unique(fold):
+        kept, out = fold != number, fold == number
+        mean = human[kept].mean() if kept.any() else human.mean()
+        estimate = fit(kind, score[kept], human[kept], score_range, scale)
+        guess[out] = np.abs(mean - human[out])
+        error[out] = guess[out] if estimate is None else np.abs(estimate(score[out]) - human[out])
     figures = {"mean_absolute_error": error, "guess_error": guess, "gain": guess - error}
     return clusters.record({name: clusters.mean(values) for name, values in figures.items()})
 
@@ -331,54 +328,55 @@ def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], 
         for record in records
         if record["attack"] != "none"
         and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
-        and all(record.get(axis) == selected[axis] for axis in CELL)
+        and all(record.get(axis) == selected.get(axis) for axis in CELL)
         and record.get("change") is not None
     ]
 
 
 def limits(
-    metric: str,
-    tried: int,
+    tried: Sequence[Mapping[str, Any]],
     figures: Mapping[str, Mapping[str, Any]],
     estimate: Estimate | None,
     wanted: str,
     attacks: Sequence[Mapping[str, Any]],
     data: Mapping[str, Any],
 ) -> list[str]:
-    """Sentences on where the judge, of so many that were `tried`, must not be trusted, most important first; every
-    number in them stands in the card too. `wanted` is the kind of the estimate that was asked for."""
-    # 1. its agreement with the humans
-    dev, test = figures[DEV], figures.get(TEST) or {}
-    low, high = test.get(f"{metric}_low"), test.get(f"{metric}_high")
-    sentences = []
-    if not test:
-        sentences.append("Nothing was kept back to test it on: how well it agrees with humans is not known.")
-    elif low is None:
-        sentences.append(f"Its {metric} on the test split has no interval: how sure it is cannot be said.")
+    """Sentences on where the judge must not be trusted, most important first; every number in them stands in the card
+    too. `tried` are the records of the choice, `wanted` is the kind of the estimate that was asked for."""
+    # 1. its agreement with the humans, and its choice
+    promise, test = figures[PROMISED], figures[TEST]
+    low, high, sentences = promise["spearman_low"], promise["spearman_high"], []
+    if low is None:
+        sentences.append("Its spearman has no interval: how sure it is cannot be said.")
     elif low <= 0:
-        value = f"{test[metric]:.2f} [{low:.2f}, {high:.2f}]"
-        sentences.append(f"Its agreement with humans on the test split, {metric} {value}, is not shown to be above 0.")
-    if tried > 1:
+        value = f"{promise['spearman']:.2f} [{low:.2f}, {high:.2f}]"
+        sentences.append(f"Its agreement with humans, spearman {value}, is not shown to be above 0.")
+    if len(tried) > 1:
+        taken, best = (next(record for record in tried if record[name]) for name in ("taken", "best"))
+        share = f"{100 * taken['share']:.0f} % of the choices by other articles were the same"
         sentences.append(
-            f"It is the best of {tried} judges on the development split, whose {metric} there, {dev[metric]:.2f}, is "
-            "therefore too high; the test split's counts."
+            f"It was chosen among {len(tried)} settings: the simplest one that none is clearly better than; {share}. "
+            "Its promise is measured on articles that did not choose."
         )
-    if test and (test.get("groups") or 0) < _FEW_GROUPS:
+        if best is not taken:
+            sentences.append(
+                f"{setting_text(best)} would have promised {taken['metric']} {abs(best['worth']):.3f} on these texts, "
+                f"instead of {abs(taken['worth']):.3f}: the best of {len(tried)} looks better than it is, and the "
+                "difference is within chance."
+            )
+    if (test.get("groups") or 0) < _FEW_GROUPS:
         sentences.append(
-            f"The test split has {test['groups']} {data['groups_are']}: its intervals are wide, and those of the "
+            f"It was chosen by {test['groups']} {data['groups_are']}: the intervals are wide, and those of the "
             "correlations may be too narrow still."
         )
-    for flag in dict.fromkeys(flag for figure in figures.values() for flag in figure.get("flags") or ()):
-        splits = [split for split, figure in figures.items() if flag in (figure.get("flags") or ())]
-        where = f"the {splits[0]} split" if len(splits) == 1 else "both splits"
-        sentences.append(f"On {where} it is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
+    for flag in test.get("flags") or ():
+        sentences.append(f"It is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
     if test.get("failed_share", 0) > _MANY_FAILED:
-        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the test texts.")
+        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the texts.")
     # 2. its estimates, and the attacks on it
     if wanted != "none" and estimate is None:
         sentences.append(
-            "The humans' scores do not rise with its scores on the development split, so there is no estimate on the "
-            "humans' scale."
+            "The humans' scores do not rise with its scores, so there is no estimate on the humans' scale."
         )
     elif test.get("gain_low") is not None and test["gain_low"] <= 0:
         sentences.append(
@@ -397,20 +395,27 @@ def limits(
     return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
 
 
-def card_view(card: JudgeCard) -> str:
-    """The selected judge in some lines: how well it does on the test split, and its limits."""
-    test = card.figures.get(TEST, {})
+def setting_text(record: Mapping[str, Any]) -> str:
+    """A setting in words: decoding, range, defense."""
+    defense = "" if record["defense"] == "none" else f" with {record['defense']}"
+    return f"{record['decoding']} in range {ScoreRange.of(record)}{defense}"
 
-    def figure(name: str) -> str:
-        low, high = test.get(f"{name}_low"), test.get(f"{name}_high")
-        return f"{test[name]:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else "")
+
+def card_view(card: JudgeCard) -> str:
+    """The selected judge in some lines: what it promises, and its limits."""
+    promise, test = card.figures.get(PROMISED, {}), card.figures.get(TEST, {})
+
+    def figure(figures: Mapping[str, Any], name: str) -> str:
+        low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
+        return f"{figures[name]:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else "")
 
     lines = [f"Judge card: {card.title}"]
-    if values := [f"{name} {figure(name)}" for name in CORRELATIONS if test.get(name) is not None]:
-        lines.append(f"  test split, {test['n']} texts: " + ", ".join(values))
+    if promise.get("spearman") is not None:
+        values = ", ".join(f"{name} {figure(promise, name)}" for name in ("spearman", "pearson"))
+        lines.append(f"  promised on other articles, by {test['n']} texts: {values}")
     if test.get("mean_absolute_error") is not None:
         lines.append(
-            f"  estimates on the humans' scale are off by {figure('mean_absolute_error')}; always saying the mean: "
-            f"{figure('guess_error')}"
+            f"  estimates on the humans' scale are off by {figure(test, 'mean_absolute_error')}; always saying the "
+            f"mean: {figure(test, 'guess_error')}"
         )
     return "\n".join([*lines, *(f"  - {limit}" for limit in card.limits)])

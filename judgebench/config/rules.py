@@ -114,7 +114,11 @@ NEEDS = (
     ),
     Need(
         "tune={}",
-        lambda parts: [parts.tune] if parts.tune in TUNERS or (parts.tune and parts.place == REPLAYED) else (),
+        lambda parts: (
+            [parts.tune]
+            if parts.tune in TUNERS or (parts.tune not in ("", "crossfit") and parts.place == REPLAYED)
+            else ()
+        ),
         PROBABILITIES,
         "lambda and t are chosen by probabilities",
         "tune=none",

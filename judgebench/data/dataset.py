@@ -66,8 +66,9 @@ def choosing_share(*, _root_: DictConfig) -> float:
     """Share of the groups on which a run chooses something, for `dev_share: ${choosing_share:}`: 0.1; and 0 where
     nothing is chosen, so that all texts are reported.
 
-    A run chooses lambda and t with a `tune` (but the published ones, and cross-fitted ones), words with an `attack`, a threshold or a strength
-    with some of the `defenses`, a threshold for ties where texts are compared, and a setting as a job of a sweep.
+    A run chooses lambda and t with a `tune` (but published and cross-fitted ones), words with an `attack`, a threshold
+    or a strength with some of the `defenses`, a threshold for ties where texts are compared, and a setting as a job of
+    a sweep.
     """
     tuner = str(OmegaConf.select(_root_, "tune._target_") or "")
     defenses = OmegaConf.select(_root_, "defenses")
