@@ -90,8 +90,10 @@ class Experiment(Parts):
         room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses))
         closed = judge.source.encoder_decoder
         builder = PromptBuilder.from_config(tokenizer, parts.prompt, dimensions, limit - room, closed)
-        builder = builder.spelling(judge.spelled_names(tokenizer)).under(parts.defenses)
+        builder = builder.spelling(judge.spelled_names(tokenizer))
         check_rules(parts, text_mismatches(parts, data, builder), range_mismatches(parts, builder))
+        defenses = [defense.fitted(data, parts.cells) for defense in parts.defenses]
+        builder = builder.under(defenses)
         # 3. examples, or pairs of them
         examples = pairs(data.examples, parts.rivals) if parts.rivals and not data.paired else data.examples
         with mistakes.caught():
@@ -106,7 +108,8 @@ class Experiment(Parts):
                 select_words(tokenizer, search.vocabulary, search.words)
         mistakes.tell()
         # 4. prompts, of which a judge may have answered some already
-        whole = vars(parts) | {"data": data, "builder": builder, "examples": examples, "tuner": tuner}
+        made = {"data": data, "builder": builder, "examples": examples, "tuner": tuner, "defenses": defenses}
+        whole = vars(parts) | made
         experiment = cls(**whole).built()
         experiment.answers = judge.answers(experiment.prompts, data.split, data.name)
         if experiment.answers is not None:
@@ -212,6 +215,7 @@ class Experiment(Parts):
             self.data.note,
             self._unrated,
             self._foreign,
+            *(defense.note for defense in self.defenses),
         ]
         return {
             "main": self.judge.source.title,

@@ -317,6 +317,7 @@ class Prompt:
             `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them, and
             would mend words that a defense has broken into other tokens.
         choices: letter -> score, where the rubric asks for letters of a multiple choice.
+        fold: name of the groups that a defense shows the same further texts; empty for most, see `Defense.fold`.
     """
 
     example: Example
@@ -327,6 +328,12 @@ class Prompt:
     source_tokens_cut: int = 0
     control_tokens: int = 0
     choices: Mapping[str, float] = field(default_factory=dict, compare=False)
+    fold: str = ""
+
+    @property
+    def alike(self) -> tuple[Condition, str]:
+        """Condition and fold: prompts of both begin with the same words."""
+        return self.condition, self.fold
 
     @property
     def text(self) -> str:

@@ -466,7 +466,7 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
             with torch.inference_mode():
                 for batch in plan(prompts, 4096):
                     condition = batch.prompts[0].condition
-                    prefix.read(batch.token_ids, tries[condition.range], known[condition])
+                    prefix.read(batch.token_ids, tries[condition.range], known[batch.prompts[0].alike])
             row = {"what": what, "count": count, "seconds": time.perf_counter() - began}
             rows.append(row | {"computed": prefix.computed - before, "read": sum(len(p.token_ids) for p in prompts)})
     show(source.title, rows)

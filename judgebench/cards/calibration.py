@@ -18,6 +18,7 @@ from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Estimate, Ju
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import TEST, JudgeDataModule
+from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
@@ -63,6 +64,11 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
     settings = settings_of(CalibrationSettings, config.get("calibrate") or {}, "calibrate")
     for entry in config.get("defenses") or ():
+        if entry in ANCHORS:
+            raise UserError(
+                f"defenses: {entry} shows labelled texts, and a judge card holds none, so it could not be used; leave "
+                "it out."
+            )
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
                 f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so it "

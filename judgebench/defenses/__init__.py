@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.components import Catalog, read_template, shipped_templates
+from judgebench.defenses.anchors import ANCHORS, Anchors
 from judgebench.defenses.detection import DETECTORS, planned_detection
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
 from judgebench.defenses.prompts import NONE, PARAPHRASE, Cot, PlannedParaphrase, Retokenization, TemplateDefense
@@ -46,6 +47,8 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     }
     made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
     made["cot"] = partial(Cot, settings.cot_tokens)
+    shown = (settings.seed, settings.anchors, settings.anchors_sources)
+    made |= {name: partial(Anchors, name, *shown) for name in ANCHORS}
     made |= {name: partial(planned_detection, name, settings) for name in DETECTORS}
     made[PARAPHRASE] = partial(PlannedParaphrase, settings.helper, settings.paraphrase_tokens)
     swapped = settings.swap_references

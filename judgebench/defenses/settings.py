@@ -27,6 +27,7 @@ class DefenseSettings:
     Args:
         seed: of all that defenses draw but the tutor's texts.
         cot_tokens, paraphrase_tokens: longest answer under `cot`, longest text of `paraphrase`.
+        anchors, anchors_sources: texts a score that `anchors` shows, and whether with what they answer to.
         swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
         window: tokens of `windowed_perplexity`'s window.
@@ -35,6 +36,8 @@ class DefenseSettings:
     helper: Helper
     seed: Annotated[int, Ge(0)] = 0
     cot_tokens: Annotated[int, Ge(1)] = 512
+    anchors: Annotated[int, Ge(1)] = 1
+    anchors_sources: bool = False
     swap_references: bool = False
     detectors: Annotated[str, NotBlank()] | None = None
     window: Annotated[int, Ge(1)] = 10

@@ -48,6 +48,9 @@ _SPLIT_ABOVE = 8
 """A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
 Only memory asks for the split."""
 
+Alike = tuple[Condition, str]
+"""Condition and fold, see `Prompt.alike`."""
+
 Tokens = dict[Condition, tuple[int, int]]
 """Condition -> tokens of its prompts together, and those of them that must be computed."""
 
@@ -86,27 +89,28 @@ class Batch:
         return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
 
 
-def roots(prompts: Sequence[Prompt]) -> dict[Condition, np.ndarray]:
-    """Condition -> the tokens that all of its prompts begin with, read once for them all; attacked or not, the same."""
+def roots(prompts: Sequence[Prompt]) -> dict[Alike, np.ndarray]:
+    """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
+    the same."""
     shared = {
-        condition: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
-        for condition, groups in _by_condition(prompts).items()
+        alike: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
+        for alike, groups in _by_condition(prompts).items()
     }
-    conditions = dict.fromkeys(prompt.condition for prompt in prompts)
-    return {condition: shared[replace(condition, attack="")] for condition in conditions}
+    every = dict.fromkeys(prompt.alike for prompt in prompts)
+    return {(condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every}
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
     """Tokens to compute of each batch, where the roots of all `prompts` are known."""
-    root_of_condition = roots(prompts)
-    return [batch.tokens(len(root_of_condition[batch.prompts[0].condition]))[1] for batch in batches]
+    known = roots(prompts)
+    return [batch.tokens(len(known[batch.prompts[0].alike]))[1] for batch in batches]
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
     order in which conditions and groups appear."""
     batches: list[Batch] = []
-    root_of_condition = roots(prompts)
+    known = roots(prompts)
 
     def split(group: Batch, root: int) -> list[Batch]:
         if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
@@ -116,7 +120,7 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     for groups in _by_condition(prompts).values():
         batch: list[tuple[Prompt, ...]] = []
         size = 0
-        root = len(root_of_condition[next(iter(groups.values()))[0].condition])
+        root = len(known[next(iter(groups.values()))[0].alike])
         for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
             cost = part.tokens(root)[1]
             if batch and size + cost > token_budget:
@@ -128,11 +132,11 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     return batches
 
 
-def _by_condition(prompts: Sequence[Prompt]) -> dict[Condition, dict[str, list[Prompt]]]:
-    """Condition, but for the attack -> group_id -> prompts."""
-    together: dict[Condition, dict[str, list[Prompt]]] = {}
+def _by_condition(prompts: Sequence[Prompt]) -> dict[Alike, dict[str, list[Prompt]]]:
+    """Condition, but for the attack, and fold -> group_id -> prompts."""
+    together: dict[Alike, dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        groups = together.setdefault(replace(prompt.condition, attack=""), {})
+        groups = together.setdefault((replace(prompt.condition, attack=""), prompt.fold), {})
         groups.setdefault(prompt.example.group_id, []).append(prompt)
     return together
 
@@ -160,12 +164,12 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
     if not token_budget:
         return {condition: (total, total) for condition, total in totals.items()}
     computed: Counter[Condition] = Counter()
-    root_of_condition = roots(prompts)
+    known = roots(prompts)
     begun: set[int] = set()
     batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
     for batch in batches:
         conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
-        root, before = root_of_condition[conditions[0]], 0
+        root, before = known[batch.prompts[0].alike], 0
         if sharing and id(root) not in begun:
             begun.add(id(root))
             computed[conditions[0]] += len(root)
@@ -252,7 +256,7 @@ class Pass:
         return " and ".join(source.title for source in self.sources)
 
     @cached_property
-    def roots(self) -> dict[Condition, np.ndarray]:
+    def roots(self) -> dict[Alike, np.ndarray]:
         return roots(self.prompts)
 
     def batches(self, token_budget: int) -> list[Batch]:
@@ -301,8 +305,8 @@ class ScorePass(Pass):
         """Reads a batch; `following` is made ready while a GPU is at work."""
 
         def wanted(batch: Batch) -> Wanted:
-            condition = batch.prompts[0].condition
-            return batch.token_ids, self.tries[condition.range], self.roots[condition]
+            first = batch.prompts[0]
+            return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
         began = time.perf_counter()
         ready, prompts = self._ready, batch.prompts
@@ -352,12 +356,12 @@ class GeneratePass(Pass):
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
         prompts, groups = batch.prompts, batch.token_ids
-        condition = prompts[0].condition
-        main, assistant = self.engines[0].start(groups, self.roots[condition]), None
+        condition, root = prompts[0].condition, self.roots[prompts[0].alike]
+        main, assistant = self.engines[0].start(groups, root), None
         if self.nulls is not None:
             assistant = self.engines[0].start([[self.nulls[condition].token_ids] * len(prompts)])
         elif len(self.engines) > 1:
-            assistant = self.engines[1].start(groups, self.roots[condition])
+            assistant = self.engines[1].start(groups, root)
 
         def logits() -> tuple[Tensor, Tensor | None]:
             sides = [main.logits[0]]

@@ -25,6 +25,8 @@ from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from judgebench.data.dataset import JudgeDataModule
+
 NO_DEFENSE = "none"
 """The defense of a condition that leaves the prompt as the rubric has it."""
 
@@ -51,6 +53,9 @@ class Defense:
         name: in the column `defense` of every table.
         answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
             it answers as `judge.mode` has it.
+        thought_tokens: where the judge reasons before its scores' probabilities are read, the most tokens of that.
+        note: a sentence that readers of the results must know.
+        shorter: a clause on how its prompts become shorter.
         learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
         compares: True where it can stand around two texts that are compared.
         needs_numbers: True where it speaks of scores between the ends, which letters and words do not have.
@@ -70,6 +75,9 @@ class Defense:
 
     name: str
     answer_tokens: int | None = None
+    thought_tokens: int | None = None
+    note: str | None = None
+    shorter: ClassVar[str] = ""
     learnable: ClassVar[bool] = True
     compares: ClassVar[bool] = True
     needs_numbers: ClassVar[bool] = False
@@ -91,6 +99,14 @@ class Defense:
     def cuts(self, text: str, example: Example) -> Sequence[int]:
         """Positions in a text to be judged at which tokens must end; it reads the same, in other tokens."""
         return ()
+
+    def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
+        """Gives the defense with all that it takes from labelled data, for some dimensions and ranges."""
+        return self
+
+    def fold(self, example: Example, condition: Condition) -> str:
+        """Names the groups that read the same `more`, which then is computed once for them all; empty for most."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -225,6 +241,8 @@ class PromptBuilder:
             if ends is not None and cut == len(ends):
                 remedy = "it does not fit even without its article"
             if ends is None or remedy:
+                if longest.condition.defense in self._defenses and self._defenses[longest.condition.defense].shorter:
+                    remedy += f", or {self._defenses[longest.condition.defense].shorter}"
                 raise UserError(
                     f"The prompt of example {longest.example.example_id} ({longest.condition}) has "
                     f"{len(longest.token_ids)} tokens, and the judge reads at most {self._max_tokens}; {remedy}."
@@ -248,6 +266,7 @@ class PromptBuilder:
             others = {text for example in asked for text in (example.source, example.context, example.rival)}
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
         more = {} if defense is None else defense.more(asked[0], condition)
+        fold = "" if defense is None else defense.fold(asked[0], condition)
         plain = [
             fill(rubric, condition.range, example, source, text, condition.order, more)
             for example, text in zip(asked, texts, strict=True)
@@ -270,7 +289,7 @@ class PromptBuilder:
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(
-                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell])
+                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell], fold)
             )
         return prompts
 

@@ -177,7 +177,7 @@ class WritePass(Pass):
         if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:
-            answers = self._write(ids, prompts, self.roots[prompts[0].condition])
+            answers = self._write(ids, prompts, self.roots[prompts[0].alike])
         seconds = (time.perf_counter() - began) / len(prompts)
         readings = []
         for prompt, tokens in zip(prompts, answers, strict=True):

@@ -57,7 +57,7 @@ def test_every_prompt_is_planned_once_in_order(sizes, budget):
     assert [id(p) for batch in batches for p in batch.prompts] == [id(p) for p in prompts]
     for batch in batches:
         assert len({p.condition for p in batch.prompts}) == 1
-        root = len(known[batch.prompts[0].condition])
+        root = len(known[batch.prompts[0].alike])
         cost = unique_tokens([[p.token_ids for p in group] for group in batch.groups], root=root)
         assert len(batch.groups) == 1 or cost <= budget
         assert all(len(group) == 1 or cost <= 8 * budget for group in batch.groups)
@@ -76,7 +76,7 @@ def test_attacks_are_read_together(sizes, budget):
     assert len(planned) == 2 * len(clean)
     for prompt in attacked:
         plain = replace(prompt.condition, attack="none")
-        assert known[prompt.condition] is known[plain]
+        assert known[prompt.alike] is known[plain, ""]
     for batch in plan([*clean, *attacked], 10**6):
         assert len({(p.condition.range, p.condition.dimension) for p in batch.prompts}) == 1
         assert len(batch.groups) == len(sizes)  # a group is whole, with all that attacks make of it
@@ -132,7 +132,7 @@ def test_what_is_counted_is_what_the_engine_computes(smollm2_tokenizer):
         for batch in plan(prompts, 1000):
             condition = batch.prompts[0].condition
             trie = CandidateTrie.of(smollm2_tokenizer, condition.range.candidates)
-            engine.read(batch.token_ids, trie, known[condition])
+            engine.read(batch.token_ids, trie, known[batch.prompts[0].alike])
             branches += (len(trie.branches) - 1) * len(batch.prompts)  # the first stands where the prompt ends
     counted = token_counts(prompts, 1000)
     assert engine.computed == sum(unique for _, unique in counted.values()) + branches
