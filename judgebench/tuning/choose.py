@@ -216,6 +216,7 @@ class Settings:
         learners: the settings that learn, by their numbers.
         human, groups: [N].
         family: [S] a label of judge, decoding and defense: settings that differ in the range alone.
+        maximum: True to take the setting with the largest worth, as a sweep does, instead of the rule's.
     """
 
     scores: np.ndarray
@@ -224,6 +225,7 @@ class Settings:
     groups: np.ndarray
     family: Sequence[Any]
     metric: str = "spearman"
+    maximum: bool = False
 
     def taught(self, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
         """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for other texts."""
@@ -238,8 +240,12 @@ class Settings:
 
     def choose(self, rows: np.ndarray, scores: np.ndarray, seed: int) -> Choice:
         """The choice by the texts `rows`."""
-        clusters = Clusters.of(self.groups[rows], RESAMPLES, seed)
+        clusters = Clusters.of(self.groups[rows], 0 if self.maximum else RESAMPLES, seed)
         centers = self.centers(scores)[rows] if self.metric == "stability" else None
+        if self.maximum:
+            values = worth(self.metric, scores[rows], self.human[rows], clusters)[0]
+            best = int(np.argmax(values))
+            return Choice(best, best, values - values[0], np.full(len(values), np.nan), values > values[0])
         return choose(worth(self.metric, scores[rows], self.human[rows], clusters, centers), clusters.count)
 
     def centers(self, scores: np.ndarray) -> np.ndarray:
