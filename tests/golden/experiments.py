@@ -78,7 +78,7 @@ EXPERIMENTS = {
     "demo": ("+exp=demo", "data.limit_groups=20", "ranges=[[0,4],[1,5]]"),
     # texts of the user's own: three raters, who rated half of the articles
     "rated": _RATED,
-    "calibrate": ("judgebench.calibrate", *_RECORDED, "data.dev_share=0.5", "ranges=[[0,4],[1,5]]"),
+    "calibrate": ("judgebench.calibrate", *_RECORDED, "ranges=[[0,4],[1,5]]"),
     "sweep": (
         *("-m", "+sweeps=cd_lambda_t", *_RECORDED, "data.dev_share=0.5", "ranges=[[1,5]]"),
         *("decoding=[greedy,contrastive]", "decoding.lambda=0.1,1", "decoding.temperature=1"),
@@ -106,7 +106,7 @@ BEFORE = {
 FROZEN = {
     "demo": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html",
     "rated": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html|config\.yaml",
-    "calibrate": r"judge_card\.yaml|(metrics|tuning)\.json|config\.yaml",
+    "calibrate": r"judge_card\.yaml|(metrics|choice)\.json|config\.yaml",
     "sweep": r"sweep\.json|\d/metrics\.json",
     "tasks": r"tasks\.(json|csv|html)|\d/(metrics|humans)\.json",
     "two_runs": r"report\.html|\w+/humans\.json",
