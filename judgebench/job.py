@@ -1,9 +1,8 @@
 """A run under way: how it begins, what it must read before its texts are final, and what it reads.
 
-The last run of a process, kept: the jobs of a sweep differ in how they decode, and need not load and read again.
-
-Kept are the data, the prompts and the readings of `score_tokens` mode, for a later run of the same process whose
-configuration differs in nothing that is loaded or read.
+The last run of a process is kept (`LastRun`): its data, its prompts and its readings of `score_tokens` mode. A later
+run of the same process, such as a sweep's next job, uses them where its configuration differs in nothing that is loaded
+or read.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return stat.st_dev, stat.st_ino
 
 
-# --- of it, job ------------------------------------------------------------------------------------------------------
+# --- a run under way -------------------------------------------------------------------------------------------------
 
 
 @dataclass

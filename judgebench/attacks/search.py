@@ -1,7 +1,4 @@
-"""Settings of the search for a universal adversarial phrase.
-
-The words of a phrase, the gaps in prompts where it goes, and the tokens that words have there.
-"""
+"""Search for a universal adversarial phrase: its settings, its words, and the gaps in prompts where it goes."""
 
 from __future__ import annotations
 

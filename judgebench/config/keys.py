@@ -1,9 +1,7 @@
 """The folder conf/ with its groups, and keys of a configuration: how they are read, and who has set them.
 
-The command line as Hydra reads it: its refusals in a sentence with the nearest name; and a multirun's jobs, each
-composed and checked before the first begins.
-
-The rated tasks that `+exp=tasks` sweeps over: those of which a folder holds the files.
+The command line is read as Hydra reads it; a refusal is a sentence with the nearest name, and each of a multirun's jobs
+is composed and checked before the first begins. `+exp=tasks` sweeps over the tasks of which a folder holds the files.
 """
 
 from __future__ import annotations
@@ -140,7 +138,7 @@ def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
             yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
 
 
-# --- command ---------------------------------------------------------------------------------------------------------
+# --- command line ----------------------------------------------------------------------------------------------------
 
 
 Look = Callable[[DictConfig], object]
@@ -322,7 +320,7 @@ def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:
     return f"did you mean {inside}{meant}?" if meant else f"there are {', '.join(known) or 'none'}."
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
+# --- rated tasks -----------------------------------------------------------------------------------------------------
 
 
 TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")

@@ -1,6 +1,6 @@
 """The parts that a configuration describes, made and checked once, before torch is imported, which takes seconds.
 
-Checks of keys by themselves, which need no part of an experiment.
+Keys that need no part of an experiment are checked by themselves.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> st
     return None
 
 
-# --- of it, parts ----------------------------------------------------------------------------------------------------
+# --- parts -----------------------------------------------------------------------------------------------------------
 
 
 _PAIRS = ("rivals", "rivals_seed")

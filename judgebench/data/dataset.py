@@ -1,6 +1,5 @@
-"""A data set as its file has it: its checks, its split into dev and test groups, the pairs that its texts make.
-
-The base of all data sets: limit, split, and the loader that the predict loop reads.
+"""A data set as its file has it: its checks, its split into dev and test groups, the pairs that its texts make; and
+`JudgeDataModule`, the base of all data sets.
 """
 
 from __future__ import annotations
@@ -311,7 +310,7 @@ def paired_systems(examples: Iterable[Example]) -> list[str]:
     return list(dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id)))
 
 
-# --- module ----------------------------------------------------------------------------------------------------------
+# --- base of all data sets -------------------------------------------------------------------------------------------
 
 
 ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of them"

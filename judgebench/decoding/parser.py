@@ -1,6 +1,6 @@
 """The one parser of free-text answers.
 
-Letters of a multiple choice become their scores (`with_scores`) and numbers become tokens (`numerals`); then ever
+Letters of a multiple choice become their scores (`with_scores`) and numbers become tokens (`tokenize`); then ever
 weaker evidence is asked for the answer. The first kind that the text holds decides, and all that it finds must be one
 score:
 
@@ -13,10 +13,8 @@ score:
 
 Anything else has failed, refusals and digits inside reasoning among them.
 
-The numbers of an answer as tokens, `⟦4.0⟧`, so that what surrounds them can be matched without reading digits again.
-Where the scores are letters or words, these are the tokens and numbers are not.
-
-Steps, in this order:
+A number's token is `⟦4.0⟧`, so that what surrounds it can be matched without reading digits again. Where the scores are
+letters or words, these are the tokens and numbers are not. `tokenize` takes four steps:
 
 1. *Clean*: reasoning in think tags, markup and odd characters go.
 2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become tokens. What cannot
@@ -277,7 +275,7 @@ def _collapsed(text: str, score_range: ScoreRange) -> str:
     return _ALTERNATIVES.sub(alternatives, text)
 
 
-# --- of it, parser ---------------------------------------------------------------------------------------------------
+# --- answers ---------------------------------------------------------------------------------------------------------
 
 
 Evidence = Callable[[str], Sequence[str]]

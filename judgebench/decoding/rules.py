@@ -22,7 +22,7 @@ def _plain(value: Any) -> Any:
 
 
 class Ranged(NamedTuple):
-    """What judges say of N texts in one range: log-probabilities of main model and assistant (None without one), [N, K]
+    """Readings of N texts in one range: log-probabilities of main model and assistant (None without one), [N, K]
     each, of the candidates' values [K], ascending."""
 
     main: np.ndarray

@@ -1,5 +1,4 @@
 """Detection: texts that look attacked are handed to the judge with a warning (CAP paper, section 5.1, appendix B).
-
 Detectors tell attacked texts from clean ones: each gives a text a number, the larger the likelier an attack.
 """
 
@@ -180,7 +179,7 @@ def question(helper: Helper, name: str, room: int, resources: Resources) -> tupl
     return builder, Condition(name, ScoreRange(0, 1))
 
 
-# --- of it, detection ------------------------------------------------------------------------------------------------
+# --- the defense -----------------------------------------------------------------------------------------------------
 
 
 WARNING = (

@@ -1,6 +1,5 @@
-"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed.
-
-Batches of prompts that are read together, their cost, and the process that reads each.
+"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed;
+and batches of prompts that are read together, their cost, and the process that reads each.
 
 A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
 the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
@@ -209,7 +208,7 @@ def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list
     return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
 
 
-# --- of it, passes ---------------------------------------------------------------------------------------------------
+# --- passes ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

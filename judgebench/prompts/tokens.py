@@ -1,10 +1,9 @@
-"""Tokens of texts, by tokenizers that may come from anybody; and control tokens, which no text may forge.
+"""Tokens of texts, by tokenizers that may come from anybody; control tokens, which no text may forge;
+and texts as a model reads them, in its chat template or plain with the marks that its tokenizer puts around them.
 
 An example's text must never be read as a control token, or a judged text could forge a turn of the chat: locally the
 token's name is tokenized in two parts (`ControlTokens`), and in a text that a server tokenizes it is broken by a
 character that shows nothing (`SpelledNames`).
-
-Texts as a model reads them: in its chat template, or plain with the marks that its tokenizer puts around them.
 """
 
 from __future__ import annotations
@@ -254,7 +253,7 @@ def _parts(text: str, cuts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
-# --- chat ------------------------------------------------------------------------------------------------------------
+# --- chat formats ----------------------------------------------------------------------------------------------------
 
 
 _ALONE = Condition("text", ScoreRange(0, 1))

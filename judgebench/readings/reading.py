@@ -1,8 +1,7 @@
 """Readings one by one: their keys, their checksums, numbers that no model gives, their columns in readings.parquet.
 
-Recorded readings: one parquet file that anybody can ship, with what models gave by example and condition.
-
-It holds no text that was judged and no prompt, but a SHA-256 of the rubric's plain text about each example, so that
+Recorded readings are one parquet file that anybody can ship, with what models gave by example and condition. It holds
+no text that was judged and no prompt, but a SHA-256 of the rubric's plain text about each example, so that
 another rubric or other data is noticed.
 """
 
@@ -160,7 +159,7 @@ def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     return columns
 
 
-# --- recording -------------------------------------------------------------------------------------------------------
+# --- recorded readings -----------------------------------------------------------------------------------------------
 
 
 FORMAT = "judgebench recorded readings 1"

@@ -1,6 +1,6 @@
 """Numbers as people read them: one format a kind, in every table, sentence and page. Unknown numbers are a dash.
 
-Sentences of a report: a Jinja template a question (sentences/*.txt), filled with numbers as people read them.
+`say` fills the sentences of a report with them: a Jinja template a question (sentences/*.txt).
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None =
     return f"{(of or form)(row[name])} {spaced(row.get(f'{name}_low'), row.get(f'{name}_high'), form)}".rstrip()
 
 
-# --- say -------------------------------------------------------------------------------------------------------------
+# --- sentences -------------------------------------------------------------------------------------------------------
 
 
 _FORMATS = (

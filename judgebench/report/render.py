@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.formats import UNKNOWN
-from judgebench.report.table import Block, Facts, Folded, Heading, Paragraph, Table, TableCell
+from judgebench.report.table import Block, Facts, Details, Heading, Paragraph, Table, TableCell
 from judgebench.runtime.errors import escape_control
 
 _LATEX = str.maketrans(
@@ -77,7 +77,7 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
             parts.append(line.append(block.text, style="dim" if block.note else "none"))
         elif isinstance(block, Facts):
             parts += [Text(f"{term}: {' '.join(sentences)}") for term, sentences in block.rows]
-        elif not isinstance(block, Heading | Folded):
+        elif not isinstance(block, Heading | Details):
             parts.append(block)
     return Group(*parts)
 

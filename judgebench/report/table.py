@@ -165,14 +165,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Folded:
+class Details:
     """A part that a page shows only when asked, under a line: blocks, or a text to the letter."""
 
     title: str
     content: Sequence[Facts] | str
 
 
-Block = Table | Heading | Paragraph | Facts | Folded
+Block = Table | Heading | Paragraph | Facts | Details
 """What parts of a report are made of."""
 
 Note = str | Callable[[Any, Any], str]

@@ -1,6 +1,6 @@
 """The results of a run: one object between computing and showing.
 
-Which rows of scores and records are one thing to a reader: one line of a figure, one row per range of a table.
+`SeriesIndex` says which rows of scores and records are one thing to a reader: a line of a figure, or a row of a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Ends of work before its time: a mistake that a user can mend, and Ctrl-C.
-
-Seconds spent by stage.
-"""
+"""Ends of work before its time, by a mistake that a user can mend or by Ctrl-C; and seconds spent by stage."""
 
 from __future__ import annotations
 
@@ -156,7 +153,7 @@ class Interrupted(KeyboardInterrupt):
         self.sentence = sentence
 
 
-# --- timing ----------------------------------------------------------------------------------------------------------
+# --- seconds by stage ------------------------------------------------------------------------------------------------
 
 
 class Clock:

@@ -6,18 +6,16 @@ Where nearly all ratings are equal, alpha and ICC rest on the few texts that dif
 these holds the truth often enough (73 to 88 % on 10 to 40 simulated articles of 8 texts, nine ratings in ten the
 highest; AC2's 93 to 95 %): `scripts/simulate.py`.
 
-The alternative annotator test: may a judge stand in for one of the raters?
-
-Each rater in turn is left out. On each of their texts the judge and the rater are compared with the other raters: the
-one that lies closer wins the text, and both do where they are equally close. The judge wins over the rater where its
-share of texts won falls short of the rater's by less than epsilon, the price of a person; the judge passes where it
-wins over half of the raters. Calderon, Reichart and Dror, "The Alternative Annotator Test for LLM-as-a-Judge" (2025,
-arXiv 2501.10970).
+The *alternative annotator test* asks whether a judge may stand in for one of the raters. Each rater in turn is left
+out. On each of their texts the judge and the rater are compared with the other raters: the one that lies closer wins
+the text, and both do where they are equally close. The judge wins over the rater where its share of texts won falls
+short of the rater's by less than epsilon, the price of a person; the judge passes where it wins over half of the
+raters. Calderon, Reichart and Dror, "The Alternative Annotator Test for LLM-as-a-Judge" (2025, arXiv 2501.10970).
 
 Texts of one group (an article) are not independent: its texts are hard, or rated alike, together. The paper's t-test
-counts each text as an observation, which makes p too small then. Here the mean difference has a standard error from
-the sums of whole groups, and t has one degree of freedom less than there are groups; where each text is a group of its
-own, that is the paper's t-test exactly.
+counts each text as an observation, which makes p too small then. Here the mean difference has a standard error from the
+sums of whole groups, and t has one degree of freedom less than there are groups; where each text is a group of its own,
+that is the paper's t-test exactly.
 """
 
 from __future__ import annotations

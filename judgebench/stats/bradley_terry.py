@@ -11,7 +11,7 @@ must come from resampling.
 Two systems of which one won 3 of 4 comparisons are log(3 / 1) = 1.1 apart, 191 Elo points. Kept by hand: no library
 fits a thousand resamples at a time, with ties, places and shares.
 
-Agreement of a judge's preferences between two texts with the humans', pair by pair, and the weight of the order.
+Preferences between two texts are also compared with the humans' pair by pair, and the weight of the order is measured.
 """
 
 from __future__ import annotations

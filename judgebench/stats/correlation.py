@@ -1,8 +1,7 @@
-"""Correlations of two vectors, of many pairs of vectors at a time, and of resampled texts; agreement of raters.
+"""Correlations of two vectors, of many pairs of vectors at a time, and of resampled texts; agreement of raters; and the
+levels at which judge and humans are compared: all pairs, within each document, or system against system.
 
 What is constant correlates 0.0, never NaN: a judge that always says the same does not agree with anybody.
-
-At which level judge and humans are compared: all pairs, within each document, or system against system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""From scores to the records of metrics.json.
+"""From scores to the records of metrics.json, of effects of attacks (attacked texts against the same texts unattacked;
+of learned phrases as they grow), and of costs.
 
 A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature) and level holds JSON's own
 types, never NaN. Besides these keys:
@@ -23,8 +24,6 @@ types, never NaN. Besides these keys:
 - where texts are compared what `comparative` returns, alike at all levels;
 - where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
   levels, and of this level clean_spearman and spearman_change, with `_low` and `_high` of its paired interval.
-
-Effects of attacks, attacked texts against the same texts unattacked; of learned phrases as they grow; costs.
 """
 
 from __future__ import annotations
@@ -289,7 +288,7 @@ def suffix_records(
     return records
 
 
-# --- of it, evaluate -------------------------------------------------------------------------------------------------
+# --- records of agreement --------------------------------------------------------------------------------------------
 
 
 CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"

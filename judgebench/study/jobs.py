@@ -29,7 +29,7 @@ from judgebench.runtime.secrets import hide_in_file
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
-    from judgebench.study.space import SweepObjective
+    from judgebench.stats.objective import SweepObjective
 
 
 class JobFailed(Exception):
@@ -106,7 +106,7 @@ def group_name(hydra_config: Any) -> str:
 
 def checked_objective(config: DictConfig) -> list[SweepObjective] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default."""
-    from judgebench.study.space import parse_objective
+    from judgebench.stats.objective import parse_objective
 
     objective = plain(config.get("objective"))
     return None if objective is None else parse_objective(objective)
@@ -129,7 +129,7 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> di
     """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
     no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
     `objective_values`."""
-    from judgebench.study.space import default_objective, objective_cells, objective_values
+    from judgebench.stats.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
     entries = default_objective(records) if objective is None else objective

@@ -1,12 +1,11 @@
 """Storage of a study, which several workers share and a killed one goes on with, and the file of its results.
 
-Workers, and their claims on points: every point of a study is run by one worker, whatever is killed when.
-
-No worker leads, and no lock is kept. A trial is made running, with its point and its worker in it, by one write. Trials
-are numbered in the order in which they are made, so of two that stand for the same point all workers agree on the lower
-number; who made the other closes it and never runs it. A dead worker's trial is closed as lost, and its point stands
-free again: whoever looks next may take it, and it makes no difference how far the one who closed it came. (Optuna's own
-claims and heartbeats are those of databases alone; a journal has neither.)
+Workers claim points, so that each point of a study is run by one of them, killed workers or not. No worker leads, and
+no lock is kept. A trial is made running, with its point and its worker in it, by one write. Trials are numbered in the
+order in which they are made, so of two that stand for the same point all workers agree on the lower number; who made
+the other closes it and never runs it. A dead worker's trial is closed as lost, and its point stands free again: whoever
+looks next may take it, and it makes no difference how far the one who closed it came. (Optuna's own claims and
+heartbeats are those of databases alone; a journal has neither.)
 """
 
 from __future__ import annotations
@@ -252,7 +251,7 @@ class Claims:
             return False
 
 
-# --- of it, storage --------------------------------------------------------------------------------------------------
+# --- the study -------------------------------------------------------------------------------------------------------
 
 
 STUDY = "study.json"

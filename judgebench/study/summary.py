@@ -5,7 +5,7 @@ Of lambda and t also the exact optimum, from the trials' readings.
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
 objective names the test split.
 
-Figures of a sweep's trials: the metric over two swept numbers, and the Pareto front of two objectives.
+Figures show the trials: the metric over two swept numbers, and the Pareto front of two objectives.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
     return style.small_multiples([None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2)
 
 
-# --- of it, summary --------------------------------------------------------------------------------------------------
+# --- the best settings -----------------------------------------------------------------------------------------------
 
 
 Cell = tuple[Any, ...]

@@ -1,6 +1,5 @@
-"""A finished run on Weights & Biases: offline, quiet and without secrets unless the user asks for more.
-
-A run as Weights & Biases shows it: its numbers under readable names, and its tables as records.
+"""A finished run on Weights & Biases: offline, quiet and without secrets unless the user asks for more. Its numbers
+stand there under readable names, and its tables as records.
 """
 
 from __future__ import annotations
@@ -219,7 +218,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-# --- of it, wandb ----------------------------------------------------------------------------------------------------
+# --- the logged run --------------------------------------------------------------------------------------------------
 
 
 _SETTINGS: Mapping[str, Any] = {

@@ -4,20 +4,19 @@ worth in one dimension and range.
 published.csv holds tables 3 to 5 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" (arXiv
 2510.18196), with the models' hub ids for their printed names.
 
-The exact optimum over all kappa = lambda / t in [0, inf), along the path of greedy scores.
-
-At kappa a candidate k of an example has the adjusted score m_k - kappa * a_k (`contrast`), a line in kappa. The greedy
-score is the candidate on top, so an example's path is the upper envelope of K lines: it starts at the main model's best
-candidate, moves to ever smaller a_k, and changes at most K - 1 times. Between two neighboring breakpoints of all
-examples together no score changes, and whatever depends on scores alone is constant. From piece to piece a change moves
-one example, so correlations follow from sums of whole numbers along the path, which are exact.
+`optimum` is exact over all kappa = lambda / t in [0, inf), along the path of greedy scores. At kappa a candidate k of
+an example has the adjusted score m_k - kappa * a_k (`contrast`), a line in kappa. The greedy score is the candidate on
+top, so an example's path is the upper envelope of K lines: it starts at the main model's best candidate, moves to ever
+smaller a_k, and changes at most K - 1 times. Between two neighboring breakpoints of all examples together no score
+changes, and whatever depends on scores alone is constant. From piece to piece a change moves one example, so
+correlations follow from sums of whole numbers along the path, which are exact.
 
 *At a breakpoint* two candidates of an example tie. Decoding computes in float64 and takes the first candidate of a tie,
 but whether rounding leaves the tie standing is chance, there and as far around as rounding reaches (about 1e-12 of
-kappa, by the readings' resolution). The pieces of a path therefore are the open intervals between those
-neighborhoods: on each, `Contrastive` gives the piece's scores bit by bit. Breakpoints whose neighborhoods overlap count
-as one. *At kappa = 0* the decoding is the plain one: candidates that tie in the main model tie there, the first wins,
-and any kappa above 0 may decide otherwise; then 0 is a piece of its own.
+kappa, by the readings' resolution). The pieces of a path therefore are the open intervals between those neighborhoods:
+on each, `Contrastive` gives the piece's scores bit by bit. Breakpoints whose neighborhoods overlap count as one. *At
+kappa = 0* the decoding is the plain one: candidates that tie in the main model tie there, the first wins, and any kappa
+above 0 may decide otherwise; then 0 is a piece of its own.
 """
 
 from __future__ import annotations
@@ -275,7 +274,7 @@ def optimum(
     return Optimum(kappa, float(rho[piece]), bool(constant[piece]), low, high, intervals, len(path) - 1)
 
 
-# --- of a run folder --------------------------------------------------------------------------------------------------
+# --- paths of a run folder -------------------------------------------------------------------------------------------
 
 
 def split_arrays(
@@ -323,7 +322,7 @@ def curves(readings: pd.DataFrame, scores: pd.DataFrame, record: Mapping[str, An
     return steps
 
 
-# --- of it, tuners ---------------------------------------------------------------------------------------------------
+# --- tuners ----------------------------------------------------------------------------------------------------------
 
 
 LAMBDAS = (0.01, 0.1, 0.5, 1.0)

@@ -42,7 +42,7 @@ def faults(tree):
 
 
 def test_nothing_runs_what_it_reads():
-    assert len(FILES) > 200
+    assert len(FILES) > 150
     found = {str(path): list(faults(ast.parse(path.read_text()))) for path in FILES}
     assert {path: some for path, some in found.items() if some} == {}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.table import Facts, Folded, Heading, Paragraph, Table
+from judgebench.report.table import Facts, Details, Heading, Paragraph, Table
 from judgebench.results.results import Results
 
 CASES = Path(__file__).parent / "cases"
@@ -53,7 +53,7 @@ def _plain(block: Any) -> Any:
             return {"table": block.name, **words, "heads": heads, "rows": rows}
         case Facts():
             return {"facts": [[term, list(sentences)] for term, sentences in block.rows]}
-        case Paragraph() | Heading() | Folded():
+        case Paragraph() | Heading() | Details():
             return {"block": type(block).__name__, **{name: _plain(value) for name, value in vars(block).items()}}
         case list() | tuple():
             return [_plain(part) for part in block]

@@ -28,7 +28,7 @@ from judgebench.report.formats import (
     whole,
 )
 from judgebench.report.render import to_html, to_latex, to_markdown, to_terminal
-from judgebench.report.table import Col, Facts, Folded, Heading, Paragraph, View
+from judgebench.report.table import Col, Facts, Details, Heading, Paragraph, View
 from tests.report.conftest import words_of
 
 ROWS = pd.DataFrame(
@@ -143,7 +143,7 @@ def test_a_page_escapes_and_a_terminal_has_no_room_for_wide_columns(tables):
 
 
 def test_other_blocks_on_a_page_and_in_a_terminal():
-    blocks = [Paragraph("Told.", warning="edge"), Facts([("term", ["one", "two"])]), Folded("More", "<secret>")]
+    blocks = [Paragraph("Told.", warning="edge"), Facts([("term", ["one", "two"])]), Details("More", "<secret>")]
     page = to_html(blocks)
     assert "<pre>&lt;secret&gt;</pre>" in page
     assert "<dt>term</dt><dd><p>one</p><p>two</p></dd>" in page

@@ -1,6 +1,4 @@
-"""Settings of a judge behind a URL, and of an assistant there.
-
-Prices of a served model's tokens, the cost of a run's requests, and the limit that stops the next one.
+"""Settings of a judge or an assistant behind a URL, prices of its tokens, and the limit on what a run's requests cost.
 """
 
 from __future__ import annotations
@@ -170,7 +168,7 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     return record
 
 
-# --- of it, settings -------------------------------------------------------------------------------------------------
+# --- settings --------------------------------------------------------------------------------------------------------
 
 
 MOST_LISTED = 2**18

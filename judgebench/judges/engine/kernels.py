@@ -1,9 +1,8 @@
-"""Attention with its log-sum-exp, the exact merge of its parts, and attention over many stretches in one call.
+"""Attention with its log-sum-exp, the exact merge of its parts, and attention over many stretches in one call;
+and the device that computes: its number formats, the kernels behind half precision, and its memory.
 
 Shapes throughout: query [batch, heads, queries, dim], key and value [batch, kv heads, keys, dim]; heads is a multiple
 of kv heads. Over stretches (`attend_ragged`, `attend_varlen`) batch is 1.
-
-The device that computes: number formats that it computes fast, the kernels behind half precision, and its memory.
 
 By itself glibc hands every large block back to the system when it is freed, and the next layer's results have to be
 faulted in again, page by page: a tenth of a float32 pass over a small model. So what is freed stays with the process
@@ -27,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from judgebench.judges.engine import kernels, layers
+from judgebench.judges.engine import layers
 from judgebench.judges.engine.layers import compiled
 
 try:
@@ -476,7 +475,7 @@ class Hardware:
             return None
         if dim is None:
             return self.device.type
-        varlen = "varlen" if kernels.varlen_fits(self.device, getattr(torch, dtype), dim) else "plain"
+        varlen = "varlen" if varlen_fits(self.device, getattr(torch, dtype), dim) else "plain"
         compiled = " compiled" if self.compiled and layers.compiles(self.device) else ""
         return f"{self.device.type} {varlen}{compiled}"
 

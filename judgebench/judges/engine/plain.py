@@ -1,14 +1,13 @@
-"""The interface of engines, a model's head, free generation, and the plain engine: one prompt at a time through the
-model's own attention, which is slow, and the measure of all else.
+"""The interface of engines, a model's head, free generation, and two engines: the plain one, one prompt at a time
+through the model's own attention, which is slow, and the measure of all else; and that of encoder-decoder judges.
 
-bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before
-the product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of
-an earlier layer (the logit lens), which makes a judge's assistant of the judge itself.
+bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before the
+product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of an
+earlier layer (the logit lens), which makes a judge's assistant of the judge itself.
 
-Encoder-decoder judges (T5, FlanT5, mT5, BART): the encoder reads the prompt, the answer is the decoder's first text.
-
-Nothing is shared among prompts: an encoder attends both ways, so the state of a prompt's first token depends on its
-last, and T5's position bias counts tokens between two places. But a prompt is encoded once, the decoder's keys and
+The encoder of an encoder-decoder judge (T5, FlanT5, mT5, BART) reads the prompt, and the answer is the decoder's first
+text. Nothing is shared among prompts: an encoder attends both ways, so the state of a prompt's first token depends on
+its last, and T5's position bias counts tokens between two places. But a prompt is encoded once, the decoder's keys and
 values of it are computed once, and every candidate is reached from them, candidates that begin alike along the same
 steps.
 """
@@ -325,7 +324,7 @@ def generate(
     return answers
 
 
-# --- encoder decoder -------------------------------------------------------------------------------------------------
+# --- encoder-decoder judges ------------------------------------------------------------------------------------------
 
 
 _AT_ONCE = 8192

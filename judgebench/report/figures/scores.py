@@ -1,10 +1,7 @@
 """Figures of scores, log-probabilities of candidates, and agreement with the humans by range.
 
-Score range bias as variance: what texts and ranges make of each judge's scores, before and after each repair.
-
-Judges' distributions over scores as figures: reliability diagrams, and the error of texts that are kept.
-
-Systems ranked by comparisons as figures: strengths compared with the humans', and who wins against whom.
+Further figures show score range bias as variance, distributions over scores as forecasts (reliability, and the error of
+texts that are kept), and systems ranked by comparisons.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how alike two models are.
-
-Range bias as variance: parts of a judge's scores that texts and ranges make, before and after each repair, and how
-many ranges or raters are enough.
+"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how alike two models are;
+and range bias as variance: the parts of a judge's scores that texts and ranges make, before and after each repair, and
+how many ranges or raters are enough.
 """
 
 from __future__ import annotations
@@ -227,7 +226,7 @@ SIMILARITY = View(
 )  # fmt: skip
 
 
-# --- variance --------------------------------------------------------------------------------------------------------
+# --- range bias as variance ------------------------------------------------------------------------------------------
 
 
 _MOST = 100  # more levels of a facet than anyone would ask

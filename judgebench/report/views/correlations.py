@@ -1,6 +1,5 @@
-"""Agreement with the humans: correlations by range, within groups and over systems.
-
-Paired differences between judges: their table, and what they say in sentences.
+"""Agreement with the humans: correlations by range, within groups and over systems; and paired differences between
+judges, as a table and in sentences.
 """
 
 from __future__ import annotations
@@ -244,7 +243,7 @@ LEVELS = View(
 )  # fmt: skip
 
 
-# --- comparisons -----------------------------------------------------------------------------------------------------
+# --- paired differences ----------------------------------------------------------------------------------------------
 
 
 SHOWN = "spearman"

@@ -1,12 +1,8 @@
 """Judges' distributions over scores: as forecasts of the humans', the mass on scores, intervals of single texts, and
-which texts to send to a person.
+which texts to send to a person; causes of judges' errors; and means of systems from few human ratings.
 
-Causes of judges' errors: factors of texts and slices of them.
-
-Means of systems from few human ratings and a judge's scores of all texts.
-
-Shown are the means on the very articles of the run, of which humans rated a part; `like_*` holds the same of articles
-like these. Run folders of earlier versions have the latter alone, and show them.
+Of the means from few ratings, shown are the means on the very articles of the run, of which humans rated a part;
+`like_*` holds the same of articles like these. Run folders of earlier versions have the latter alone, and show them.
 """
 
 from __future__ import annotations
@@ -140,7 +136,7 @@ def mass_sentences(results: Results) -> list[str]:
     return sentences
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- causes of errors ------------------------------------------------------------------------------------------------
 
 
 FACTORS: Mapping[str, tuple[str, str]] = {
@@ -264,7 +260,7 @@ def _is_sure(row: Row) -> bool:
     return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
 
 
-# --- few labels ------------------------------------------------------------------------------------------------------
+# --- means from few labels -------------------------------------------------------------------------------------------
 
 
 _SHOWN = 5

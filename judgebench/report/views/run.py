@@ -1,6 +1,5 @@
 """A run as a whole: its headline, cost, requests to judges behind a URL, how to repeat it, and what it would read.
-
-Results as sentences, a question each; and failure signatures: the meaning of each flag, and where it was raised.
+Results stand in sentences, a question each, with failure signatures: the meaning of each flag, and where it was raised.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from judgebench.report.formats import duration, say, thousands
 from judgebench.report.render import to_terminal
-from judgebench.report.table import Block, Col, Facts, Folded, Paragraph, View, records, rows_by
+from judgebench.report.table import Block, Col, Facts, Details, Paragraph, View, records, rows_by
 from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, humans, pairwise, systems
 from judgebench.report.views.correlations import best_of, correlation_frame, undefended, without_assistants
 from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
@@ -76,7 +75,7 @@ def repeat(results: Results) -> list[Block]:
     packages = [(name, [version]) for name, version in environment["packages"].items() if version]
     config = yaml.safe_dump(dict(results.config), sort_keys=False, allow_unicode=True, width=100)
     facts = Facts([(name, [fact]) for name, fact in rows])
-    return [facts, Folded("Packages", [Facts(packages)]), Folded("Config (secrets masked)", config)]
+    return [facts, Details("Packages", [Facts(packages)]), Details("Config (secrets masked)", config)]
 
 
 # --- judges behind a URL ----------------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ class _Weightless(Segment):
         return 0
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+# --- results as sentences --------------------------------------------------------------------------------------------
 
 
 def answers(results: Results) -> list[Block]:

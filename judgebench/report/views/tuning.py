@@ -1,6 +1,5 @@
-"""The selected lambda and t of each range, and how far the search can be trusted.
-
-Several data sets in one table: human ceiling, correlation and favorite score by task, range and decoding.
+"""The selected lambda and t of each range, and how far the search can be trusted; and several data sets in one table:
+human ceiling, correlation and favorite score by task, range and decoding.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ TUNING = View(
 )  # fmt: skip
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
+# --- several data sets -----------------------------------------------------------------------------------------------
 
 
 Runs = Mapping[str, Results]
