@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.formats import UNKNOWN
-from judgebench.report.table import Block, Facts, Details, Heading, Paragraph, Table, TableCell
+from judgebench.report.table import Block, Details, Facts, Heading, Paragraph, Table, TableCell
 from judgebench.runtime.errors import escape_control
 
 _LATEX = str.maketrans(

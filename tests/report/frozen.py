@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.table import Facts, Details, Heading, Paragraph, Table
+from judgebench.report.table import Details, Facts, Heading, Paragraph, Table
 from judgebench.results.results import Results
 
 CASES = Path(__file__).parent / "cases"

@@ -28,7 +28,7 @@ from judgebench.report.formats import (
     whole,
 )
 from judgebench.report.render import to_html, to_latex, to_markdown, to_terminal
-from judgebench.report.table import Col, Facts, Details, Heading, Paragraph, View
+from judgebench.report.table import Col, Details, Facts, Heading, Paragraph, View
 from tests.report.conftest import words_of
 
 ROWS = pd.DataFrame(

@@ -1,5 +1,4 @@
-"""Settings of a judge or an assistant behind a URL, prices of its tokens, and the limit on what a run's requests cost.
-"""
+"""Settings of a judge or an assistant behind a URL, prices of its tokens, and the limit on what a run's requests cost."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from judgebench.report.formats import duration, say, thousands
 from judgebench.report.render import to_terminal
-from judgebench.report.table import Block, Col, Facts, Details, Paragraph, View, records, rows_by
+from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
 from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, humans, pairwise, systems
 from judgebench.report.views.correlations import best_of, correlation_frame, undefended, without_assistants
 from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
