@@ -297,7 +297,7 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
-    """What the choice promises: spearman, pearson and error, each with `_low` and `_high` of a 95 % interval."""
+    """The promise of the choice: spearman, pearson and error, each with `_low` and `_high` of a 95 % interval."""
     return {name.removeprefix("promised_"): value for name, value in selected.items() if name.startswith("promised_")}
 
 

@@ -1,5 +1,5 @@
-"""The run folder: how its files are written and read; `judgebench.results.schema` declares them. `environment` says with what
-code and on what machine the run was made.
+"""The run folder: how its files are written and read; `judgebench.results.schema` declares them. `environment`
+says with what code and on what machine the run was made.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def deal(groups: np.ndarray, folds: int, seed: int) -> np.ndarray:
 
     Example:
         >>> deal(np.array(["a", "a", "b", "c"]), 3, seed=0).tolist()
-        [0, 0, 2, 1]
+        [1, 1, 2, 0]
     """
     labels, number = np.unique(groups, return_inverse=True)
     fold = np.empty(len(labels), dtype=np.int64)
@@ -94,7 +94,7 @@ class Learner:
             else:
                 decodings, scores = self._tried
                 clusters = Clusters.of(self.groups[rows], resamples=0)
-                values = worth("spearman", scores[rows], self.human[rows], clusters)[0]
+                values = worth_of("spearman", scores[rows], self.human[rows], clusters)[0]
                 constant = (scores[rows] == scores[rows][0]).all(axis=0)
                 grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
                 decoding = decodings[best_point(grid, values.tolist(), constant.tolist())]
@@ -121,7 +121,7 @@ class Learner:
 # --- the worth of settings --------------------------------------------------------------------------------------------
 
 
-def worth(
+def worth_of(
     metric: str, scores: np.ndarray, human: np.ndarray, clusters: Clusters, centers: np.ndarray | None = None
 ) -> np.ndarray:
     """The worth [1 + B, S] of each setting, the data first, then each resample; larger is better, errors count below 0.
@@ -176,8 +176,8 @@ def choose(values: np.ndarray, groups: int) -> Choice:
     """The setting to take, see the module.
 
     Args:
-        values: [1 + B, S] see `worth`; settings from the simplest to the least simple, so that the first is the plain
-            one. With no resamples, as with a single article, the plain one is taken.
+        values: [1 + B, S] see `worth_of`; settings from the simplest to the least simple, so that the first is the
+            plain one. With no resamples, as with a single article, the plain one is taken.
         groups: G, the articles: percentile tails of few are too short, and are lengthened as in `clusters.expanded`.
 
     Example:
@@ -208,8 +208,8 @@ def choose(values: np.ndarray, groups: int) -> Choice:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is chosen among, in one dimension: N rated texts under S settings, from the simplest to the least simple.
+class Candidates:
+    """Settings to choose among, in one dimension: N rated texts under S settings, the simplest first.
 
     Attributes:
         scores: [N, S] held out, each setting on its own scale.
@@ -243,10 +243,10 @@ class Settings:
         clusters = Clusters.of(self.groups[rows], 0 if self.maximum else RESAMPLES, seed)
         centers = self.centers(scores)[rows] if self.metric == "stability" else None
         if self.maximum:
-            values = worth(self.metric, scores[rows], self.human[rows], clusters)[0]
+            values = worth_of(self.metric, scores[rows], self.human[rows], clusters)[0]
             best = int(np.argmax(values))
             return Choice(best, best, values - values[0], np.full(len(values), np.nan), values > values[0])
-        return choose(worth(self.metric, scores[rows], self.human[rows], clusters, centers), clusters.count)
+        return choose(worth_of(self.metric, scores[rows], self.human[rows], clusters, centers), clusters.count)
 
     def centers(self, scores: np.ndarray) -> np.ndarray:
         """[N, S] the mean over the ranges of each family's standardized scores, on each setting's own scale."""
@@ -279,7 +279,7 @@ class Settings:
                 taken[setting] += 1
             # 2. their worth
             for metric in ("spearman", "pearson", "error"):
-                values = worth(metric, kept[:, None], self.human, clusters)[:, 0]
+                values = worth_of(metric, kept[:, None], self.human, clusters)[:, 0]
                 figures.setdefault(metric, []).append(-values if metric == "error" else values)
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
         return {"taken": taken / taken.sum()} | with_intervals(means, expanded(clusters.count))
@@ -303,8 +303,8 @@ def choice_records(
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
 ) -> list[dict[str, Any]]:
-    """What each setting of judge, decoding, range and defense is worth, and which is taken: a record a setting, from
-    the simplest of a dimension to the least simple, the plain one first.
+    """The worth of each setting of judge, decoding, range and defense, and the one taken: a record a setting, from the
+    simplest of a dimension to the least simple, the plain one first.
 
     Args:
         decodings: name -> the configured decoding.
@@ -350,14 +350,14 @@ def choice_records(
                 learned[number] = learner.at([texts.index(name) for name in names])
         values = np.stack([part["score"] for part in parts], axis=1)
         families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
-        among = Settings(values, learned, human, groups, families, tuner.metric)
+        among = Candidates(values, learned, human, groups, families, tuner.metric)
         # 3. the choice by all of them, and what it promises
         folds, rows = min(tuner.folds, len(set(groups))), np.ones(len(human), dtype=bool)
         held_out = among.taught(rows, folds, tuner.seed)
         choice = among.choose(rows, held_out, tuner.seed)
         promise = among.promise(folds, tuner.repeats, resamples, tuner.seed)
         centers = among.centers(held_out) if tuner.metric == "stability" else None
-        worths = worth(tuner.metric, held_out, human, Clusters.of(groups, resamples=0), centers)[0]
+        worths = worth_of(tuner.metric, held_out, human, Clusters.of(groups, resamples=0), centers)[0]
         for number, cell in enumerate(settings):
             folded = learned[number].folded(folds, tuner.seed) if number in learned else None
             record = {"dataset": dataset} | cell.named | {"metric": tuner.metric, "n": len(human)}

@@ -41,18 +41,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
-from judgebench.decoding.scores import aligned, ranged
 from judgebench.runtime.errors import UserError
 from judgebench.stats.scores import shown_split
-from judgebench.tuning.choose import Learner, check_groups
 from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
 from judgebench.types import LABELS, RANGE, Reading
+
+if TYPE_CHECKING:
+    from judgebench.tuning.choose import Learner
 
 Record = Mapping[str, Any]
 """One record of tuning.json."""
@@ -162,6 +163,9 @@ def cross_fit(
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
     the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is."""
+    from judgebench.decoding.scores import aligned, ranged  # they need pandas, and a configuration's check does not
+    from judgebench.tuning.choose import Learner, check_groups
+
     # 1. the texts, by cell
     split = shown_split(reading.split for reading in readings)
     cells: dict[Cell, list[Reading]] = {}

@@ -79,7 +79,7 @@ def test_the_defaults_make_the_class(name):
         (0.1, ["prompt=comparative"]),
         (0.4, ["tune=dev", "data.dev_share=0.4"]),
         (0, ["tune=dev", "data.dev_share=0"]),
-        (0.3, ["+exp=calibrate"]),
+        (0, ["+exp=calibrate"]),
     ],
 )
 def test_of_own_data_all_is_reported_unless_something_is_chosen(share, overrides):

@@ -1,4 +1,4 @@
-"""Settings of a judge or an assistant behind a URL, prices of its tokens, and the limit on what a run's requests cost."""
+"""Settings of a judge or assistant behind a URL, prices of its tokens, and the limit on a run's cost."""
 
 from __future__ import annotations
 
