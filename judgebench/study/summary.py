@@ -45,7 +45,7 @@ from judgebench.stats.correlation import CORRELATIONS, spearman
 from judgebench.stats.scores import Scores, shared
 from judgebench.study.storage import pareto_front
 from judgebench.tracking.wandb import log_sweep
-from judgebench.tuning.choose import Settings, rated_part
+from judgebench.tuning.choose import Candidates, rated_part
 from judgebench.tuning.tuners import EQUAL, optimum, split_arrays
 from judgebench.types import LABELS, RANGE, ScoreRange
 
@@ -475,7 +475,7 @@ def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Ce
         groups, human = parts[0]["group_id"].astype(str), parts[0]["human"]
         if len(set(groups)) >= 2:
             scores = np.stack([part["score"] for part in parts], axis=1)
-            among = Settings(scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True)
+            among = Candidates(scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True)
             values[cell_of(cell)] = among.promise(min(5, len(set(groups))), 5, 0, 0)[cell["metric"]]
     return values
 
