@@ -79,10 +79,22 @@ class Processes:
         self._finding = False
         self._agreed: list[Any] = []
         self._to_hear: deque[tuple[bool, Any]] = deque()
-        if self.count > 1:
-            _check(strategy)
+        if self.count < 2:
+            return
+        # several processes can work together under few strategies
+        from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+        from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
+
+        known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
+        if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
+            raise UserError(
+                f"trainer.strategy: several processes under {type(strategy).__name__}"
+                + (" that are forked from this one" if known else "")
+                + " cannot read together here; take trainer=ddp, or for models larger than one GPU trainer=fsdp or "
+                "trainer=tensor_parallel."
+            )
         # others exist already, on their way here, or this is one of them
-        if self.count > 1 and (strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1):
+        if strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1:
             self.join()
 
     @property
@@ -308,21 +320,6 @@ def begin(trainer: L.Trainer) -> Processes:
 def here() -> Processes:
     """The processes of the run that has begun; one where none has."""
     return _runs[0]
-
-
-def _check(strategy: Any) -> None:
-    """Checks that several processes can work together under a strategy; else `UserError`."""
-    from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
-    from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
-
-    known = isinstance(strategy, DDPStrategy | ModelParallelStrategy)
-    if not known or isinstance(strategy.launcher, _MultiProcessingLauncher):
-        raise UserError(
-            f"trainer.strategy: several processes under {type(strategy).__name__}"
-            + (" that are forked from this one" if known else "")
-            + " cannot read together here; take trainer=ddp, or for models larger than one GPU trainer=fsdp or "
-            "trainer=tensor_parallel."
-        )
 
 
 @contextmanager

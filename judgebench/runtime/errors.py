@@ -25,11 +25,7 @@ def escape_control(text: str) -> str:
         >>> escape_control("\\x1b[31mred\\x1b[0m, \\u202edetrever, zero\\u200bwidth")
         '\\\\x1b[31mred\\\\x1b[0m, \\\\u202edetrever, zero\\\\u200bwidth'
     """
-    return _UNSEEN.sub(lambda match: _escaped(ord(match[0])), text)
-
-
-def _escaped(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return _UNSEEN.sub(lambda match: f"\\x{ord(match[0]):02x}" if match[0] < "\u0100" else ascii(match[0])[1:-1], text)
 
 
 _SHOWN = 60

@@ -290,9 +290,28 @@ def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             both = judges.get("main", {}), judges.get("assistant", {})
             pairs = [(both[0][score_range], both[1][score_range]) for score_range in both[0] if score_range in both[1]]
             if pairs:
-                records.append(_of_judges(pairs))
+                asked = [sample for pair in pairs for sample in pair]
+                values, rows = _shared(asked)  # [texts, 2 x ranges]
+                crossed = len(pairs) > 1
+                facets = ("text", "range", "judge") if crossed else ("text", "judge")
+                values = values.reshape(len(values), len(pairs), 2) if crossed else values
+                head = _head(asked) | {"judge": None, "study": JUDGES, "calibrated": False}
+                records.append(head | _study(CrossedScores(values, facets, asked[0].clusters.at(rows))))
+        # the raters
         first = next(iter(table.values()))
-        humans.setdefault((first.cell.split, first.cell.dimension), _of_humans(first))
+        key = first.cell.split, first.cell.dimension
+        if key not in humans:
+            head = _head([first]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
+            head |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
+            head.pop(LABELS, None)
+            low, high = first.scale or (0.0, 1.0)
+            with np.errstate(invalid="ignore"):  # of a scale without length
+                scores = CrossedScores((first.ratings - low) / (high - low), ("text", "rater"), first.clusters)
+            usual = {"rater": round((~np.isnan(scores.values)).sum() / max(1, len(scores.values)))}
+            humans[key] = head | _study(scores, first.scale is not None, usual)
+            if not first.raters:
+                reason = "No components: only one rating of each text, or their mean, is known."
+                humans[key] |= {"raters": None, "reason": reason}
     return records + list(humans.values())
 
 
@@ -315,30 +334,6 @@ def _of_ranges(samples: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
         record["crossed"] = component_records(CrossedScores(crossed, ("article", "system", "range"), articles))
     if calibrated and np.isnan(values).all():
         record["reason"] = "Not calibrated: that takes two groups of rated texts at least."
-    return record
-
-
-def _of_judges(pairs: Sequence[tuple[Sample, Sample]]) -> dict[str, Any]:
-    samples = [sample for pair in pairs for sample in pair]
-    flat, rows = _shared(samples)
-    values, facets = flat.reshape(len(flat), len(pairs), 2), ("text", "range", "judge")
-    if len(pairs) == 1:
-        values, facets = flat, ("text", "judge")  # type: ignore[assignment]
-    scores = CrossedScores(values, facets, samples[0].clusters.at(rows))
-    return _head(samples) | {"judge": None, "study": JUDGES, "calibrated": False} | _study(scores)
-
-
-def _of_humans(sample: Sample) -> dict[str, Any]:
-    head = _head([sample]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
-    head |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
-    head.pop(LABELS, None)
-    low, high = sample.scale or (0.0, 1.0)
-    with np.errstate(invalid="ignore"):  # of a scale without length
-        scores = CrossedScores((sample.ratings - low) / (high - low), ("text", "rater"), sample.clusters)
-    usual = {"rater": round((~np.isnan(scores.values)).sum() / max(1, len(scores.values)))}
-    record = head | _study(scores, sample.scale is not None, usual)
-    if not sample.raters:
-        record |= {"raters": None, "reason": "No components: only one rating of each text, or their mean, is known."}
     return record
 
 

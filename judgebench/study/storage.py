@@ -452,7 +452,20 @@ def write_study(
     It holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params, values; of
     several objectives `front`, a list of such); `trials`, each with number, state, params, values, seconds, attributes
     (of the job), and ended, reason, retry_of where there are such."""
-    records = {trial.number: _record(trial) for trial in trials}
+    # 1. a record a trial
+    records, shown = dict[int, dict[str, Any]](), (ENDED, REASON, RETRY_OF)
+    for trial in trials:
+        attributes, began, ended = trial.user_attrs, trial.datetime_start, trial.datetime_complete
+        records[trial.number] = {
+            "number": trial.number,
+            "state": trial.state.name.lower(),
+            "params": trial.params,
+            "values": trial.values and [value if math.isfinite(value) else None for value in trial.values],
+            "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
+            **{key: attributes[key] for key in shown if key in attributes},
+            "attributes": {key: value for key, value in attributes.items() if key not in (*shown, POINT, WORKER)},
+        }
+    # 2. the best of them, and the file
     best = [
         {key: records[trial.number][key] for key in ("number", "params", "values")}
         for trial in best_trials(trials, study.directions)
@@ -475,20 +488,6 @@ def write_study(
             f"run_dir: the results of the sweep cannot be written to {folder} ({error.strerror or error}); mend that, "
             "and start the same command again."
         ) from error
-
-
-def _record(trial: FrozenTrial) -> dict[str, Any]:
-    attributes, began, ended = trial.user_attrs, trial.datetime_start, trial.datetime_complete
-    shown = (ENDED, REASON, RETRY_OF)
-    return {
-        "number": trial.number,
-        "state": trial.state.name.lower(),
-        "params": trial.params,
-        "values": trial.values and [value if math.isfinite(value) else None for value in trial.values],
-        "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
-        **{key: attributes[key] for key in shown if key in attributes},
-        "attributes": {key: value for key, value in attributes.items() if key not in (*shown, POINT, WORKER)},
-    }
 
 
 def best_trials(trials: Collection[FrozenTrial], directions: Sequence[StudyDirection]) -> list[FrozenTrial]:

@@ -110,7 +110,21 @@ class ApiPass(Pass):
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
-        tasks = [asyncio.create_task(self._put(wanted[key], key)) for key in wanted if key in missing]
+
+        async def put(prompt: Prompt, key: str) -> ModelReading:
+            assert self._client is not None
+            began = time.perf_counter()
+            try:
+                logprobs, record = await self.answered(prompt, key)
+                reading = ModelReading(key, logprobs, json.dumps(record), time.perf_counter() - began)
+                self.store.put([reading])
+            except UserError:
+                self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
+                raise
+            self._stored += 1
+            return reading
+
+        tasks = [asyncio.create_task(put(wanted[key], key)) for key in wanted if key in missing]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
         if ours := [error for error in errors if not isinstance(error, UserError)]:
@@ -119,19 +133,6 @@ class ApiPass(Pass):
             stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
             raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
         return [each for each in outcomes if isinstance(each, ModelReading)]
-
-    async def _put(self, prompt: Prompt, key: str) -> ModelReading:
-        assert self._client is not None
-        began = time.perf_counter()
-        try:
-            logprobs, record = await self.answered(prompt, key)
-            reading = ModelReading(key, logprobs, json.dumps(record), time.perf_counter() - began)
-            self.store.put([reading])
-        except UserError:
-            self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
-            raise
-        self._stored += 1
-        return reading
 
     async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
         assert self._client is not None

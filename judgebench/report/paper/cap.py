@@ -173,7 +173,16 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         places: dict[tuple[Any, ...], dict[str, Any]] = {}
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
-            place = _place(record)
+            # where it stands; True where the paper prints this place
+            score_range, dataset, dimension = range_of(record), str(record["dataset"]), str(record["dimension"])
+            printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
+            paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
+            place: dict[str, Any] = {
+                "dataset": dataset,
+                "dimension": dimension,
+                "range": str(score_range),
+                "paper": paper,
+            }
             places.setdefault(tuple(place.values()), place)
             role, defense, attack = (str(record[name]) for name in ("judge", "defense", "attack"))
             if (role, defense) not in decodings:
@@ -211,13 +220,6 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     return frame.reindex(columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])))
-
-
-def _place(record: Mapping[str, Any]) -> dict[str, Any]:
-    score_range, dataset, dimension = range_of(record), str(record["dataset"]), str(record["dimension"])
-    printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
-    paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-    return {"dataset": dataset, "dimension": dimension, "range": str(score_range), "paper": paper}
 
 
 def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] | None:

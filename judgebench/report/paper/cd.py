@@ -162,9 +162,24 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     """
     runs = list(runs)
     argmax, expectation = cd_cells(runs, "argmax"), cd_cells(runs, "expectation")
-    printed = [_printed_table(rows, argmax) for _, rows in grouped(printed_correlations(), "table")]
-    settings = [_printed_settings(rows, argmax) for _, rows in grouped(printed_settings(), "table")]
-    own = []
+    # 1. the paper's tables of correlations
+    printed, settings, own = list[PaperTable](), list[PaperTable](), list[PaperTable]()
+    for number, rows in grouped(printed_correlations(), "table"):
+        rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
+        used = rows[rows["n"].notna()]
+        notes = _provenance(used, argmax, f"; the paper's: {_DATA}") if len(used) else [_ALONE.format("models")]
+        family = _FAMILIES[rows["family"].iloc[0]]
+        caption = f"{family} family: correlation with the humans on summary {rows['dimension'].iloc[0]}."
+        printed.append(_correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes))
+    # 2. its tables of lambda and t
+    for number, rows in grouped(printed_settings(), "table"):
+        rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
+        rows = rows.assign(**{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")})
+        pairs = rows.loc[rows["n"].notna(), "judge_key"].unique()
+        notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
+        caption = f"Hyper-parameters of contrastive decoding for summary {rows['dimension'].iloc[0]}."
+        settings.append(_setting_table(f"table_{number}", f"Table {number}", caption, rows, notes))
+    # 3. tables of what it does not have
     for dimension, rows in grouped(argmax.rows, "dimension"):
         # judges that have a cell which the paper does not have; of a pair also both of its models
         known = rows[_KEYS].merge(printed_correlations()[_KEYS].assign(known=True), how="left", on=_KEYS)["known"]
@@ -173,21 +188,12 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
             below = [table.title for table in printed if table.rows["dimension"].iloc[0] == dimension]
             mine = rows[rows["judge_key"].isin(judges)]
             own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
-            if (pairs := mine["judge_key"].isin(argmax.models)).any():
-                own.append(_own_settings(mine[pairs], argmax))
+            if (of_pairs := mine["judge_key"].isin(argmax.models)).any():
+                own.append(_own_settings(mine[of_pairs], argmax))
     for _, rows in grouped(expectation.rows, "dimension"):
         what = "scores by expectation, which the paper does not have"
         own.append(_own_table(rows, expectation, "expectation", what))
     return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
-
-
-def _printed_table(printed: pd.DataFrame, cells: CdCells) -> PaperTable:
-    rows = printed.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
-    number, dimension, family = printed["table"].iloc[0], printed["dimension"].iloc[0], printed["family"].iloc[0]
-    used = rows[rows["n"].notna()]
-    notes = _provenance(used, cells, f"; the paper's: {_DATA}") if len(used) else [_ALONE.format("models")]
-    caption = f"{_FAMILIES[family]} family: correlation with the humans on summary {dimension}."
-    return _correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes)
 
 
 def _own_table(rows: pd.DataFrame, cells: CdCells, kind: str, what: str, compared: Sequence[str] = ()) -> PaperTable:
@@ -290,16 +296,6 @@ def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> lis
 
 
 # --- lambda and t -----------------------------------------------------------------------------------------------------
-
-
-def _printed_settings(printed: pd.DataFrame, cells: CdCells) -> PaperTable:
-    rows = printed.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
-    rows = rows.assign(**{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")})
-    used = rows.loc[rows["n"].notna(), "judge_key"].unique()
-    number, dimension = printed["table"].iloc[0], printed["dimension"].iloc[0]
-    notes = _setting_notes(cells, used) if len(used) else [_ALONE.format("pairs")]
-    caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
-    return _setting_table(f"table_{number}", f"Table {number}", caption, rows, notes)
 
 
 def _own_settings(rows: pd.DataFrame, cells: CdCells) -> PaperTable:
