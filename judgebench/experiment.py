@@ -87,7 +87,8 @@ class Experiment(Parts):
         # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
         dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
         answer = judge.max_new_tokens if GENERATION in judge.gives else _CANDIDATE
-        room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses))
+        thoughts = (defense.thought_tokens + 2 * _CANDIDATE for defense in parts.defenses if defense.thought_tokens)
+        room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses), *thoughts)
         closed = judge.source.encoder_decoder
         builder = PromptBuilder.from_config(tokenizer, parts.prompt, dimensions, limit - room, closed)
         builder = builder.spelling(judge.spelled_names(tokenizer))
@@ -292,6 +293,7 @@ class Experiment(Parts):
             store=lambda: open_store(path_of(self.config, "store")),
             models=models,
             free_text={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
+            thinking={defense.name: defense.thought_tokens for defense in self.defenses if defense.thought_tokens},
             answers=self.answers,
         )
         return reader_for(self.judge, task)

@@ -65,10 +65,7 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     settings = settings_of(CalibrationSettings, config.get("calibrate") or {}, "calibrate")
     for entry in config.get("defenses") or ():
         if entry in ANCHORS:
-            raise UserError(
-                f"defenses: {entry} shows labelled texts, and a judge card holds none, so it could not be used; leave "
-                "it out."
-            )
+            raise UserError(f"defenses: {entry} shows labelled texts, and a judge card holds none, so leave it out.")
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
                 f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so it "

@@ -212,6 +212,15 @@ def mismatches(parts: Parts) -> Broken:
             f"decoding {', '.join(parts.contrasting)}: needs an assistant; take {' or '.join(others)}.",
             ("decoding", "assistant"),
         )
+    if LOG_PROBABILITIES not in parts.judge.gives and (
+        thinking := [d.name for d in parts.defenses if d.thought_tokens]
+    ):
+        yield (
+            f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and this judge gives "
+            "none; take judge.mode=score_tokens of a model here, judge.scores_from=logprobs of a served one, or "
+            "defenses=[cot].",
+            ("defenses", "judge.mode", "judge.scores_from"),
+        )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
     if free and len(names) > 1 and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}:
         yield f"decoding: {', '.join(names)} would all read the same answers; take decoding=[greedy].", ()
@@ -258,6 +267,8 @@ def model_mismatches(parts: Parts) -> Broken:
             "smaller one of its family, or assistant=null_context.",
             (),
         )
+    if thinking := [defense.name for defense in parts.defenses if defense.thought_tokens]:
+        yield f"defenses: {thinking[0]}: {model}, which does not go on with its thoughts; take defenses=[cot].", ()
     if parts.search is not None and parts.search.search.takes_gradient:
         yield (
             f"search: the gradient needs a decoder-only judge, and {model}; take search=exhaustive or "

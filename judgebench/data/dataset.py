@@ -57,7 +57,7 @@ class DataSettings:
 
 DEV, TEST = "dev", "test"
 
-_CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "retokenization", "paraphrase")
+_CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "reasoning", "retokenization", "paraphrase")
 """Defenses for which nothing is chosen on the development split."""
 
 

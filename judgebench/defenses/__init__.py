@@ -47,6 +47,7 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     }
     made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
     made["cot"] = partial(Cot, settings.cot_tokens)
+    made["reasoning"] = partial(Cot, None, "reasoning", settings.thought_tokens)
     shown = (settings.seed, settings.anchors, settings.anchors_sources)
     made |= {name: partial(Anchors, name, *shown) for name in ANCHORS}
     made |= {name: partial(planned_detection, name, settings) for name in DETECTORS}

@@ -33,12 +33,7 @@ Here the examples end. The text to score is another one.
 
 
 def nearest_score(values: Sequence[float], value: float) -> float:
-    """The member of ascending `values` that is nearest to a value, the lower of two.
-
-    Example:
-        >>> nearest_score((1.0, 2.0, 3.0), 2.4), nearest_score((1.0, 2.0, 3.0), 2.5)
-        (2.0, 2.0)
-    """
+    """The member of ascending `values` that is nearest to a value, the lower of two."""
     return values[int(np.argmin(np.abs(np.array(values) - value)))]
 
 
@@ -94,7 +89,6 @@ class Anchors(Defense):
     shown: Mapping[tuple[str, ScoreRange, str], str] = field(default_factory=dict)
     note: str | None = None
     compares: ClassVar[bool] = False
-    shorter: ClassVar[str] = "take a smaller defense.anchors, or defense.anchors_sources=false"
 
     def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Anchors:
         """The same with texts of the development split; `UserError` where there are none to show."""
@@ -116,17 +110,14 @@ class Anchors(Defense):
             values = [nearest_score(score_range.values, score_range.minimum + (score - low) * width) for score in human]
             scored = [(values[i], pool[i]) for i in order]
             # 2. those that all groups see, and what a group sees that lends one of them
-            places = np.linspace(0, len(score_range.values) - 1, _FEW_LEVELS).round().astype(int)
             levels = score_range.values
             if len(levels) > _MOST_LEVELS:
-                levels = tuple(levels[place] for place in places)
+                levels = tuple(levels[i] for i in np.linspace(0, len(levels) - 1, _FEW_LEVELS).round().astype(int))
             chosen, empty = draw_anchors(scored, levels, self.count)
             shown[dimension, score_range, ""] = self._block(chosen, score_range)
             for group in {text.group_id for _, text in chosen}:
-                others = [pair for pair in scored if pair[1].group_id != group]
-                shown[dimension, score_range, group] = self._block(
-                    draw_anchors(others, levels, self.count)[0], score_range
-                )
+                others, _ = draw_anchors([p for p in scored if p[1].group_id != group], levels, self.count)
+                shown[dimension, score_range, group] = self._block(others, score_range)
             if empty:
                 labels = ", ".join(score_range.text(level) for level in empty)
                 notes.append(f"{labels} of {score_range} ({dimension})")

@@ -130,11 +130,13 @@ class Cot(Defense):
     """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words of ours after it.
 
     The judge answers in words, token by token, and only the number that it calls its final rating counts
-    (`decoding.parser.parse_final`): an answer without one has failed.
+    (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it writes thoughts, behind which
+    the scores' probabilities are read (`prompts.thoughts`).
     """
 
-    answer_tokens: int = 512
+    answer_tokens: int | None = 512
     name: str = "cot"
+    thought_tokens: int | None = None
     learnable: ClassVar[bool] = False  # a phrase is learned by the probabilities of scores
     compares: ClassVar[bool] = False
 

@@ -27,6 +27,7 @@ class DefenseSettings:
     Args:
         seed: of all that defenses draw but the tutor's texts.
         cot_tokens, paraphrase_tokens: longest answer under `cot`, longest text of `paraphrase`.
+        thought_tokens: most tokens of the thoughts under `reasoning`.
         anchors, anchors_sources: texts a score that `anchors` shows, and whether with what they answer to.
         swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
@@ -36,6 +37,7 @@ class DefenseSettings:
     helper: Helper
     seed: Annotated[int, Ge(0)] = 0
     cot_tokens: Annotated[int, Ge(1)] = 512
+    thought_tokens: Annotated[int, Ge(1)] = 512
     anchors: Annotated[int, Ge(1)] = 1
     anchors_sources: bool = False
     swap_references: bool = False

@@ -39,6 +39,7 @@ from judgebench.judges.engine.plain import (
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
+from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
@@ -46,9 +47,6 @@ from judgebench.types import Condition, Prompt, ScoreRange
 _SPLIT_ABOVE = 8
 """A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
 Only memory asks for the split."""
-
-Alike = tuple[Condition, str]
-"""Condition and fold, see `Prompt.alike`."""
 
 Tokens = dict[Condition, tuple[int, int]]
 """Condition -> tokens of its prompts together, and those of them that must be computed."""
@@ -88,7 +86,7 @@ class Batch:
         return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
 
 
-def roots(prompts: Sequence[Prompt]) -> dict[Alike, np.ndarray]:
+def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
     """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
     the same."""
     shared = {
@@ -131,9 +129,9 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     return batches
 
 
-def _by_condition(prompts: Sequence[Prompt]) -> dict[Alike, dict[str, list[Prompt]]]:
+def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
     """Condition, but for the attack, and fold -> group_id -> prompts."""
-    together: dict[Alike, dict[str, list[Prompt]]] = {}
+    together: dict[tuple[Condition, str], dict[str, list[Prompt]]] = {}
     for prompt in prompts:
         groups = together.setdefault((replace(prompt.condition, attack=""), prompt.fold), {})
         groups.setdefault(prompt.example.group_id, []).append(prompt)
@@ -255,7 +253,7 @@ class Pass:
         return " and ".join(source.title for source in self.sources)
 
     @cached_property
-    def roots(self) -> dict[Alike, np.ndarray]:
+    def roots(self) -> dict[tuple[Condition, str], np.ndarray]:
         return roots(self.prompts)
 
     def batches(self, token_budget: int) -> list[Batch]:
@@ -326,7 +324,8 @@ class ScorePass(Pass):
 @dataclass
 class GeneratePass(Pass):
     """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition -> the prompt about
-    nothing). `chooser` is the decoding that picks each token; its `repr` is part of the key."""
+    nothing). `chooser` is the decoding that picks each token; its `repr` is part of the key. `thoughts` end at a
+    closing think tag too, and their tokens are kept."""
 
     view: ModelView
     minus: ModelView | None
@@ -335,6 +334,7 @@ class GeneratePass(Pass):
     prompts: Sequence[Prompt]
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
+    thoughts: bool = False
 
     def __post_init__(self) -> None:
         # the assistant is another exit of the same pass, the same model on other prompts, or a second model
@@ -344,7 +344,7 @@ class GeneratePass(Pass):
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
         identity = {
             **self.view.identity(),
-            "mode": "generate",
+            "mode": "think" if self.thoughts else "generate",
             "minus": None if self.minus is None else {**self.minus.identity(), "prompt": null},
             "chooser": repr(self.chooser),
             "max_new_tokens": self.max_new_tokens,
@@ -376,11 +376,14 @@ class GeneratePass(Pass):
 
         sides = [main] if assistant is None else [main, assistant]
         stops = stops_of(self.engines[0].model, self.tokenizer)
+        if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
+            stops |= {end}
         answers = generate(sides, logits, self.chooser, stops, self.max_new_tokens)
         seconds = (time.perf_counter() - began) / len(prompts)
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
-        pairs = zip(prompts, texts, strict=True)
-        return [ModelReading(self.keys(prompt)[0], None, text, seconds) for prompt, text in pairs]
+        kept = [np.array(tokens, np.int32) if self.thoughts else None for tokens in answers]
+        parts = zip(prompts, texts, kept, strict=True)
+        return [ModelReading(self.keys(prompt)[0], None, text, seconds, tokens) for prompt, text, tokens in parts]
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:

@@ -3,6 +3,7 @@ that main model and assistant give together."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +21,8 @@ from judgebench.judges.passes import GeneratePass, ModelView, Pass, ScorePass, T
 from judgebench.judges.recorded import RecordedSpec, answer_row
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import JudgeSpec
+from judgebench.prompts.thoughts import after_thoughts
+from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -47,6 +50,7 @@ class ReadingTask:
         models: those that are in memory already.
         free_text: defense -> most tokens of an answer, of those under which the judge answers in words and gives its
             number last, whatever `judge.mode` is.
+        thinking: defense -> most tokens of the thoughts, of those under which the candidates are read behind thoughts.
         answers: those of an earlier time, where the judge has them.
     """
 
@@ -58,6 +62,7 @@ class ReadingTask:
     store: Callable[[], ReadingStore]
     models: Models | None = None
     free_text: Mapping[str, int] = field(default_factory=dict)
+    thinking: Mapping[str, int] = field(default_factory=dict)
     answers: Answers | None = None
 
 
@@ -75,6 +80,7 @@ class BaseReader:
 
     served: Any = None
     evidence: Any = None
+    _thoughts: Any = ()  # the passes that write them, which are read first
     origin = ""  # of readings that no model gives
 
     def __init__(self, judge: Any, task: ReadingTask):
@@ -112,6 +118,29 @@ class BaseReader:
         """The prompts about nothing that are scored with `_scored`, each once."""
         conditions = dict.fromkeys(prompt.condition for prompt in self._scored)
         return list({id(null): null for null in (self.nulls[c] for c in conditions)}.values()) if self.nulls else []
+
+    def _thinking(self) -> list[tuple[list[Prompt], int]]:
+        """Prompts whose candidates are read behind thoughts, and most tokens of those."""
+        scored, thinking = [*self._scored, *self._scored_nulls()], self.task.thinking.items()
+        of_defense = [([p for p in scored if p.condition.defense == name], most) for name, most in thinking]
+        return [(prompts, most) for prompts, most in of_defense if prompts]
+
+    @cached_property
+    def _after(self) -> dict[int, tuple[Prompt, float]]:
+        """A scored prompt's `id` -> the prompt behind which its candidates are read, with the thoughts that the store
+        has, and the seconds that these took."""
+        after = {id(prompt): (prompt, 0.0) for prompt in (*self._scored, *self._scored_nulls())}
+        for pass_ in self._thoughts:
+            keys, tokenizer = [pass_.keys(prompt)[0] for prompt in pass_.prompts], self.task.tokenizer
+            if self.store.missing(keys):  # as in a dry run
+                continue
+            for prompt, thoughts in zip(pass_.prompts, map(self.store.get(keys).__getitem__, keys), strict=True):
+                if thoughts.tokens is None:  # a server's answer is a text
+                    tokens = encode_texts(tokenizer, [json.loads(thoughts.text or "")["text"]])[0]
+                else:
+                    tokens = thoughts.tokens.tolist()
+                after[id(prompt)] = after_thoughts(prompt, tokens, tokenizer), thoughts.seconds
+        return after
 
     def tokens(self) -> Tokens:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
@@ -170,15 +199,21 @@ class Reader(BaseReader):
         return replace(self.main, exit=self.assistant.layer)
 
     @cached_property
+    def _thoughts(self) -> list[GeneratePass]:
+        alone = (self.main, None, None, Greedy())
+        return [GeneratePass(*alone, prompts, self.task.tokenizer, most, True) for prompts, most in self._thinking()]
+
+    @cached_property
     def _scoring(self) -> list[ScorePass]:
         if not self._scored:
             return []
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
         tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
         views = [self.main, self.other] if self.assistant.kind == "early_exit" and self.other else [self.main]
-        passes = [ScorePass(views, [*self._scored, *self._scored_nulls()], tries)]
+        prompts = [prompt for prompt, _ in self._after.values()]
+        passes = [ScorePass(views, prompts, tries)]
         if self.assistant.kind == "model" and self.other:
-            passes.append(ScorePass([self.other], self._scored, tries))
+            passes.append(ScorePass([self.other], prompts, tries))
         return passes
 
     @cached_property
@@ -194,7 +229,7 @@ class Reader(BaseReader):
 
     @cached_property
     def passes(self) -> list[Pass]:
-        return [*self._scoring, *(pass_ for _, pass_ in self._generating)]
+        return [*self._thoughts, *self._scoring, *(pass_ for _, pass_ in self._generating)]
 
     @property
     def fingerprints(self) -> dict[str, dict[str, str]]:
@@ -208,7 +243,9 @@ class Reader(BaseReader):
         }
 
     def read(self, trainer: Trainers) -> L.Trainer | None:
-        return self.runner(trainer).run(self.passes, self.judge.token_budget)
+        runner = self.runner(trainer)
+        ran = runner.run(self._thoughts, self.judge.token_budget)
+        return runner.run(self.passes, self.judge.token_budget) or ran
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, from the store; of free answers one a prompt and way of answering. `split`:
@@ -217,14 +254,16 @@ class Reader(BaseReader):
         readings = []
         for prompt in self._scored:
             scoring = self._scoring[0]
-            main = stored[scoring.key(self.main, prompt)]
-            logprobs, seconds = None, main.seconds
+            read, thought = self._after[id(prompt)]
+            main = stored[scoring.key(self.main, read)]
+            logprobs, seconds = None, main.seconds + thought
             if self.other is not None:
-                other = stored[scoring.key(self.other, self.nulls[prompt.condition] if self.nulls else prompt)]
+                other_read = self._after[id(self.nulls[prompt.condition])][0] if self.nulls else read
+                other = stored[scoring.key(self.other, other_read)]
                 logprobs = other.logprobs
                 seconds += other.seconds if self.assistant.kind == "model" else 0.0
             assert main.logprobs is not None
-            readings.append(self._reading(prompt, split[prompt.example.group_id], main.logprobs, logprobs, seconds))
+            readings.append(self._reading(read, split[prompt.example.group_id], main.logprobs, logprobs, seconds))
         for how, pass_ in self._generating:
             for prompt in pass_.prompts:
                 answer, part = stored[pass_.keys(prompt)[0]], split[prompt.example.group_id]

@@ -55,7 +55,6 @@ class Defense:
             it answers as `judge.mode` has it.
         thought_tokens: where the judge reasons before its scores' probabilities are read, the most tokens of that.
         note: a sentence that readers of the results must know.
-        shorter: a clause on how its prompts become shorter.
         learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
         compares: True where it can stand around two texts that are compared.
         needs_numbers: True where it speaks of scores between the ends, which letters and words do not have.
@@ -77,7 +76,6 @@ class Defense:
     answer_tokens: int | None = None
     thought_tokens: int | None = None
     note: str | None = None
-    shorter: ClassVar[str] = ""
     learnable: ClassVar[bool] = True
     compares: ClassVar[bool] = True
     needs_numbers: ClassVar[bool] = False
@@ -241,8 +239,6 @@ class PromptBuilder:
             if ends is not None and cut == len(ends):
                 remedy = "it does not fit even without its article"
             if ends is None or remedy:
-                if longest.condition.defense in self._defenses and self._defenses[longest.condition.defense].shorter:
-                    remedy += f", or {self._defenses[longest.condition.defense].shorter}"
                 raise UserError(
                     f"The prompt of example {longest.example.example_id} ({longest.condition}) has "
                     f"{len(longest.token_ids)} tokens, and the judge reads at most {self._max_tokens}; {remedy}."

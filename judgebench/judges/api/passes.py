@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import Batch, ModelView, Pass
+from judgebench.prompts.thoughts import rating_place
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -157,10 +158,13 @@ class ListedPass(ApiPass):
 
     Args:
         trees, node_tokens: see `endpoint_paths`.
+        thinking: defense -> most tokens of the thoughts, of those under which an answer ends with the score: the lists
+            at that place are read, and none where it is not reached.
     """
 
     trees: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
     node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(default_factory=dict)
+    thinking: Mapping[str, int] = field(default_factory=dict)
 
     def keys(self, prompt: Prompt) -> list[str]:
         digest = self.trees[prompt.condition.range].digest
@@ -180,7 +184,7 @@ class ListedPass(ApiPass):
         """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
         if self.spec.protocol == "completions":
             return 1
-        return 1 + max(map(len, prompt.condition.range.candidates))
+        return 1 + max(map(len, prompt.condition.range.candidates)) + self.thinking.get(prompt.condition.defense, 0)
 
     async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
         tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
@@ -211,7 +215,8 @@ class ListedPass(ApiPass):
         with np.errstate(divide="ignore"):
             logs = np.log(np.concatenate([value, read.lower, read.upper])).astype(np.float32)
         read = Bounds(read.lower, read.upper, value, read.unlisted)
-        summary = {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+        summary: dict[str, Any] = {"text": answers[0].text} if prompt.condition.defense in self.thinking else {}
+        summary |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
         return logs, _record(answers) | summary
 
     async def _listed(
@@ -232,6 +237,9 @@ class ListedPass(ApiPass):
                     f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
                     "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
+            if prompt.condition.defense in self.thinking:
+                at = rating_place([str(token) for token, _ in answer.lists])
+                answer = replace(answer, lists=[] if at is None else answer.lists[at:])
             logprobs = answer.lists[0][1].logprobs if answer.lists else {}
             if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
                 raise UserError(

@@ -54,7 +54,7 @@ class ApiReader(BaseReader):
     @cached_property
     def passes(self) -> list[ApiPass]:
         """Every pass that the experiment needs, whether or not its answers are stored."""
-        return [*self._scoring.values(), *(pass_ for _, _, pass_ in self._writing)]
+        return [*self._thoughts, *self._scoring.values(), *(pass_ for _, _, pass_ in self._writing)]
 
     @property
     def fingerprints(self) -> dict[str, dict[str, Any]]:
@@ -71,7 +71,9 @@ class ApiReader(BaseReader):
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
-        return self.runner(trainer).run(self.passes, self.judge.token_budget, "Asking")
+        runner = self.runner(trainer)
+        ran = runner.run(self._thoughts, self.judge.token_budget, "Asking")
+        return runner.run(self.passes, self.judge.token_budget, "Asking") or ran
 
     def device(self, trainer: L.Trainer | None) -> str:
         return IN_STORE if trainer is None else "served: the models are behind a URL"
@@ -90,13 +92,15 @@ class ApiReader(BaseReader):
         # 1. log-probabilities, listed or those of shares of answers
         readings = []
         for prompt in self._scored:
-            facts = {role: noted(role, prompt, pass_) for role, pass_ in self._scoring.items()}
+            read, thought = self._after[id(prompt)]
+            facts = {role: noted(role, read, pass_) for role, pass_ in self._scoring.items()}
             logprobs = {role: fact["value"] for role, fact in facts.items()}
             if self.nulls is not None and self.judge.scores_from == "logprobs":
-                key = self._scoring["main"].keys(self.nulls[prompt.condition])[0]
+                key = self._scoring["main"].keys(self._after[id(self.nulls[prompt.condition])][0])[0]
                 logprobs["assistant"] = unstacked(stored[key])[0]
-            seconds, part = sum(fact["seconds"] for fact in facts.values()), split[prompt.example.group_id]
-            readings.append(self._reading(prompt, part, logprobs["main"], logprobs.get("assistant"), seconds))
+            seconds, part = thought + sum(fact["seconds"] for fact in facts.values()), split[prompt.example.group_id]
+            read = replace(read, tail=read.tail + facts["main"]["thoughts"])
+            readings.append(self._reading(read, part, logprobs["main"], logprobs.get("assistant"), seconds))
         if self.judge.scores_from == "samples":
             warn_of_cut(text for fact in self._facts for text in fact["texts"])
         # 2. free answers
@@ -144,6 +148,13 @@ class ApiReader(BaseReader):
         return [{"model": model, "fingerprint": mark, "answers": n} for (model, mark), n in names.most_common()]
 
     @cached_property
+    def _thoughts(self) -> list[AnswerPass]:
+        """Of a server that goes on with a text; with `chat` thoughts and score are one answer."""
+        thinking = self._thinking() if self.judge.protocol == "completions" else []
+        parts = (self.judge, self._bill, self._accounts["main"])
+        return [AnswerPass(*parts, prompts, self.store, 1, most) for prompts, most in thinking]
+
+    @cached_property
     def _scoring(self) -> dict[str, ApiPass]:
         """Role -> the pass behind its candidates' probabilities."""
         passes: dict[str, ApiPass] = {}
@@ -152,9 +163,10 @@ class ApiReader(BaseReader):
             if spec.scores_from == "samples":
                 passes[role] = AnswerPass(*parts, self._scored, self.store, spec.samples, spec.max_new_tokens)
                 continue
-            prompts = [*self._scored, *(self._scored_nulls() if role == "main" else [])]
-            ranges = list(dict.fromkeys(prompt.condition.range for prompt in prompts))
-            passes[role] = ListedPass(*parts, prompts, self.store, *endpoint_paths(spec, ranges))
+            prompts = [prompt for prompt, _ in self._after.values()]
+            paths = endpoint_paths(spec, dict.fromkeys(prompt.condition.range for prompt in prompts))
+            thinking = self.task.thinking if spec.protocol == "chat" else {}
+            passes[role] = ListedPass(*parts, prompts, self.store, *paths, thinking)
         return passes
 
     @cached_property
@@ -202,6 +214,7 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free_text: Mapping[st
     records = [answer_record(answer) for answer in answers]
     fact: dict[str, Any] = dict.fromkeys(("value", "lower", "upper", "texts", "failed"))
     fact |= {name: records[0].get(name) for name in ("unlisted", "bounded", "undecided")}
+    fact["thoughts"] = records[0].get("text", "") if answers[0].logprobs is not None else ""
     fact |= {"prompt": prompt, "as": [(record["model"], record["fingerprint"]) for record in records]}
     fact["seconds"] = sum(answer.seconds for answer in answers)
     if answers[0].logprobs is not None:

@@ -1,0 +1,62 @@
+"""Thoughts of a judge before its score: where they end, and the text after which its scores' probabilities are read."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from judgebench.prompts.tokens import encode_texts
+from judgebench.types import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+THINK, END_OF_THINK = "<think>", "</think>"
+"""Tags around thoughts, of the Qwen3 and R1 families."""
+LEAD = "\n\nFinal Rating:"
+"""What stands before a score, as `defenses: cot` asks for it."""
+
+_LED = re.compile(r"^\W*final rating\b", re.IGNORECASE | re.MULTILINE)
+_ANSWERS = re.compile(r"final rating\W{0,4}?:", re.IGNORECASE)
+
+
+def after_thoughts(prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Prompt:
+    """The prompt with a judge's thoughts, their end and `LEAD` behind it.
+
+    Thoughts in tags, which the chat template or the judge has opened, end at their closing tag; where they have none,
+    for the budget was spent, it is closed here. Other thoughts end where the judge gives its final rating. A verdict
+    that it has written already would say nothing of the other scores: it is cut off, and asked for again.
+
+    Args:
+        tokens: of the judge's answer.
+    """
+    text = str(tokenizer.decode(list(tokens)))
+    opened = prompt.text.rstrip().endswith(THINK) or text.lstrip().startswith(THINK)
+    if end := re.search(re.escape(END_OF_THINK) if opened else _LED, text):
+        lengths = [len(str(tokenizer.decode(list(tokens[:n])))) for n in range(len(tokens) + 1)]
+        tokens = tokens[: bisect_right(lengths, end.start()) - 1]
+        text = str(tokenizer.decode(list(tokens)))
+    closing = (f"\n{END_OF_THINK}" if opened else "") + LEAD
+    more = [*tokens, *encode_texts(tokenizer, [closing])[0]]
+    ids = np.concatenate([prompt.token_ids, np.array(more, np.int32)])
+    return replace(prompt, tail=prompt.tail + text + closing, token_ids=ids)
+
+
+def rating_place(tokens: Sequence[str]) -> int | None:
+    """The index of the token with which an answer [tokens] begins its final rating, the last one; None where it gives
+    none, as where its budget was spent.
+
+    Example:
+        >>> rating_place(["Good", ".\\n", "Final", " Rating", ":", " **", "4", "**"])
+        6
+    """
+    if not (led := [*_ANSWERS.finditer("".join(tokens))]):
+        return None
+    starts = np.cumsum([0, *map(len, tokens)])
+    spoken = (any(c.isalnum() or c in "-−" for c in token) for token in tokens)
+    return next((i for i, says in enumerate(spoken) if says and starts[i] >= led[-1].end()), None)
