@@ -26,14 +26,11 @@ _ANSWERS = re.compile(r"final rating\W{0,4}?:", re.IGNORECASE)
 
 
 def after_thoughts(prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Prompt:
-    """The prompt with a judge's thoughts, their end and `LEAD` behind it.
+    """The prompt with a judge's thoughts, the `tokens` of its answer, their end and `LEAD` behind it.
 
     Thoughts in tags, which the chat template or the judge has opened, end at their closing tag; where they have none,
     for the budget was spent, it is closed here. Other thoughts end where the judge gives its final rating. A verdict
     that it has written already would say nothing of the other scores: it is cut off, and asked for again.
-
-    Args:
-        tokens: of the judge's answer.
     """
     text = str(tokenizer.decode(list(tokens)))
     opened = prompt.text.rstrip().endswith(THINK) or text.lstrip().startswith(THINK)
