@@ -38,8 +38,8 @@ class Decoding:
     """A rule that turns what judges say into scores, or into the next token of a free answer.
 
     Attributes:
-        kind: `greedy`, `expectation` or `contrastive`.
-        rule: a score is the best candidate (`argmax`), or the mean of the candidates (`expectation`).
+        kind: `greedy`, `expectation`, `contrastive`, or a repair's.
+        rule: a score is the best candidate (`argmax`), the mean of all (`expectation`), or what a repair says.
         needs_assistant: True where it reads a second model's log-probabilities.
         generates: True where it can choose the tokens of a free answer.
         lambda_, temperature: hyperparameters of contrastive decoding; None for others.
