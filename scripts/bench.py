@@ -116,7 +116,7 @@ def padded(model: Any, tokens: list[int], group: Sequence[np.ndarray]) -> torch.
 
 
 def engine(options: argparse.Namespace) -> dict[str, Any]:
-    source = ModelSource(options.model, dtype=options.dtype) if options.model else replace(SMOLLM2, dtype=options.dtype)
+    source = replace(ModelSource(options.model) if options.model else SMOLLM2, dtype=options.dtype)
     device = torch.device(options.device)
     compute_on(device)
     # 1. prompts, article by article, and the token of each candidate
@@ -129,7 +129,7 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
     longest = max(len(ids) for group in groups for ids in group)
     warmup = [np.array([7 + (i + k) % 5000 for i in range(longest)], np.int32) for k in range(2)]
     # 2. each reader on a model of its own: the engine lays weights out in its own way
-    rows, exact = [], None
+    rows, exact = list[dict[str, Any]](), None
     for name in ("Hugging Face one by one", "Hugging Face padded", "judgebench"):
         model: Any = source.model().to(device)  # type: ignore[arg-type]
         with torch.inference_mode():
@@ -146,17 +146,14 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
         exact = logprobs if exact is None else exact
         seconds = statistics.median(took for took, _ in timed)
         difference = float(np.abs(logprobs - exact).max())
-        rows.append({"reader": name, "seconds an article": seconds, "extra MiB": _peak(device) - base})
-        rows[-1] |= {"largest difference": difference}
+        row = {"reader": name, "seconds an article": seconds, "extra MiB": _peak(device) - base}
+        rows.append(row | {"largest difference": difference})
         del model
-    ours = float(rows[-1]["seconds an article"])
-    for row in rows:
-        row["times ours"] = float(row["seconds an article"]) / ours
+    rows = [row | {"times ours": row["seconds an article"] / rows[-1]["seconds an article"]} for row in rows]
     unique = len(root) + sum(unique_tokens([group], root=len(root)) for group in groups)
     total = sum(len(ids) for group in groups for ids in group)
-    show(
-        f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {torch.get_num_threads()} threads", rows
-    )
+    threads = torch.get_num_threads()
+    show(f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {threads} threads", rows)
     return {"tokens": total, "unique": unique, "readers": rows}
 
 
@@ -249,14 +246,12 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
 
     groups = np.arange(options.examples) // 16
     judge = np.clip(np.round(human + rng.normal(size=options.examples)), 1, 5)
-    texts = np.arange(options.examples).reshape(-1, 16) if options.examples % 16 == 0 else None
-    if texts is None:
+    if options.examples % 16:
         raise SystemExit("--examples: give a multiple of 16, the texts of an article.")
+    texts = np.arange(options.examples).reshape(-1, 16)
     group_weights.cache_clear()
-    ours, _ = seconds_of(
-        lambda: resampled_correlations(judge, human, groups, group_weights(len(texts), options.resamples)),
-        options.times,
-    )
+    weighted = lambda: group_weights(len(texts), options.resamples)  # noqa: E731
+    ours, _ = seconds_of(lambda: resampled_correlations(judge, human, groups, weighted()), options.times)
 
     def spearman(drawn: np.ndarray) -> float:
         index = texts[drawn].ravel()
@@ -319,10 +314,8 @@ def made_up(folder: Any, count: int, systems: int) -> None:
     ]  # fmt: skip
     main, assistant = (np.log(rng.dirichlet(np.full(5, 0.7), count) + 1e-6) for _ in range(2))
     splits = np.where(numbers // 16 < len(sources) // 10, "dev", "test")
-    key: dict[str, Any] = {
-        f"{name}_id": [getattr(example, f"{name}_id") for example in examples]
-        for name in ("example", "group", "system")
-    }
+    names = ("example_id", "group_id", "system_id")
+    key: dict[str, Any] = {name: [getattr(example, name) for example in examples] for name in names}
     key |= {"split": splits.tolist(), "dimension": "coherence", **at.columns, "attack": "none", "defense": "none"}
     none = dict.fromkeys(("text", "judge", "decoding", "lambda", "temperature"))
     prompts = [f"Rate this from {at}.\n\n{example.source}\n\nSummary: {example.output}" for example in examples]
@@ -330,16 +323,11 @@ def made_up(folder: Any, count: int, systems: int) -> None:
     read |= {"assistant_logprobs": assistant.tolist(), "prompt": prompts, "prompt_tokens": 600, "seconds": 0.1}
     decided = [values[main.argmax(axis=1)], np.exp(main) @ values / np.exp(main).sum(axis=1)]
     decided += [values[assistant.argmax(axis=1)], values[(main - 0.5 * assistant).argmax(axis=1)]]
-    table: pd.DataFrame = pd.concat(
-        [
-            pd.DataFrame(
-                {**key, "judge": judge, "decoding": decoding, "score": scores, "status": "parsed", "human": human}
-                | {"lambda": 0.5 if judge == "pair" else np.nan, "temperature": np.nan}
-            )
-            for (judge, decoding), scores in zip(DECODINGS, decided, strict=True)
-        ],
-        ignore_index=True,
-    )
+    parts = []
+    for (judge, decoding), scores in zip(DECODINGS, decided, strict=True):
+        part = {**key, "judge": judge, "decoding": decoding, "score": scores, "status": "parsed", "human": human}
+        parts.append(pd.DataFrame({**part, "lambda": 0.5 if judge == "pair" else np.nan, "temperature": np.nan}))
+    table: pd.DataFrame = pd.concat(parts, ignore_index=True)
     folder.write("config", {"name": "made_up", "seed": 0})
     folder.write("environment", describe_environment(device="none", model_fingerprints={}, seconds={}, tokens={}))
     folder.write("readings", pd.DataFrame(read).assign(source_tokens_cut=0, control_tokens=0))
@@ -376,13 +364,14 @@ def in_browser(page: Path) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
     here = "document.getElementById('examples-count').textContent"
-    change = (
-        "const box = document.getElementById('search'); box.value = 'council'; box.dispatchEvent(new Event('input'))"
-    )
+    box = "const box = document.getElementById('search'); box.value = 'council'"
     column = 'document.querySelector(\'.tabulator-col[tabulator-field="s1"]'
     acts = {
         "sort": (f"{column} .tabulator-col-title').click()", f"{column}').ariaSort !== 'none'"),
-        "search": (f"window.before = {here}; {change}", f"{here} !== window.before"),
+        "search": (
+            f"window.before = {here}; {box}; box.dispatchEvent(new Event('input'))",
+            f"{here} !== window.before",
+        ),
         "open": (
             "document.querySelector('#examples-table a').click()",
             "document.querySelector('#example[open] .likely')",
@@ -438,9 +427,8 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
     # 1. sizes, of models that are not here on their skeletons
     sizes = []
     for name, (kind, *numbers) in PUBLISHED.items():
-        config = getattr(transformers, kind)(
-            **dict(zip((*SIZES, "vocab_size"), numbers, strict=True)), tie_word_embeddings=False
-        )
+        widths = dict(zip((*SIZES, "vocab_size"), numbers, strict=True))
+        config = getattr(transformers, kind)(**widths, tie_word_embeddings=False)
         with init_empty_weights():
             sizes.append(size_of(name, transformers.AutoModelForCausalLM.from_config(config)))
     source = ModelSource(options.model, dtype="float32") if options.model else SMOLLM2
@@ -483,9 +471,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--articles": {"type": int, "default": 8},
     }
 
-    def command(
-        work: Callable[..., Any], name: str, names: Sequence[str] = (), **numbers: int
-    ) -> argparse.ArgumentParser:
+    def command(work: Callable[..., Any], name: str, names: Sequence[str] = (), **numbers: int) -> Any:
         child = commands.add_parser(name)
         for option in names:
             child.add_argument(option, **shared[option])
@@ -509,9 +495,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     figures = options.work(options)
     if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-        ).stdout
+        commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True)
         options.json.write_text(json.dumps({"commit": commit.strip(), **figures}, indent=1) + "\n")
 
 

@@ -49,29 +49,10 @@ class Article:
         return " ".join(self.sentences)
 
 
-@dataclass(frozen=True)
-class GarbleLevel:
-    """How much of a summary is kept, and which share of its two-word blocks is then damaged."""
+GARBLE_LEVELS = {"light": (0.7, 0.4), "medium": (0.6, 0.6), "heavy": (0.5, 0.8)}
+"""Which share of a summary is kept, and of its two-word blocks then damaged."""
 
-    kept: float
-    damaged: float
-
-
-@dataclass(frozen=True)
-class Case:
-    """Scores of one construction at one strength, in the order of `DIMENSIONS`."""
-
-    what: str
-    scores: tuple[float, float, float, float]
-
-
-GARBLE_LEVELS = {
-    "light": GarbleLevel(kept=0.7, damaged=0.4),
-    "medium": GarbleLevel(kept=0.6, damaged=0.6),
-    "heavy": GarbleLevel(kept=0.5, damaged=0.8),
-}
-
-# The scores by construction: (system, strength) -> (coherence, consistency, fluency, relevance).
+# The scores by construction: (system, strength) -> what it is, and (coherence, consistency, fluency, relevance).
 #
 # shuffled   The facts are all there and true (5, 5). Order is what coherence measures, so it falls with the share of
 #            sentence pairs that stand the wrong way round. A "She then" with nobody before it reads a little oddly.
@@ -83,35 +64,30 @@ GARBLE_LEVELS = {
 #            transposed or lost, the less of what is left can still be found in the article.
 # lead       Two sound sentences of the article itself, but only its opening: the rest of the story is missing, and
 #            as a text it stops without an end.
-SCORES: dict[tuple[str, str], Case] = {
-    ("faithful", "all"): Case("as written", (5.0, 5.0, 5.0, 5.0)),
-    ("shuffled", "half"): Case("half of the sentence pairs inverted", (2.5, 5.0, 4.5, 5.0)),
-    ("shuffled", "most"): Case("more than half of the sentence pairs inverted", (2.0, 5.0, 4.5, 5.0)),
-    ("shuffled", "reversed"): Case("all sentence pairs inverted", (1.5, 5.0, 4.5, 5.0)),
-    ("swapped", "half"): Case("half of the sentences made false", (4.5, 2.0, 5.0, 4.0)),
-    ("swapped", "most"): Case("more than half of the sentences made false", (4.5, 1.5, 5.0, 4.0)),
-    ("swapped", "every"): Case("every sentence made false", (4.5, 1.0, 5.0, 4.0)),
-    ("off_topic", "half"): Case("half of the sentences are foreign", (2.0, 2.5, 5.0, 2.5)),
-    ("off_topic", "most"): Case("two thirds of the sentences are foreign", (1.5, 2.0, 5.0, 2.0)),
-    ("garbled", "light"): Case("70% kept, 40% of its blocks damaged", (1.5, 3.0, 2.0, 2.5)),
-    ("garbled", "medium"): Case("60% kept, 60% of its blocks damaged", (1.0, 2.5, 1.5, 2.0)),
-    ("garbled", "heavy"): Case("50% kept, 80% of its blocks damaged", (1.0, 2.0, 1.0, 1.5)),
-    ("lead", "all"): Case("the first two sentences of the article", (4.0, 5.0, 5.0, 3.0)),
+SCORES: dict[tuple[str, str], tuple[str, tuple[float, ...]]] = {
+    ("faithful", "all"): ("as written", (5.0, 5.0, 5.0, 5.0)),
+    ("shuffled", "half"): ("half of the sentence pairs inverted", (2.5, 5.0, 4.5, 5.0)),
+    ("shuffled", "most"): ("more than half of the sentence pairs inverted", (2.0, 5.0, 4.5, 5.0)),
+    ("shuffled", "reversed"): ("all sentence pairs inverted", (1.5, 5.0, 4.5, 5.0)),
+    ("swapped", "half"): ("half of the sentences made false", (4.5, 2.0, 5.0, 4.0)),
+    ("swapped", "most"): ("more than half of the sentences made false", (4.5, 1.5, 5.0, 4.0)),
+    ("swapped", "every"): ("every sentence made false", (4.5, 1.0, 5.0, 4.0)),
+    ("off_topic", "half"): ("half of the sentences are foreign", (2.0, 2.5, 5.0, 2.5)),
+    ("off_topic", "most"): ("two thirds of the sentences are foreign", (1.5, 2.0, 5.0, 2.0)),
+    ("garbled", "light"): ("70% kept, 40% of its blocks damaged", (1.5, 3.0, 2.0, 2.5)),
+    ("garbled", "medium"): ("60% kept, 60% of its blocks damaged", (1.0, 2.5, 1.5, 2.0)),
+    ("garbled", "heavy"): ("50% kept, 80% of its blocks damaged", (1.0, 2.0, 1.0, 1.5)),
+    ("lead", "all"): ("the first two sentences of the article", (4.0, 5.0, 5.0, 3.0)),
 }
 
 
 def load_articles(path: Path = DATA_DIR / "articles.json") -> list[Article]:
     """Read the hand-written file."""
-    return [
-        Article(
-            id=entry["id"],
-            title=entry["title"],
-            sentences=tuple(entry["article"]),
-            faithful=tuple(entry["faithful"]),
-            swaps=tuple((a, b) for a, b in entry["swaps"]),
-        )
-        for entry in json.loads(path.read_text(encoding="utf-8"))
-    ]
+    articles = []
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        swaps = tuple((a, b) for a, b in entry["swaps"])
+        articles.append(Article(entry["id"], entry["title"], tuple(entry["article"]), tuple(entry["faithful"]), swaps))
+    return articles
 
 
 def rng_for(article_id: str, system: str) -> random.Random:
@@ -127,12 +103,6 @@ def inverted_share(order: Sequence[int]) -> float:
     """
     pairs = list(itertools.combinations(order, 2))
     return sum(first > second for first, second in pairs) / len(pairs)
-
-
-def shuffled_order(count: int, rng: random.Random) -> tuple[int, ...]:
-    """A scrambled order: the opening sentence never comes first, and half of the pairs or more are inverted."""
-    orders = [p for p in itertools.permutations(range(count)) if p[0] != 0 and inverted_share(p) >= 0.5]
-    return orders[int(rng.random() * len(orders))]
 
 
 def swap(sentence: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -153,18 +123,18 @@ def swap(sentence: str, pairs: Sequence[tuple[str, str]]) -> str:
     return swapped[:1].upper() + swapped[1:]
 
 
-def garble(text: str, level: GarbleLevel, rng: random.Random) -> str:
+def garble(text: str, kept: float, damaged: float, rng: random.Random) -> str:
     """Cut the text short in the middle of a sentence and damage some of its two-word blocks.
 
     The damaged blocks take turns at losing a word, saying a word twice and having their words exchanged.
     """
     words = text.split()
-    words = words[: round(level.kept * len(words))]
+    words = words[: round(kept * len(words))]
     while words[-1][-1] in ".,":
         words.pop()
     starts = list(range(0, len(words) - 1, 2))
     ranked = sorted(starts, key=lambda _: rng.random())
-    chosen = sorted(ranked[: round(level.damaged * len(starts))])
+    chosen = sorted(ranked[: round(damaged * len(starts))])
     blocks = {start: words[start : start + 2] for start in range(0, len(words), 2)}
     for turn, start in enumerate(chosen):
         first, second = blocks[start]
@@ -178,14 +148,11 @@ def garble(text: str, level: GarbleLevel, rng: random.Random) -> str:
     return " ".join(word for block in blocks.values() for word in block)
 
 
-def make_faithful(article: Article) -> tuple[str, str]:
-    """The summary as written."""
-    return " ".join(article.faithful), "all"
-
-
 def make_shuffled(article: Article) -> tuple[str, str]:
-    """The faithful sentences in a wrong order."""
-    order = shuffled_order(len(article.faithful), rng_for(article.id, "shuffled"))
+    """The faithful sentences scrambled: the opening one is never first, and half of the pairs or more are inverted."""
+    orders = itertools.permutations(range(len(article.faithful)))
+    wrong = [order for order in orders if order[0] != 0 and inverted_share(order) >= 0.5]
+    order = wrong[int(rng_for(article.id, "shuffled").random() * len(wrong))]
     share = inverted_share(order)
     strength = "reversed" if share == 1.0 else "most" if share > 0.5 else "half"
     return " ".join(article.faithful[i] for i in order), strength
@@ -203,37 +170,24 @@ def make_swapped(article: Article) -> tuple[str, str]:
     return " ".join(changed), "every" if false == len(changed) else "most" if 2 * false > len(changed) else "half"
 
 
-def make_off_topic(article: Article, other: Article) -> tuple[str, str]:
-    """The first half of the faithful summary, then the opening sentences of another article's summary."""
-    count = len(article.faithful)
-    kept = count // 2
-    sentences = article.faithful[:kept] + other.faithful[: count - kept]
-    return " ".join(sentences), "half" if 2 * kept == count else "most"
-
-
-def make_garbled(article: Article, index: int) -> tuple[str, str]:
-    """The faithful summary cut short and garbled; the articles take turns at the three levels."""
-    strength = list(GARBLE_LEVELS)[index % len(GARBLE_LEVELS)]
-    return garble(" ".join(article.faithful), GARBLE_LEVELS[strength], rng_for(article.id, "garbled")), strength
-
-
-def make_lead(article: Article) -> tuple[str, str]:
-    """The first sentences of the article, copied."""
-    return " ".join(article.sentences[:LEAD_SENTENCES]), "all"
-
-
 def make_all(articles: Sequence[Article]) -> list[dict[str, tuple[str, str]]]:
     """For each article: construction -> (summary, strength), in the order of `SYSTEMS`."""
     made = []
     for index, article in enumerate(articles):
-        other = articles[(index + PARTNER_OFFSET) % len(articles)]
+        whole, count = " ".join(article.faithful), len(article.faithful)
+        # the first half of the faithful summary, then the opening sentences of another article's summary
+        other, kept = articles[(index + PARTNER_OFFSET) % len(articles)], count // 2
+        foreign = " ".join(article.faithful[:kept] + other.faithful[: count - kept])
+        # the articles take turns at the three levels of garbling
+        strength = list(GARBLE_LEVELS)[index % len(GARBLE_LEVELS)]
+        garbled = garble(whole, *GARBLE_LEVELS[strength], rng_for(article.id, "garbled"))
         summaries = (
-            make_faithful(article),
+            (whole, "all"),
             make_shuffled(article),
             make_swapped(article),
-            make_off_topic(article, other),
-            make_garbled(article, index),
-            make_lead(article),
+            (foreign, "half" if 2 * kept == count else "most"),
+            (garbled, strength),
+            (" ".join(article.sentences[:LEAD_SENTENCES]), "all"),
         )
         made.append(dict(zip(SYSTEMS, summaries, strict=True)))
     return made
@@ -248,25 +202,11 @@ def build_rows(articles: Sequence[Article]) -> list[dict[str, Any]]:
             "system_id": system,
             "source": article.text,
             "output": output,
-            "human": dict(zip(DIMENSIONS, SCORES[system, strength].scores, strict=True)),
+            "human": dict(zip(DIMENSIONS, SCORES[system, strength][1], strict=True)),
         }
         for article, summaries in zip(articles, make_all(articles), strict=True)
         for system, (output, strength) in summaries.items()
     ]
-
-
-def render(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as JSON lines."""
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def count_strengths(articles: Sequence[Article]) -> dict[tuple[str, str], int]:
-    """How many rows each line of `SCORES` gave."""
-    counts = dict.fromkeys(SCORES, 0)
-    for summaries in make_all(articles):
-        for system, (_, strength) in summaries.items():
-            counts[system, strength] += 1
-    return counts
 
 
 def score_table(articles: Sequence[Article]) -> str:
@@ -275,10 +215,10 @@ def score_table(articles: Sequence[Article]) -> str:
         "| system | strength | rows | " + " | ".join(DIMENSIONS) + " |",
         "|---|---|---:|" + "---:|" * len(DIMENSIONS),
     ]
-    for (system, strength), count in count_strengths(articles).items():
-        case = SCORES[system, strength]
-        scores = " | ".join(f"{score:g}" for score in case.scores)
-        lines.append(f"| `{system}` | {case.what} | {count} | {scores} |")
+    made = [(system, strength) for each in make_all(articles) for system, (_, strength) in each.items()]
+    for (system, strength), (what, scores) in SCORES.items():
+        cells = " | ".join(f"{score:g}" for score in scores)
+        lines.append(f"| `{system}` | {what} | {made.count((system, strength))} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
@@ -294,15 +234,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.table:
         print(score_table(articles), end="")
         return 0
-    built = render(build_rows(articles))
+    built = "".join(json.dumps(row) + "\n" for row in build_rows(articles))
     if not args.check:
         args.out.write_text(built, encoding="utf-8", newline="\n")
         print(f"wrote {built.count(chr(10))} rows to {args.out}")
         return 0
-    if not args.out.is_file():
-        print(f"{args.out} is missing; run scripts/build_mini.py", file=sys.stderr)
-        return 1
-    if args.out.read_bytes() != built.encode("utf-8"):
+    if not args.out.is_file() or args.out.read_bytes() != built.encode("utf-8"):
         print(f"{args.out} is not what scripts/build_mini.py builds; run it again", file=sys.stderr)
         return 1
     print(f"{args.out} is up to date")

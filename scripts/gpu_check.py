@@ -23,9 +23,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,8 @@ SHAPES = {  # hidden, intermediate, layers, heads, key-value heads of Qwen2.5; t
     "14B": (5120, 13824, 48, 40, 8),
     "tiny": (128, 256, 2, 4, 2),
 }
-ROOFLINE_MS = {  # counted at commit 3e7ab7f, see docs/exactness_and_speed.md: no H100 can be faster
-    ("3B", "batch"): 44.5,
-    ("7B", "batch"): 95.4,
-    ("14B", "batch"): 196.5,
-}
+ROOFLINE_MS = {"3B": 44.5, "7B": 95.4, "14B": 196.5}
+"""Of a batch; counted at commit 3e7ab7f, see docs/exactness_and_speed.md: no H100 can be faster."""
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
 
@@ -186,19 +183,15 @@ def attention(bench: Bench) -> Outcome:
                 gap = (ours[0].cpu().double() - exact[0]).abs().amax(-1)[seen].max()
                 name = f"{str(dtype)[6:]} head {dim}{' causal' if causal else ''}"
                 outcome.expect(bool(gap <= tolerance), f"Ragged attention, {name}, is off by {gap:.2g}.")
-                outcome.expect(
-                    bool((ours[1].cpu() == float("-inf"))[~seen].all()), f"{name}: keys where there are none."
-                )
+                empty = bool((ours[1].cpu() == float("-inf"))[~seen].all())
+                outcome.expect(empty, f"{name}: keys where there are none.")
             far = (144000 / dim) ** 0.5  # as in Qwen2's first layers
             q, k, v = query[:, :, :64] + far, key[:, :, :64] + far, value[:, :, :64]
             exact = attend_plain(q.double(), k.double(), v.double(), dim**-0.5, True)
             q, k, v = (x.to(bench.device) for x in (q, k, v))
             allowed = torch.ones(64, 64, dtype=torch.bool, device=bench.device).tril()
-            written = (
-                attend_plain(q, k, v, dim**-0.5, True)[0],
-                attend_masked(q, k, v, AttentionOptions(dim**-0.5), allowed),
-            )
-            for name, out in zip(("plain", "masked"), written, strict=True):
+            masked = attend_masked(q, k, v, AttentionOptions(dim**-0.5), allowed)
+            for name, out in (("plain", attend_plain(q, k, v, dim**-0.5, True)[0]), ("masked", masked)):
                 gap = (out.cpu().double() - exact[0]).abs().max() / exact[0].abs().max()
                 sentence = f"{name} attention, {str(dtype)[6:]}, head {dim}, large products: off by {gap:.2g}."
                 outcome.expect(bool(gap <= max(tolerance, 1e-2)), sentence)
@@ -248,81 +241,58 @@ def gradients(bench: Bench) -> Outcome:
 
 @torch.inference_mode()
 def speed(bench: Bench) -> Outcome:
-    """4: time and memory of what is read."""
+    """4: time and memory of what is read, below a root that is known."""
     outcome = Outcome()
     for size in bench.sizes:
-        engine = PrefixEngine(bench.model(size, torch.bfloat16))
-        rate = product_rate(bench, size)
+        # TFLOP/s of the model's largest product on 4,096 tokens
+        engine, (hidden, intermediate) = PrefixEngine(bench.model(size, torch.bfloat16)), SHAPES[size][:2]
+        states, weight = (
+            torch.randn(rows, hidden, dtype=torch.bfloat16, device=bench.device) for rows in (4096, intermediate)
+        )
+        rate = 2 * 4096 * hidden * intermediate / bench.seconds(lambda: states @ weight.t()) / 1e12  # noqa: B023
         outcome.figures[f"{size} bf16 product rate, TFLOP/s"] = round(rate, 1)
+        layers: Any = engine.head.decoder
+        parameters, batch = sum(each.numel() for each in layers.layers.parameters()), texts(size, 250, 550, OWN, 2)
         cases = {
-            "batch": (texts(size, 250, 550, OWN, 2), trie(1, 5)),
-            "1-100": (texts(size, 250, 550, OWN, 2), trie(1, 100)),
+            "batch": (batch, trie(1, 5)),
+            "1-100": (batch, trie(1, 100)),
             "30 singles": (texts(size, 250, 100, [130], 30), trie(1, 5)),
             "article of 8,000": (texts(size, 250, 8000, OWN[:2], 1), trie(1, 5)),
         }
-        for name, (groups, candidates) in cases.items():
-            figures = one_case(bench, engine, groups, candidates)
-            figures["roofline_ms"] = ROOFLINE_MS.get((size, name))
-            figures["share_of_product_rate"] = round(figures["tflops_on_unique_tokens"] / rate, 2)
-            outcome.figures[f"{size} {name}"] = figures
-        outcome.figures[f"{size} step of 24 answers, ms"] = one_step(bench, engine, cases["batch"][0])
-        del engine
+        for name, case in cases.items():
+            read = partial(engine.read, *case)
+            read()
+            before = engine.computed
+            read()
+            tokens, seconds = engine.computed - before, bench.seconds(read)
+            rate_here = 2 * tokens * parameters / seconds / 1e12
+            outcome.figures[f"{size} {name}"] = {
+                "ms": round(seconds * 1e3, 2),
+                "prompts_per_s": round(sum(map(len, case[0])) / seconds, 1),
+                "peak_gib": round(bench.peak(read), 2),
+                "tflops_on_unique_tokens": round(rate_here, 2),
+                "roofline_ms": ROOFLINE_MS.get(size) if name == "batch" else None,
+                "share_of_product_rate": round(rate_here / rate, 2),
+            }
+        # a generated token of each answer
+        step, last = engine.start(batch).step, torch.full((sum(map(len, batch)),), 99)
+        outcome.figures[f"{size} step of 24 answers, ms"] = round(bench.seconds(partial(step, last)) * 1e3, 2)
+        del engine, layers, read, step  # the next model takes their room
     return outcome
-
-
-def one_case(bench: Bench, engine: PrefixEngine, groups: list[list[np.ndarray]], candidates: CandidateTrie) -> Any:
-    """What reading a batch takes, below a root that is known."""
-
-    def read() -> None:
-        engine.read(groups, candidates)
-
-    read()
-    before = engine.computed
-    read()
-    tokens = engine.computed - before
-    seconds = bench.seconds(read)
-    layers: Any = engine.head.decoder
-    parameters = sum(parameter.numel() for parameter in layers.layers.parameters())
-    return {
-        "ms": round(seconds * 1e3, 2),
-        "prompts_per_s": round(sum(map(len, groups)) / seconds, 1),
-        "peak_gib": round(bench.peak(read), 2),
-        "tflops_on_unique_tokens": round(2 * tokens * parameters / seconds / 1e12, 2),
-    }
-
-
-def one_step(bench: Bench, engine: PrefixEngine, groups: list[list[np.ndarray]]) -> float:
-    """Milliseconds of a generated token of each answer."""
-    answers = engine.start(groups)
-    tokens = torch.full((sum(map(len, groups)),), 99)
-    return round(bench.seconds(lambda: answers.step(tokens)) * 1e3, 2)
-
-
-def product_rate(bench: Bench, size: str) -> float:
-    """TFLOP/s of the model's largest product on 4,096 tokens."""
-    hidden, intermediate = SHAPES[size][:2]
-    states, weight = (
-        torch.randn(rows, hidden, dtype=torch.bfloat16, device=bench.device) for rows in (4096, intermediate)
-    )
-    return 2 * 4096 * hidden * intermediate / bench.seconds(lambda: states @ weight.t()) / 1e12
 
 
 @torch.inference_mode()
 def launches(bench: Bench) -> Outcome:
     """5: what a profiler sees of a batch."""
     outcome, size = Outcome(), bench.sizes[0]
-    engine, groups, candidates = (
-        PrefixEngine(bench.model(size, torch.bfloat16)),
-        texts(size, 250, 550, OWN, 2),
-        trie(1, 5),
-    )
+    read = partial(PrefixEngine(bench.model(size, torch.bfloat16)).read, texts(size, 250, 550, OWN, 2), trie(1, 5))
     for _ in range(3):
-        engine.read(groups, candidates)
+        read()
     kinds = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if bench.gpu else [])]
     bench.wait()
     with torch.profiler.profile(activities=kinds) as profile:
         began = time.perf_counter()
-        engine.read(groups, candidates)
+        read()
         bench.wait()
         wall = time.perf_counter() - began
     kernels = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
@@ -335,17 +305,24 @@ def launches(bench: Bench) -> Outcome:
 
 def memory(bench: Bench) -> Outcome:
     """6: what happens where memory ends."""
-    outcome = Outcome()
-    with tempfile.TemporaryDirectory() as folder, squeezed(bench) as squeeze:
+    outcome, draw = Outcome(), np.random.default_rng(0)
+    condition = Condition("quality", ScoreRange(1, 5))
+
+    def prompt(i: int, tokens: int) -> Prompt:
+        ids = draw.integers(100, 900, tokens).astype(np.int32)
+        return Prompt(Example(str(i), "g", str(i), "", "", {}), condition, "", "", ids)
+
+    def squeeze(gib: float) -> None:
+        """Leaves this process so many GiB more than it holds, until the check has ended."""
+        if bench.gpu:
+            torch.cuda.empty_cache()
+            total = torch.cuda.get_device_properties(bench.device).total_memory
+            share = (torch.cuda.memory_reserved(bench.device) + gib * 2**30) / total
+            torch.cuda.set_per_process_memory_fraction(min(1.0, share), bench.device)
+
+    with tempfile.TemporaryDirectory() as folder:
         bench.model("tiny", torch.bfloat16).save_pretrained(folder)
         source = ModelSource(folder, dtype="bfloat16")
-        condition = Condition("quality", ScoreRange(1, 5))
-        draw = np.random.default_rng(0)
-
-        def prompt(i: int, tokens: int) -> Prompt:
-            ids = draw.integers(100, 900, tokens).astype(np.int32)
-            return Prompt(Example(str(i), "g", str(i), "", "", {}), condition, "", "", ids)
-
         batch = Batch((tuple(prompt(i, 3000) for i in range(64)),))
         scoring = ScorePass([ModelView(source, "f")], batch.prompts, {condition.range: trie(1, 5)})
         judge = JudgeModule(scoring, Models())
@@ -366,24 +343,6 @@ def memory(bench: Bench) -> Outcome:
             except UserError as error:
                 outcome.figures["sentence"] = str(error)
     return outcome
-
-
-@contextmanager
-def squeezed(bench: Bench) -> Iterator[Callable[[float], None]]:
-    """A function that leaves this process so many GiB beside what it holds; without a GPU it does nothing."""
-
-    def squeeze(gib: float) -> None:
-        if bench.gpu:
-            torch.cuda.empty_cache()
-            total = torch.cuda.get_device_properties(bench.device).total_memory
-            share = (torch.cuda.memory_reserved(bench.device) + gib * 2**30) / total
-            torch.cuda.set_per_process_memory_fraction(min(1.0, share), bench.device)
-
-    try:
-        yield squeeze
-    finally:
-        if bench.gpu:
-            torch.cuda.set_per_process_memory_fraction(1.0, bench.device)
 
 
 @dataclass(frozen=True)
@@ -436,14 +395,8 @@ def same_bits(bench: Bench) -> Outcome:
 
 
 CHECKS: dict[str, Callable[[Bench], Outcome]] = {
-    "attention": attention,
-    "reading": reading,
-    "gradients": gradients,
-    "speed": speed,
-    "launches": launches,
-    "memory": memory,
-    "models": models,
-    "same bits": same_bits,
+    check.__name__.replace("_", " "): check
+    for check in (attention, reading, gradients, speed, launches, memory, models, same_bits)
 }
 
 
@@ -474,6 +427,7 @@ def main() -> None:
             outcome = Outcome([f"{type(error).__name__}: {error}"])
         if bench.gpu:
             torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
         found["checks"][title] = {**vars(outcome), "seconds": round(time.perf_counter() - began, 1)}
         lines = [*outcome.failures, *(f"{key}: {value}" for key, value in outcome.figures.items())]
         table.add_row(str(number), title, "FAILED" if outcome.failures else "ok", "\n".join(lines))

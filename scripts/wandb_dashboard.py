@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ import wandb_workspaces.workspaces as ws
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.tracking.wandb import differences, scalars
-
-HYPERPARAMETERS = ("decoding.lambda", "decoding.temperature", "tutor.alpha_high", "tutor.alpha_low")
 
 
 def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
@@ -64,84 +62,50 @@ def ending(names: Sequence[str], *endings: str, attacked: bool | None = None, sp
     ]
 
 
-def common(figures: Sequence[str], tables: Sequence[str]) -> list[ws.Section]:
-    """Sections that both workspaces end with."""
-    shown: list[Any] = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
-    listed: list[Any] = [wr.WeavePanelSummaryTable(table_name=name) for name in tables]
-    return [ws.Section(name="Figures", panels=shown), ws.Section(name="Tables", panels=listed)]
+def tried(settings: Sequence[str], names: Sequence[str]) -> list[Any]:
+    """A panel with a line a run, from its settings to its numbers, or none where there is no number."""
+    columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in settings]
+    columns += [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in names]
+    return [wr.ParallelCoordinatesPlot(columns=columns)] if names else []
 
 
-def contrastive(entity: str, project: str, numbers: Sequence[str], figures: Sequence[str]) -> ws.Workspace:
+def contrastive(numbers: Sequence[str]) -> list[ws.Section]:
     """Agreement by range, bias, whether contrast helps, what sweeps tried."""
     against = [name for name in numbers if " minus/" in name and name.endswith("/difference")]
     holm = [name for name in numbers if " minus/" in name and name.endswith("/p_holm")]
-    dev = ending(numbers, "spearman", attacked=False, split="dev")
-    columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in HYPERPARAMETERS[:2]]
-    tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in dev if "/pair/" in name]
-    return ws.Workspace(
-        entity=entity,
-        project=project,
-        name="judgebench: contrastive decoding",
-        sections=[
-            ws.Section(
-                name="Agreement with humans",
-                panels=bars("Spearman, test split", ending(numbers, "spearman", attacked=False)),
-                is_open=True,
-            ),
-            ws.Section(
-                name="Range bias",
-                panels=[
-                    *bars(
-                        "Distance from the humans' scores (Wasserstein)",
-                        ending(numbers, "bias_wasserstein", attacked=False),
-                    ),
-                    *bars("Share of the most frequent score", ending(numbers, "modal_share", attacked=False)),
-                    *bars("Spread of Spearman over ranges", ending(numbers, "stability", attacked=False)),
-                ],
-                is_open=True,
-            ),
-            ws.Section(
-                name="Does contrast help?",
-                panels=[*bars("Difference in Spearman", against), *bars("p of the permutation test, Holm", holm)],
-            ),
-            ws.Section(
-                name="Sweeps",
-                panels=[wr.ParallelCoordinatesPlot(columns=[*columns, *tried])] if tried else [],
-            ),
-            *common(figures, ("metrics", "comparisons", "tuning", "examples")),
-        ],
+    agreement, distance, modal, spread = (
+        ending(numbers, end, attacked=False) for end in ("spearman", "bias_wasserstein", "modal_share", "stability")
     )
+    bias = bars("Distance from the humans' scores (Wasserstein)", distance)
+    bias += bars("Share of the most frequent score", modal) + bars("Spread of Spearman over ranges", spread)
+    helps = bars("Difference in Spearman", against) + bars("p of the permutation test, Holm", holm)
+    pairs = [name for name in ending(numbers, "spearman", attacked=False, split="dev") if "/pair/" in name]
+    return [
+        ws.Section(name="Agreement with humans", panels=bars("Spearman, test split", agreement), is_open=True),
+        ws.Section(name="Range bias", panels=bias, is_open=True),
+        ws.Section(name="Does contrast help?", panels=helps),
+        ws.Section(name="Sweeps", panels=tried(("decoding.lambda", "decoding.temperature"), pairs)),
+    ]
 
 
-def defended(entity: str, project: str, numbers: Sequence[str], figures: Sequence[str]) -> ws.Workspace:
+def defended(numbers: Sequence[str]) -> list[ws.Section]:
     """Changes by attacks under each defense, what that costs in agreement, and how it was found."""
     clean = ending(numbers, "spearman", attacked=False)
-    columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(name)) for name in HYPERPARAMETERS[2:]]
-    tried = [wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric(name)) for name in clean if "defense=" in name]
-    return ws.Workspace(
-        entity=entity,
-        project=project,
-        name="judgebench: attacks and defenses",
-        sections=[
-            ws.Section(
-                name="What attacks change",
-                panels=[
-                    *bars("Change of the score", ending(numbers, "change", attacked=True)),
-                    *bars("Share of texts whose score rises", ending(numbers, "raised_share", attacked=True)),
-                ],
-                is_open=True,
-            ),
-            ws.Section(name="Agreement without attack", panels=bars("Spearman, test split", clean), is_open=True),
-            ws.Section(
-                name="Sweeps of the strengths",
-                panels=[wr.ParallelCoordinatesPlot(columns=[*columns, *tried])] if tried else [],
-            ),
-            *common(figures, ("metrics", "defense/costs", "defense/strengths", "defense/detectors", "examples")),
-        ],
-    )
+    changes = bars("Change of the score", ending(numbers, "change", attacked=True))
+    changes += bars("Share of texts whose score rises", ending(numbers, "raised_share", attacked=True))
+    strengths = tried(("tutor.alpha_high", "tutor.alpha_low"), [name for name in clean if "defense=" in name])
+    return [
+        ws.Section(name="What attacks change", panels=changes, is_open=True),
+        ws.Section(name="Agreement without attack", panels=bars("Spearman, test split", clean), is_open=True),
+        ws.Section(name="Sweeps of the strengths", panels=strengths),
+    ]
 
 
-WORKSPACES = {"cd": contrastive, "cap": defended}
+WORKSPACES: Mapping[str, tuple[str, Callable[[Sequence[str]], list[ws.Section]], Sequence[str]]] = {
+    "cd": ("contrastive decoding", contrastive, ("metrics", "comparisons", "tuning")),
+    "cap": ("attacks and defenses", defended, ("metrics", "defense/costs", "defense/strengths", "defense/detectors")),
+}
+"""Kind -> title, sections of numbers, and tables that are shown below."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,10 +117,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="print the workspace and save nothing")
     given = parser.parse_args(arguments)
     try:
-        workspace = WORKSPACES[given.kind](given.entity, given.project, *names_of(given.runs))
+        numbers, figures = names_of(given.runs)
     except UserError as error:
         print(f"wandb_dashboard: {error}", file=sys.stderr)
         return 2
+    title, sections_of, tables = WORKSPACES[given.kind]
+    shown: list[Any] = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
+    listed: list[Any] = [wr.WeavePanelSummaryTable(table_name=name) for name in (*tables, "examples")]
+    last = [ws.Section(name="Figures", panels=shown), ws.Section(name="Tables", panels=listed)]
+    sections = [*sections_of(numbers), *last]
+    workspace = ws.Workspace(entity=given.entity, project=given.project, name=f"judgebench: {title}", sections=sections)
     if given.dry_run:
         print(json.dumps(json.loads(workspace._to_model().model_dump_json(by_alias=True)), indent=1))
         return 0
