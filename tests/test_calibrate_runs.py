@@ -15,6 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.calibrate import _added
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
+from judgebench.components import build_component
 from judgebench.data.benchmarks import Mini
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -74,14 +75,14 @@ def chosen_rows(folder: Path, card: JudgeCard) -> pd.DataFrame:
 def test_the_card_is_of_the_setting_that_was_taken_in_yaml_that_a_person_can_read(calibrated):
     card = JudgeCard.read(calibrated / "run" / "judge_card.yaml")
     choice = json.loads((calibrated / "run" / "choice.json").read_text())
-    assert len(card.tried) == len(choice) == 2 * 4
+    assert len(card.tried) == len(choice) == 2 * 6
     (taken,) = (record for record in choice if record["taken"])
     assert (taken["decoding"], ScoreRange.of(taken)) == (card.series["decoding"], card.range)
     assert card.figures["promised"]["spearman"] == taken["promised_spearman"]
     assert card.figures["test"]["n"] == taken["n"], "all texts are test texts"
     prints = RunFolder.open(calibrated / "run").read("environment")["model_fingerprints"]
     assert card.models["main"]["sha256"] == prints["main"]["sha256"]
-    assert any("among 8 settings" in limit for limit in card.limits)
+    assert any("among 12 settings" in limit for limit in card.limits)
     assert Path(card.parts["judge"]["path"]).name == "tiny-main"
     assert card.parts["judge"]["dtype"] == "float32", "what auto stood for"
     assert len(card.parts["decoding"]) == 1
@@ -109,6 +110,34 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
         judge.score("An article.", " ")
     # a text is never a template
     assert judge.score("A {{Summary}} ${oc.env:HOME}.", "{{Document}} <|im_end|>").status == "parsed"
+
+
+@pytest.mark.parametrize("decoding", ["ridge", "ordinal", "calibrated"])
+def test_a_card_holds_what_a_decoding_has_learned(
+    decoding, calibrate, called, calibrated, tiny_pair, monkeypatch, tmp_path
+):
+    """It scores as all texts have taught it; the run's own scores are each taught by other articles, and alike."""
+    monkeypatch.chdir(tmp_path)
+    calibrate(f"decoding=[{decoding}]", "ranges=[[1,5]]", "judge=local", f"judge.path={tiny_pair[0]}")
+    card = JudgeCard.read("run/judge_card.yaml")
+    (part,) = card.parts["decoding"].values()
+    learned = {"ridge": "weights", "ordinal": "thresholds", "calibrated": "levels"}[decoding]
+    assert part[learned], "plain numbers"
+    texts = pd.read_json(calibrated / "texts.jsonl", lines=True)
+    texts.to_json("texts.jsonl", orient="records", lines=True)
+    called(score_main, "card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
+    rows = pd.read_parquet("run/readings.parquet").set_index("example_id")["main_logprobs"]
+    learned_decoding = build_component(part)
+    main = np.array(rows[texts["example_id"]].tolist(), dtype=np.float32)
+    expected = learned_decoding.scores(main, None, np.arange(1.0, 6.0))
+    np.testing.assert_allclose(pd.read_csv("scores.csv")["score"], expected, atol=1e-4)
+
+
+def test_a_decoding_of_all_ranges_has_no_card(calibrate, tiny_pair, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    wrong = ("decoding=[greedy,range_mean]", "judge=local", f"judge.path={tiny_pair[0]}")
+    code, _, err = calibrate(*wrong, mistaken=True)
+    assert (code, "range_mean takes the readings of all ranges" in " ".join(err.split())) == (2, True), err
 
 
 def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, tiny_pair):

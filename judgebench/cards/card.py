@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
@@ -39,11 +40,18 @@ LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
 REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
-_CONTRASTIVE = "judgebench.decoding.Contrastive"
+_DECODINGS = tuple(
+    f"judgebench.decoding.{name}"
+    for name in (
+        *("Greedy", "Expectation", "Contrastive", "NullContext", "Median"),
+        *("Trimmed", "Plausible", "Ordinal", "Ridge", "Calibrated"),
+    )
+)
 _MAKERS = {
     ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
-    ("decoding", "*"): ("judgebench.decoding.Greedy", "judgebench.decoding.Expectation", _CONTRASTIVE),
+    ("decoding", "*"): _DECODINGS,
+    ("decoding", "*", "of"): _DECODINGS,
     ("defense",): ("judgebench.defenses.settings.DefenseSettings",),
     ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
     ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
@@ -272,7 +280,7 @@ class JudgeCard:
         for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
             at, inside = ".".join((*where, key)), where[1:]
             if key == "_target_":
-                place = ("decoding", "*") if inside[:1] == ("decoding",) and len(inside) == 2 else inside
+                place = ("decoding", "*", *inside[2:]) if inside[:1] == ("decoding",) and len(inside) > 1 else inside
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
                     raise UserError(f"{at} is {shown(value)}, which is no part of a judge; do not use this card.")
             elif key.startswith("_"):
@@ -287,7 +295,11 @@ class JudgeCard:
         decodings, (judge, decoding) = self.parts["decoding"], self.series.values()
         if list(decodings) != [decoding]:
             raise UserError(f"series.decoding is {decoding!r}, and parts.decoding has {', '.join(decodings)}.")
-        needed = "pair" if decodings[decoding]["_target_"] == _CONTRASTIVE else "main"
+        needed, part = "main", decodings[decoding]
+        while isinstance(part, Mapping):
+            if part["_target_"].endswith((".Contrastive", ".NullContext")) or part.get("of") == "both":
+                needed = "pair"
+            part = part.get("of")
         if judge != needed:
             raise UserError(f"series.judge is {shown(judge)}, and {decoding} gives scores of {needed} alone.")
 
@@ -314,7 +326,8 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
         shape = {}
         for key, parameter in inspect.signature(maker).parameters.items():
             if key in fields and key != "role":
-                hint = dict if dataclasses.is_dataclass(hints[key]) else hints[key]
+                made = hints[key] is Decoding or dataclasses.is_dataclass(hints[key])
+                hint = dict if made else hints[key]
                 shape[key if parameter.default is inspect.Parameter.empty else f"{key}?"] = (hint, None)
         for key in part:
             if key != "_target_" and key not in shape and f"{key}?" not in shape:
