@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from judgebench.runtime.errors import Refusal, UserError
-from judgebench.runtime.files import user_path
+from judgebench.runtime.files import atomic, user_path
 
 if TYPE_CHECKING:
     from judgebench.stats.scores import Sample
@@ -210,7 +210,6 @@ def _table(rows: Sequence[dict[str, Any]], target: str) -> list[Any]:
 def _write(asked: PlanAsked, chosen: dict[str, Sample], needed: Sequence[int | None]) -> list[str]:
     import numpy as np
 
-    from judgebench.runtime.files import atomic
     from judgebench.stats.label_plan import articles_to_label
 
     # the texts of all dimensions, where these have the same; else of the first

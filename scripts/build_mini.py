@@ -43,11 +43,6 @@ class Article:
     faithful: tuple[str, ...]
     swaps: tuple[tuple[str, str], ...]
 
-    @property
-    def text(self) -> str:
-        """The whole article as one paragraph."""
-        return " ".join(self.sentences)
-
 
 GARBLE_LEVELS = {"light": (0.7, 0.4), "medium": (0.6, 0.6), "heavy": (0.5, 0.8)}
 """Which share of a summary is kept, and of its two-word blocks then damaged."""
@@ -200,7 +195,7 @@ def build_rows(articles: Sequence[Article]) -> list[dict[str, Any]]:
             "example_id": f"{article.id}-{system}",
             "group_id": article.id,
             "system_id": system,
-            "source": article.text,
+            "source": " ".join(article.sentences),
             "output": output,
             "human": dict(zip(DIMENSIONS, SCORES[system, strength][1], strict=True)),
         }

@@ -67,12 +67,7 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
 @dataclass
 class Outcome:
-    """What a check has found.
-
-    Attributes:
-        failures: sentences; none where all is well.
-        figures: name -> value.
-    """
+    """Failures of a check, as sentences, and its figures: name -> value."""
 
     failures: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
@@ -85,11 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bench:
-    """What checks run on.
-
-    Attributes:
-        sizes: the models whose speed is measured, ascending.
-    """
+    """The device, and the sizes of the models whose speed is measured, ascending."""
 
     device: torch.device
     sizes: tuple[str, ...]

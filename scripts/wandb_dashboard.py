@@ -29,11 +29,7 @@ from judgebench.tracking.wandb import differences, scalars
 
 
 def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """Names of the numbers and of the figures that some runs have logged.
-
-    Raises:
-        UserError: one of them is no run folder.
-    """
+    """Names of the numbers and of the figures that runs have logged; `UserError` for what no run wrote."""
     numbers: dict[str, None] = {}
     figures: dict[str, None] = {}
     for path in folders:
@@ -52,14 +48,9 @@ def bars(title: str, names: Sequence[str]) -> list[Any]:
 
 def ending(names: Sequence[str], *endings: str, attacked: bool | None = None, split: str = "test") -> list[str]:
     """Names of one split's numbers, under attacks (True), without (False) or all (None)."""
-    return [
-        name
-        for name in names
-        if name.startswith(f"{split}/")
-        and name.rsplit("/", 1)[-1] in endings
-        and attacked in (None, "attack=" in name)
-        and " minus/" not in name
-    ]
+    of_split = (name for name in names if name.startswith(f"{split}/") and " minus/" not in name)
+    of_texts = (name for name in of_split if attacked in (None, "attack=" in name))
+    return [name for name in of_texts if name.rsplit("/", 1)[-1] in endings]
 
 
 def tried(settings: Sequence[str], names: Sequence[str]) -> list[Any]:

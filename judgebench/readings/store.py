@@ -123,7 +123,20 @@ class ReadingStore:
         """The keys without a reading that matches its checksum."""
         wanted = set(keys)
         absent = wanted.difference(self._intact(wanted))
-        self._warn(self._vanished(absent - self._searched - self._damaged_keys))
+        # those that the file or its log still holds, whole or but for a half: their readings were stored, and a damaged
+        # key or page hides them
+        new = absent - self._searched - self._damaged_keys
+        halves = {half: key for key in new if len(key) == 64 for half in (key[:32].encode(), key[32:].encode())}
+        if halves and self._file is not None:
+            with self._reading():
+                rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
+                remains = {half for (key,) in rows if key is not None for half in (key[:32], key[32:])} & halves.keys()
+            with suppress(OSError), self._absolute.open("rb") as file:
+                last = b""
+                while block := file.read(_BLOCK):
+                    remains |= _halves_of_keys(last + block) & halves.keys()
+                    last = block[-63:]
+            self._warn({halves[half] for half in remains | (self._logged & halves.keys())})
         self._searched |= absent
         return absent
 
@@ -208,22 +221,6 @@ class ReadingStore:
             names = {row[0].decode("utf-8", "replace") for row in rows if isinstance(row[0], bytes)}
             self._warn((keys & names).difference(intact))
         return intact
-
-    def _vanished(self, absent: set[str]) -> set[str]:
-        """The absent keys that the file or its log still holds, whole or but for a half: their readings were
-        stored, and a damaged key or page hides them."""
-        halves = {half: key for key in absent if len(key) == 64 for half in (key[:32].encode(), key[32:].encode())}
-        if not halves or self._file is None:
-            return set()
-        with self._reading():
-            rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
-            remains = {half for (key,) in rows if key is not None for half in (key[:32], key[32:])} & halves.keys()
-        with suppress(OSError), self._absolute.open("rb") as file:
-            last = b""
-            while block := file.read(_BLOCK):
-                remains |= _halves_of_keys(last + block) & halves.keys()
-                last = block[-63:]
-        return {halves[half] for half in remains | (self._logged & halves.keys())}
 
     def _warn(self, damaged: set[str]) -> None:
         """Says how many readings are damaged, of those that it has not said so of."""

@@ -90,8 +90,7 @@ class Index:
 
 
 def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
-    """The rows of one run, or of several side by side: where they judged the same example under the same condition,
-    it is one row."""
+    """The rows of one run, or of several side by side: the same example under the same condition is one row."""
     # 1. (data set, example_id) -> group, system and split, those of a group together
     known: dict[tuple[str, str], tuple[str, str, str]] = {}
     for run in runs:
@@ -106,25 +105,22 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     # 2. scores by the numbers of example, place and series
     places: dict[Place, int] = {}
     series: list[ShownSeries] = []
-    at: list[list[tuple[int, int, Mapping[str, Any]]]] = []
+    entries: list[tuple[Place, int, Mapping[str, Any]]] = []
     parts = []
     for which, (run, name) in enumerate(zip(runs, names, strict=True)):
         judged = SeriesIndex.from_frame(run.scores)
         columns = {kind: len(series) + i for i, kind in enumerate(judged.all)}
         series += [ShownSeries(which, kind.judge, _named(name, str(kind))) for kind in judged.all]
         by = [*with_labels(CELL, run.scores), *_HOW]
-        kinds = distinct(run.scores, by)
-        at.append(
-            [
-                (places.setdefault(_place(run.dataset, kind), len(places)), columns[judged.of(kind)], kind)
-                for kind in kinds
-            ]
-        )
+        kinds = [(_place(run.dataset, kind), columns[judged.of(kind)], kind) for kind in distinct(run.scores, by)]
+        for place, *_ in kinds:
+            places.setdefault(place, len(places))
+        entries += kinds
         codes = run.scores.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
         part = {
             "example": [numbers[run.dataset, example] for example in run.scores["example_id"]],
-            "place": np.array([place for place, *_ in at[-1]], dtype=np.int64)[codes],
-            "series": np.array([column for _, column, _ in at[-1]], dtype=np.int64)[codes],
+            "place": np.array([places[place] for place, *_ in kinds], dtype=np.int64)[codes],
+            "series": np.array([column for _, column, _ in kinds], dtype=np.int64)[codes],
             "score": run.scores["score"].to_numpy(dtype=np.float64),
             "status": [STATUSES.index(status) for status in run.scores["status"]],
             "human": run.scores["human"].to_numpy(dtype=np.float64),
@@ -132,17 +128,13 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
         parts.append(pd.DataFrame(part))
     # 3. places by dimension, attack and defense as they appear, by range ascending
     axes = {name: list(dict.fromkeys(getattr(place, name) for place in places)) for name in _AXES}
-
-    def rank(place: Place) -> tuple[Any, ...]:
-        dataset, dimension, *rest = (axes[name].index(getattr(place, name)) for name in _AXES)
-        return dataset, dimension, place.range.order, *rest
-
-    sorted_places = sorted(places, key=rank)
+    ranks = {place: [axes[name].index(getattr(place, name)) for name in _AXES] for place in places}
+    sorted_places = sorted(places, key=lambda place: (*ranks[place][:2], place.range.order, *ranks[place][2:]))
     order = np.argsort([places[place] for place in sorted_places])
     settings, knobs = {}, {}
-    for place, column, kind in (entry for entries in at for entry in entries):
+    for place, column, kind in entries:
         lambda_, temperature = number(kind["lambda"]), number(kind["temperature"])
-        entry_at = column, int(order[place])
+        entry_at = column, int(order[places[place]])
         settings[entry_at] = setting(kind)
         mixed = 0.0 if lambda_ is None else lambda_, 1.0 if temperature is None else temperature
         knobs[entry_at] = str(kind["judge"]), str(kind["decoding"]), *mixed
@@ -155,8 +147,7 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     human[rows] = table["human"]
     group_of, system_of, split_of = ([values[i] for values in about.values()] for i in range(3))
     every = names, list(about), group_of, system_of, split_of, sorted_places, series, settings, knobs
-    of_rows = keys % len(about), keys // len(about), human, scores, status
-    index = Index(*every, *of_rows, {}, {})
+    index = Index(*every, keys % len(about), keys // len(about), human, scores, status, {}, {})
     return _with_flags(index, runs, numbers)
 
 

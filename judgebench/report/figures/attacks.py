@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -135,47 +136,25 @@ def assessment_figure(
     sides = [_attacked(records, judge, rule) for records in (comparative, absolute)]
     if not all(sides):
         return None
-    labels = list(dict.fromkeys(record["label"] for side in sides for record in side))
-    parts = (("clean_mean_score", _CLEAN), ("attacked_mean_score", _ATTACKED), ("change", _INCREASE))
-
-    def draw(axis: Axes, panel: tuple[str, str, Sequence[dict[str, Any]]]) -> None:
-        title, name, side = panel
-        # groups of bars: records, their column, their shift from the tick, width, color and hatch
-        compared = not side
-        ticks = labels if compared else [record["label"] for record in side]
-        groups: list[tuple[Any, ...]] = [
-            (side, column, shift * _WIDTH, _WIDTH, color, None) for shift, (column, color) in enumerate(parts, -1)
-        ]
-        if compared:
-            groups = [(sides[0], "share", -0.5 * _HALF, _HALF, _INCREASE, None),
-                      (sides[1], "share", 0.5 * _HALF, _HALF, _INCREASE, "////")]  # fmt: skip
-        for records, column, shift, width, color, hatch in groups:
-            for record in records:
-                x, y = ticks.index(record["label"]) + shift, float(record[column])
-                axis.bar(x, y, width * 0.94, color=color, hatch=hatch, edgecolor="white", linewidth=0)
-                if (bars := style.record_bars(record, column)) is not None:
-                    axis.errorbar(x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0)
-        axis.set_xticks(range(len(ticks)), ticks)
-        size = ""
-        if side:
-            axis.set_xlim(-0.6, len(ticks) - 0.4)
-            size = f"n = {max((int(record['paired']), int(record['groups'])) for record in side)[0]}"
-        if title == "comparative":
-            axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1)
-        axis.axhline(0, color=MUTED, linewidth=0.8)
-        axis.tick_params(axis="x", length=0)
-        for text in axis.get_xticklabels() if len(labels) > 2 else ():
-            text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
-        style.label(axis, title, size, y=name)
-
+    parts = (
+        ("clean_mean_score", _CLEAN, "clean"),
+        ("attacked_mean_score", _ATTACKED, "attacked"),
+        ("change", _INCREASE, "increase (right: comparative)"),
+    )
+    wins, scores = (
+        [(side, column, shift * _WIDTH, _WIDTH, color, None) for shift, (column, color, _) in enumerate(parts, -1)]
+        for side in sides
+    )
+    shares = [(side, "share", shift * _HALF, _HALF, _INCREASE, hatch)
+              for side, shift, hatch in zip(sides, (-0.5, 0.5), (None, "////"), strict=True)]  # fmt: skip
     panels = [
-        ("comparative", "probability of winning", sides[0]),
-        ("absolute", "mean score", sides[1]),
-        ("increase compared", "increase, % of the scale", []),
+        ("comparative", "probability of winning", wins),
+        ("absolute", "mean score", scores),
+        ("increase compared", "increase, % of the scale", shares),
     ]
-    names = ["clean", "attacked", "increase (right: comparative)"]
-    legend: list[Any] = [(color, name) for (_, color), name in zip(parts, names, strict=True)]
+    legend: list[Any] = [(color, name) for _, color, name in parts]
     legend.append((Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"), "right: absolute"))
+    draw = partial(_draw_bars, turned=len({record["label"] for side in sides for record in side}) > 2)
     ranges = ", ".join(dict.fromkeys(str(range_of(record)) for record in sides[1]))
     bounded = any(number(record.get("change_low")) is not None for side in sides for record in side)
     sentences = [
@@ -187,6 +166,31 @@ def assessment_figure(
     ]  # fmt: skip
     title = f"Attacks on comparative and absolute assessment, {titles.get('main') or 'main'}"
     return style.small_multiples(panels, draw, title, sentences, legend, height=3.0, columns=3, share_y=False)
+
+
+def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], turned: bool) -> None:
+    """A panel: its title, the name of its y axis, and groups of bars (records, their column, their shift from the tick,
+    width, color and hatch). `turned` turns the names of attacks."""
+    title, name, groups = panel
+    ticks = list(dict.fromkeys(record["label"] for records, *_ in groups for record in records))
+    for records, column, shift, width, color, hatch in groups:
+        for record in records:
+            x, y = ticks.index(record["label"]) + shift, float(record[column])
+            axis.bar(x, y, width * 0.94, color=color, hatch=hatch, edgecolor="white", linewidth=0)
+            if (bars := style.record_bars(record, column)) is not None:
+                axis.errorbar(x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0)
+    axis.set_xticks(range(len(ticks)), ticks)
+    size = ""
+    if title != "increase compared":  # there both sides stand, each with an n of its own
+        axis.set_xlim(-0.6, len(ticks) - 0.4)
+        size = f"n = {max((int(record['paired']), int(record['groups'])) for record in groups[0][0])[0]}"
+    if title == "comparative":
+        axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1)
+    axis.axhline(0, color=MUTED, linewidth=0.8)
+    axis.tick_params(axis="x", length=0)
+    for text in axis.get_xticklabels() if turned else ():
+        text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
+    style.label(axis, title, size, y=name)
 
 
 def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[dict[str, Any]]:
