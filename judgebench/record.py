@@ -131,7 +131,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 
 def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
     from judgebench.decoding.scores import KEYS, key_columns
-    from judgebench.readings.reading import AXES, SCHEMA, prompt_digest
+    from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
     from judgebench.types import LABELS, Reading
 
     readings = folder.read("readings")
@@ -147,9 +147,7 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
             reading["defense"] in gone or ("adv_suffix" in gone and "adv_suffix" in reading["attack"])
         ):
             continue
-        # a prompt holds its rubric's plain text, unless an article was cut or a control token's name broken
-        whole = not reading["source_tokens_cut"] and not reading["control_tokens"]
-        if prompt is None or (whole and prompt.text not in reading["prompt"]):
+        if prompt is None or not holds(reading, prompt):
             raise UserError(
                 f"{folder.path}: the prompt about example {reading['example_id']} ({reading['dimension']}, attack "
                 f"{reading['attack']}, defense {reading['defense']}) is another than the run has read: its data or its "

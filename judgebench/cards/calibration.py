@@ -71,6 +71,11 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
                 f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so it "
                 "could not be used; leave it out, or write the defense as a template ({template: FILE.txt})."
             )
+    if str(config.judge.get("_target_")).endswith(".PanelSpec"):
+        raise UserError(
+            "judge=panel: a judge card must score other texts, and a panel has its members' readings of these alone; "
+            "calibrate a member by itself, or measure the panel with `python -m judgebench +exp=calibrate judge=panel`."
+        )
     recording = _recording(config)
     if recording is not None and recording.setting("judge", "_target_") != LOCAL_JUDGE:
         raise UserError(

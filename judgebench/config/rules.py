@@ -13,6 +13,7 @@ from judgebench.judges.spec import (
     GRADIENT,
     LOCAL,
     LOG_PROBABILITIES,
+    PANEL,
     PROBABILITIES,
     RECORDED,
     REPLAYED,
@@ -37,6 +38,7 @@ JUDGES = {
     LOCAL: "the judge is a model here",
     SERVED: "the judge is served",
     REPLAYED: "judge=replay has answers only",
+    PANEL: "judge=panel has its members' readings only",  # which are recorded too
     RECORDED: "judge=recorded has readings only",
 }
 """Place of a judge -> what it is, as the reason why it does not give what something needs."""
@@ -45,6 +47,7 @@ ASSISTANTS = {
     LOCAL: ("model", "early_exit", "null_context"),
     SERVED: ("api", "null_context"),
     REPLAYED: (),
+    PANEL: ("recorded",),
     RECORDED: ("recorded",),
 }
 """Place of a judge -> the kinds of assistants that can be read with it."""
@@ -202,10 +205,11 @@ def mismatches(parts: Parts) -> Broken:
     """Assistant, decodings and tuning that do not go with the judge or with each other."""
     kind, place, names = parts.assistant.kind, parts.place, list(parts.decodings)
     others = [f"assistant={other}" for other in ASSISTANTS[place]]
+    same = parts.assistant.recording == getattr(parts.judge, "recording", None)
     if kind not in (*ASSISTANTS[place], "none"):
         instead = " or ".join([*others, "assistant=none"])
         yield f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.", ("judge", "assistant")
-    elif kind == "recorded" and parts.assistant.recording != getattr(parts.judge, "recording", None):
+    elif kind == "recorded" and place == RECORDED and not same:
         yield "assistant=recorded: it is in another file than judge=recorded; take both of one file.", ()
     if kind == "none" and parts.contrasting and ASSISTANTS[place]:
         yield (

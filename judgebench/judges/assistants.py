@@ -55,11 +55,11 @@ class Assistant:
         kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
             after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
             an empty article and an empty judged text; `api`, a second model behind a URL, of a judge that is too;
-            `recorded`, the assistant of recorded readings.
+            `recorded`, the assistant of recorded readings, or those of a panel's members.
         source: the second model, for `model` alone.
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
         served: where the second model is, for `api` alone.
-        recording: the file, for `recorded` alone.
+        recording: the file, for `recorded` alone; a panel's has none.
     """
 
     kind: str = "none"
@@ -104,6 +104,7 @@ class Assistant:
         if self.recording is not None:
             return str(self.recording.about["assistant"]["title"])
         titles = {"early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}
+        titles["recorded"] = "its members' assistants"
         return titles.get(self.kind)
 
     def check_served(self, judge: Any) -> None:
@@ -138,9 +139,9 @@ def served_assistant(**settings: Any) -> Assistant:
 
 def recorded_assistant(path: str) -> Assistant:
     """The assistant of recorded readings; `none` where they have none. `path`: see
-    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it."""
+    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it; a panel has none."""
     if not isinstance(path, str) or not path.strip():
-        return Assistant()  # a missing judge.path, which is the same, is a mistake already
+        return Assistant("recorded")
     from judgebench.readings.reading import Recording  # pyarrow takes a while to import
 
     recording = Recording.open(path)

@@ -337,6 +337,6 @@ class RecordedReader(BaseReader):
             under = f" (lambda {how.lambda_:g}, t {how.temperature:g})" if how.lambda_ is not None else ""
             what = f"free answers of {how.judge} by {how.decoding}{under}"
         raise UserError(
-            f"judge.path: {self.judge.recording.path.name} has no {what} for example {prompt.example.example_id} "
+            f"judge: {self.judge.recording.path.name} has no {what} for example {prompt.example.example_id} "
             f"({prompt.condition}); choose what was recorded, or record it too."
         )

@@ -12,7 +12,7 @@ from judgebench.config.fields import Annotated, OneOf, check_fields
 from judgebench.data.rows import FileRow
 from judgebench.judges.replay import AnswerFields, AnswerFile, Answers, match
 from judgebench.judges.spec import GENERATION, LOG_PROBABILITIES, PROBABILITIES, RECORDED, NoModel, check_unused
-from judgebench.readings.reading import MODES, Recording, prompt_digest
+from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.types import Generation, Prompt
 
@@ -86,45 +86,48 @@ class RecordedSpec(PlainJudge):
         return self.recording.sentence
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        """The readings of the prompts, each the rows of an example and condition; `UserError` for texts that were
-        compared where texts are judged alone, or the other way, and for a prompt that is not what was read."""
-        recording, about = self.recording, self.recording.about
-        compares = any(prompt.condition.order for prompt in prompts)
-        if about["compares"] != compares:
-            kinds = ("texts that were judged alone", "texts that were compared")[:: -1 if compares else 1]
-            raise UserError(
-                f"judge.path: {recording.path.name} has readings of {kinds[1]}, and this run asks for {kinds[0]}; "
-                "choose the prompt that was recorded."
-            )
-        # 1. a row for each example and condition, with all readings of it
-        axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
-        readings: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-        for row in recording.rows:
-            readings.setdefault(tuple(row[name] for name in ("example_id", *_AXES, "order")), []).append(row)
-        rows = [
-            FileRow({**same[0], "rows": same}, f"{recording.path.name} example {same[0]['example_id']}", number)
-            for number, same in enumerate(readings.values(), start=1)
-        ]
-        fields = AnswerFields("rows", example_id="example_id", **axes)
-        answers = match(recording.path.name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset)
-        # 2. rubric, text and candidates must be those that were read
-        answered = answers.answered(prompts)
-        other = [
-            prompt
-            for prompt in answered
-            for row in answers.to(prompt)[:1]
-            if row["prompt_sha256"] != prompt_digest(prompt)
-            or tuple(row["candidates"]) != prompt.condition.range.candidates
-        ]
-        if other:
-            raise UserError(
-                f"judge.path: {len(other):,} of {len(answered):,} prompts are not what was read, the first of them "
-                f"about example {other[0].example.example_id} ({other[0].condition}): rubric or data have changed "
-                f"since {recording.path.name} was recorded (data {about['data']['name']}, rubrics "
-                f"{recording.setting('prompt', 'rubrics')}); take those, or record readings of these with a model and "
-                "`python -m judgebench.record`."
-            )
-        return answers
+        return answers_of(self.recording, prompts, split, dataset)
+
+
+def answers_of(recording: Recording, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    """The readings of the prompts, each the rows of an example and condition; `UserError` for texts that were compared
+    where texts are judged alone, or the other way, and for a prompt that is not what was read."""
+    about, compares = recording.about, any(prompt.condition.order for prompt in prompts)
+    if about["compares"] != compares:
+        kinds = ("texts that were judged alone", "texts that were compared")[:: -1 if compares else 1]
+        raise UserError(
+            f"judge.path: {recording.path.name} has readings of {kinds[1]}, and this run asks for {kinds[0]}; "
+            "choose the prompt that was recorded."
+        )
+    # 1. a row for each example and condition, with all readings of it
+    axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
+    readings: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in recording.rows:
+        readings.setdefault(tuple(row[name] for name in ("example_id", *_AXES, "order")), []).append(row)
+    rows = [
+        FileRow({**same[0], "rows": same}, f"{recording.path.name} example {same[0]['example_id']}", number)
+        for number, same in enumerate(readings.values(), start=1)
+    ]
+    fields = AnswerFields("rows", example_id="example_id", **axes)
+    answers = match(recording.path.name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset)
+    # 2. rubric, text and candidates must be those that were read
+    answered = answers.answered(prompts)
+    other = [
+        prompt
+        for prompt in answered
+        for row in answers.to(prompt)[:1]
+        if (not holds(row, prompt) if "prompt" in row else row["prompt_sha256"] != prompt_digest(prompt))
+        or tuple(row["candidates"]) != prompt.condition.range.candidates
+    ]
+    if other:
+        raise UserError(
+            f"judge.path: {len(other):,} of {len(answered):,} prompts are not what was read, the first of them "
+            f"about example {other[0].example.example_id} ({other[0].condition}): rubric or data have changed "
+            f"since {recording.path.name} was recorded (data {about['data']['name']}, rubrics "
+            f"{recording.setting('prompt', 'rubrics')}); take those, or record readings of these with a model and "
+            "`python -m judgebench.record`."
+        )
+    return answers
 
 
 def answer_row(rows: Sequence[Mapping[str, Any]], how: Generation | None) -> Mapping[str, Any] | None:

@@ -26,7 +26,7 @@ ENGINES = ("prefix", "plain")
 
 LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
 PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, TOKENS = "gradient", "tokens"
+GRADIENT, TOKENS, PANEL = "gradient", "tokens", "panel"
 """Members of `JudgeSettings.gives`."""
 
 
@@ -70,7 +70,7 @@ class JudgeSettings:
     def gives(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt."""
+        them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt; `PANEL`: of several."""
         raise NotImplementedError
 
     @property

@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 from judgebench.data.rows import existing
 from judgebench.decoding.scores import key_columns
 from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic, user_path
+from judgebench.runtime.files import atomic, check_run_file, user_path
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Prompt, Reading
+from judgebench.types import Prompt, Reading, ScoreRange
 
 _KEY_FORMAT = 1
 """Part of every key: readings of stores without checksums keep theirs."""
@@ -251,6 +251,17 @@ class Recording:
             raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
         return cls(path, about)
 
+    @classmethod
+    def of_run(cls, folder: Path) -> Recording:
+        """The readings in a run folder; their rows have the `prompt` that was read in place of its SHA-256."""
+        check_run_file(path := existing(folder / "readings.parquet", "judge.path"), "judge.path")
+        with _reading(path):
+            rows = [{"order": "", **row, "range": str(ScoreRange.of(row))} for row in read_table(path).to_pylist()]
+        about = {"models": {"main": {"title": folder.name}}, "data": {"name": "of the run"}, "config": {}}
+        recording = cls(path, {**about, "compares": any(row["order"] for row in rows)})
+        recording.__dict__["rows"] = rows
+        return recording
+
     @property
     def models(self) -> dict[str, dict[str, str]]:
         """Role -> title, SHA-256 and dtype of each model, as environment.json of the recorded run has them."""
@@ -304,6 +315,11 @@ _AGAIN = "the file is damaged, so get it again, or record it again with `python 
 def prompt_digest(prompt: Prompt) -> bytes:
     """SHA-256 [32 bytes] of a prompt that was built without a model's tokenizer: the rubric's plain text."""
     return hashlib.sha256(prompt.text.encode()).digest()
+
+
+def holds(row: Mapping[str, Any], prompt: Prompt) -> bool:
+    """True where a row's prompt has this plain text, unless an article was cut or a control token's name broken."""
+    return bool(row["source_tokens_cut"] or row["control_tokens"]) or prompt.text in row["prompt"]
 
 
 def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:

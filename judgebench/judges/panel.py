@@ -1,0 +1,233 @@
+"""A panel: what several judges have said of the same texts, combined into one judge, which has no model of its own.
+
+A member gives a distribution over the candidates: its log-probabilities, or, where a score is all that there is, the
+two candidates around it, in shares whose mean it is. So does the panel; it is decoded and recorded as any judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
+from judgebench.decoding.parser import parse_answer
+from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
+from judgebench.judges.recorded import RecordedSpec, answers_of
+from judgebench.judges.replay import Answers, ReplaySpec
+from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
+from judgebench.readings.reading import Recording
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.files import user_path
+from judgebench.types import FAILED, Condition, Prompt
+
+
+def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all -inf for NaN.
+
+    Example:
+        >>> np.exp(score_shares(np.array([2.25, 3.0]), np.array([1.0, 2.0, 3.0]))).tolist()
+        [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
+    """
+    shares, rows = np.zeros((len(scores), len(values))), np.flatnonzero(np.isfinite(scores))
+    lower = np.clip(np.searchsorted(values, scores[rows], side="right") - 1, 0, len(values) - 2)
+    upper = (scores[rows] - values[lower]) / (values[lower + 1] - values[lower])
+    shares[rows, lower], shares[rows, lower + 1] = 1 - upper, upper
+    with np.errstate(divide="ignore"):
+        return np.log(shares)
+
+
+def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> np.ndarray:
+    """Log-probabilities [N, K] of M members together, from theirs [M, N, K] and weights [M, N] of any sum. Who has no
+    answer to a text is left out there; who is left alone is the pool, to the last bit.
+
+    The linear pool (Stone, "The opinion pool", 1961) is sum_m w_m q_m(k), q_m normalized over the candidates; the
+    geometric one exp sum_m w_m log p_m(k), in which one member's 0 is all's (Genest and Zidek, "Combining probability
+    distributions", 1986).
+
+    Example:
+        >>> members = np.log([[[0.8, 0.2]], [[0.2, 0.8]]])
+        >>> np.exp(pool(members, np.array([[3.0], [1.0]]))).round(12).tolist()
+        [[0.65, 0.35]]
+        >>> np.exp(pool(members, np.ones((2, 1)), geometric=True)).round(12).tolist()
+        [[0.4, 0.4]]
+    """
+    answered = np.array([has_answer(member) for member in logprobs])
+    weights = np.where((answered * weights).any(axis=0), answered * weights, answered)
+    weights = (weights / np.where(answered.any(axis=0), weights.sum(axis=0), 1.0))[:, :, None]
+    together = (weights * np.where(weights > 0, logprobs, 0.0)).sum(axis=0)
+    if not geometric:
+        with np.errstate(divide="ignore"):
+            together = np.log((weights * [candidate_distribution(member) for member in logprobs]).sum(axis=0))
+    lone = np.flatnonzero((weights > 0).sum(axis=0) <= 1)
+    together[lone] = logprobs[weights[:, lone, 0].argmax(axis=0), lone]
+    return np.asarray(together)
+
+
+def stacking_weights(scores: np.ndarray, human: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Weights [M, N] of sum 1 that the human scores [N] of all other articles (`groups` [N]) teach members with the
+    scores [M, N]: non-negative least squares of what is centered, for scales differ (Breiman, "Stacked regressions",
+    1996; of sum 1 as in van der Laan, Polley and Hubbard, "Super learner", 2007). Equal where no member's scores rise
+    with the humans'; NaN where no other article can teach. A text without one of the scores teaches nothing. Of 1, 2, 3
+    and 3, 2, 1 against human scores of 10, 20, 30, all the weight is the first one's."""
+    taught, weights = np.isfinite(human) & np.isfinite(scores).all(axis=0), np.full(scores.shape, np.nan)
+    for group in np.unique(groups):
+        rows = taught & (groups != group)
+        if rows.any():
+            centered = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
+            learned = nnls(centered.T, human[rows] - human[rows].mean())[0]
+            learned = learned if learned.any() else np.ones(len(scores))
+            weights[:, groups == group] = (learned / learned.sum())[:, None]
+    return weights
+
+
+@dataclass(frozen=True)
+class Member:
+    """A judge of a panel.
+
+    Attributes:
+        path: recorded readings, or the name of some that come with judgebench; a run folder; or answers (.jsonl).
+        judge: main, or the assistant by itself.
+        fields: of answers, see `AnswerFields`.
+    """
+
+    path: Annotated[str, NotBlank()]
+    judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
+    fields: Mapping[str, Any] | None = None
+
+    @cached_property
+    def source(self) -> Recording | ReplaySpec:
+        path, names = user_path(self.path), ("text", "example_id", "group_id", "system_id")
+        if path.suffix == ".jsonl":
+            return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
+        return Recording.of_run(path) if path.is_dir() else Recording.open(self.path)
+
+    @property
+    def name(self) -> str:
+        title = self.source.title if isinstance(self.source, Recording) else self.source.source.title
+        return str(title) if self.judge == "main" else f"{title}'s assistant"
+
+    def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
+        """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None without one), seconds;
+        `asked`: see `JudgeSettings.answers`."""
+        source, readings = self.source, {}
+        answers = answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
+        for prompt in answers.answered(asked[0]):
+            given, values = answers.to(prompt), np.array(prompt.condition.range.values)
+            rows: Any = [{"text": given, "judge": "main"}] if isinstance(given, str) else given
+            row: Any = next((row for row in rows if row["judge"] in (None, self.judge)), {"text": None})
+            main, other = row.get(f"{self.judge}_logprobs"), row.get("assistant_logprobs")
+            if main is None and (row["text"] is None or prompt.condition.order):
+                raise UserError(f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave it out.")
+            if main is None:
+                score = parse_answer(row["text"], prompt.condition.range, prompt.choices)
+                main = score_shares(np.array([np.nan if score.status == FAILED else score.value]), values)[0]
+            readings[id(prompt)] = main, other if self.judge == "main" else None, row.get("seconds", 0.0)
+        return readings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelSpec(RecordedSpec):
+    """Settings of a panel; `UserError` for a value that is none, or a member that cannot be read.
+
+    Args:
+        members: each a path, or a mapping as `Member`.
+        combine: `mean` or `geometric`: a `pool`; `nnls`: the linear one with `stacking_weights`; `median` of the
+            members' expected scores; or `rank`: the mean of the shares of clean texts to which each member gives less,
+            half of those with the same added, on the range (ridits: Bross, "How to use ridit analysis", 1958).
+    """
+
+    members: Annotated[list[Any], NotBlank()]
+    combine: Annotated[str, OneOf(("mean", "geometric", "nnls", "median", "rank"))] = "mean"
+    path: None = None  # type: ignore[assignment, misc]
+    note = None  # type: ignore[assignment]
+    gives = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
+
+    def __post_init__(self) -> None:
+        mistakes = Mistakes()
+        check_unused(self, mistakes, "judge", "judge=panel loads no model")
+        with mistakes.caught():
+            check_fields(self, "judge", of=("members", "combine", "path"))
+            self.recording  # noqa: B018 - opens the members' files
+        mistakes.tell()
+
+    @cached_property
+    def judges(self) -> list[Member]:
+        entries = [{"path": entry} if isinstance(entry, str) else entry for entry in self.members]
+        return [settings_of(Member, entry, f"judge.members[{number}]") for number, entry in enumerate(entries)]
+
+    def _each(self, asked: Callable[[Member], Any]) -> list[Any]:
+        """Answers of all members; `UserError` of one that has none, by its place."""
+        given = []
+        for number, member in enumerate(self.judges):
+            try:
+                given.append(asked(member))
+            except UserError as error:
+                key = f"judge.members[{number}]"
+                named = str(error).replace("judge.path", f"{key}.path").replace("judge.fields", f"{key}.fields")
+                raise UserError(named) from error
+        return given
+
+    @cached_property
+    def recording(self) -> Recording:
+        """A recording's title and models; its rows come with `answers`, and whether they compare texts."""
+        names = self._each(lambda one: one.name)
+        models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
+        return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
+
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks texts which others
+        have, has other candidates, or has read other texts or another rubric."""
+        # 1. what each member has read: all of them the same
+        read = self._each(lambda member: member.readings(prompts, split, dataset))
+        asked = [prompt for prompt in prompts if any(id(prompt) in one for one in read)]
+        gone = [sum(id(prompt) not in one for prompt in asked) for one in read]
+        lacking = ", ".join(f"{one.name} lacks {n:,}" for one, n in zip(self.judges, gone, strict=True) if n)
+        if lacking:
+            raise UserError(f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave it out.")
+        # 2. cell by cell, the attacked texts with the clean ones, which alone teach weights and ranks
+        cells: dict[Condition, list[Prompt]] = {}
+        for prompt in asked:
+            cells.setdefault(replace(prompt.condition, attack="none"), []).append(prompt)
+        given, failed = {}, np.zeros(len(read), dtype=int)
+        for texts in cells.values():
+            parts = [[one[id(prompt)] for prompt in texts] for one in read]
+            main, others = ([[row[i] for row in part] for part in parts] for i in (0, 1))
+            failed += np.isneginf(main).all(axis=2).sum(axis=1)
+            together, pair = self._together(np.array(main, dtype=np.float64), others, texts)
+            for i, prompt in enumerate(texts):
+                row = {"main_logprobs": together[i], "assistant_logprobs": pair and pair[i], "text": None}
+                row |= {"seconds": sum(part[i][2] for part in parts)}
+                given[prompt.example.example_id, prompt.condition] = [row]
+        missing = [prompt for prompt in prompts if (prompt.example.example_id, prompt.condition) not in given]
+        scored = (f"{one.name} {len(asked) - count:,}" for one, count in zip(self.judges, failed, strict=True))
+        return Answers(f"a panel ({self.combine} of {', '.join(scored)})", len(given), given, (), (), missing)
+
+    def _together(self, main: np.ndarray, others: Any, texts: Sequence[Prompt]) -> tuple[list[Any], list[Any] | None]:
+        """Log-probabilities [N, K] of the members together, and of their assistants (None where scores are combined, or
+        one has none), from `main` [M, N, K] and `others`, about texts of a cell."""
+        cell, values = texts[0].condition, np.array(texts[0].condition.range.values)
+        if cell.order and self.combine not in ("mean", "geometric"):
+            raise UserError(f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric.")
+        weights, clean = np.ones(main.shape[:2]), np.array([prompt.condition.attack == "none" for prompt in texts])
+        scores = np.array([np.where(has_answer(member), expected_value(member, values), np.nan) for member in main])
+        if self.combine == "nnls":
+            human = np.where(clean, [prompt.example.human[cell.dimension] for prompt in texts], np.nan)
+            weights = stacking_weights(scores, human, np.array([prompt.example.group_id for prompt in texts]))
+            if np.isnan(weights).any():
+                raise UserError(f"judge.combine: nnls: too few other articles are rated ({cell}); take mean instead.")
+        if self.combine not in ("median", "rank"):
+            geometric, paired = self.combine == "geometric", all(row is not None for part in others for row in part)
+            pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist() if paired else None
+            return pool(main, weights, geometric).tolist(), pair
+        if self.combine == "rank":
+            for i, member in enumerate(scores):
+                among = np.sort(member[clean & np.isfinite(member)])
+                below = (np.searchsorted(among, member) + np.searchsorted(among, member, "right")) / 2
+                scores[i] = np.where(np.isnan(member), np.nan, values[0] + np.ptp(values) * below / max(len(among), 1))
+        middle = np.ma.median if self.combine == "median" else np.ma.mean
+        return score_shares(middle(np.ma.masked_invalid(scores), axis=0).filled(np.nan), values).tolist(), None

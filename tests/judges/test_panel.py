@@ -1,0 +1,311 @@
+"""Panels: a panel of one is that judge; pools, votes and ranks by hand; weights that no text's own article has taught;
+six recorded judges together; members that do not belong together."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata, spearmanr
+from sklearn.linear_model import LinearRegression
+
+from judgebench.calibrate import main as calibrate
+from judgebench.decoding.rules import Expectation, Greedy
+from judgebench.decoding.scores import decode
+from judgebench.judges.panel import PanelSpec, stacking_weights
+from judgebench.record import main as record
+from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
+from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+from tests.judges.test_recorded import ATTACKED, EXAMPLES, NARROW, SPLIT, prompts, row, written  # noqa: F401
+from tests.stats.recorded import judges, needs_recorded, recorded
+
+QUICK = ("data=conala_sample", "logger=none", "metrics.resamples=20", "report=false", "worth=false")
+CODER = "qwen2.5-coder"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A name and rows -> the path of a file of answers."""
+
+    def call(name: str, rows: list[dict]) -> str:
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        return str(path)
+
+    return call
+
+
+def panel(members: list, texts: list[Prompt], combine: str = "mean", split=SPLIT):
+    return PanelSpec(members=members, combine=combine).answers(texts, split, "mine")
+
+
+def chances(answers, texts: list[Prompt]) -> np.ndarray:
+    """Probabilities [texts, candidates] of a panel."""
+    return np.exp([answers.to(prompt)[0]["main_logprobs"] for prompt in texts])
+
+
+def scores_of(answers, texts: list[Prompt], decoding=Expectation()) -> np.ndarray:  # noqa: B008
+    readings = [Reading(prompt, "test", tuple(answers.to(prompt)[0]["main_logprobs"])) for prompt in texts]
+    columns = decode(readings, {"it": decoding})
+    return np.where(columns["status"] == "failed", np.nan, columns["score"])
+
+
+def said(file, name: str, texts: list[Prompt], numbers) -> str:
+    """A file of answers to texts."""
+    rows = [{"example_id": p.example.example_id, "attack": p.condition.attack} for p in texts]
+    return file(name, [row | {"text": number} for row, number in zip(rows, numbers, strict=True)])
+
+
+# --- a panel of one ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("combine", ["mean", "geometric", "nnls"])
+def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench, combine):
+    asked = (*QUICK, "ranges=[[1,5],[3,7]]", "decoding=[greedy,expectation,contrastive,contrastive_expectation]")
+    judgebench("judge=recorded", f"judge.path={CODER}", *asked, "tune=dev", "run_dir=alone")
+    one = ("judge=panel", f"judge.members=[{CODER}]", f"judge.combine={combine}", "assistant=recorded")
+    judgebench(*one, *asked, "tune=dev", "run_dir=panel")
+    alone, together = RunFolder.open("alone"), RunFolder.open("panel")
+    for name in ("readings", "scores"):
+        pd.testing.assert_frame_equal(alone.read(name), together.read(name), check_exact=True)
+    for name in ("metrics", "tuning", "comparisons"):
+        assert json.dumps(alone.read(name)) == json.dumps(together.read(name)), name
+
+
+@pytest.mark.parametrize("combine", ["mean", "nnls", "median"])
+def test_a_panel_of_one_gives_the_scores_of_its_answers(file, combine):
+    texts, numbers = prompts(NARROW), [1, 3, 2.5, 2, "no idea", 3]
+    rated = [replace(p, example=replace(p.example, human={"coherence": float(i)})) for i, p in enumerate(texts)]
+    answers = panel([said(file, "one", rated, numbers)], rated, combine)
+    assert scores_of(answers, rated).tolist() == pytest.approx([1, 3, 2.5, 2, np.nan, 3], abs=0, nan_ok=True)
+    answered = [rated[0], rated[1], rated[3], rated[5]]
+    assert scores_of(answers, answered, Greedy()).tolist() == [1, 3, 2, 3]
+
+
+# --- combinations by hand ---------------------------------------------------------------------------------------------
+
+
+def test_answers_are_votes_and_what_failed_is_left_out(file):
+    texts = prompts(NARROW)
+    said_by = {"a": [3, 1, 1, "?", "?", 2], "b": [3, 2, 1, 2, "?", 3], "c": [1, 2, 2.5, 3, "?", 3]}
+    members = [said(file, name, texts, numbers) for name, numbers in said_by.items()]
+    answers = panel(members, texts)
+    shares = chances(answers, texts)
+    np.testing.assert_allclose(shares[0], [1 / 3, 0, 2 / 3])
+    np.testing.assert_allclose(shares[2], [2 / 3, 1 / 6, 1 / 6])
+    np.testing.assert_allclose(shares[3], [0, 0.5, 0.5])
+    assert scores_of(answers, texts, Greedy()).tolist() == pytest.approx([3, 2, 1, 2, np.nan, 3], nan_ok=True)
+    means = [7 / 3, 5 / 3, 1.5, 2.5, np.nan, 8 / 3]
+    np.testing.assert_allclose(scores_of(answers, texts), means, atol=1e-6)
+    assert answers.note == "Scored: 6 of the 6 rows of a panel (mean of a 4, b 5, c 5)."
+    medians = scores_of(panel(members, texts, "median"), texts)
+    np.testing.assert_allclose(medians, [3, 2, 1, 2.5, np.nan, 3], atol=1e-6)
+
+
+def test_pools_of_probabilities(written):  # noqa: F811
+    texts = prompts(NARROW)
+    first = written([row(p, main_logprobs=np.log([0.5, 0.25, 0.0625]).tolist()) for p in texts])
+    pair = [first, {"path": first, "judge": "assistant"}]  # whose probabilities are 3, 2 and 1 eighths
+    np.testing.assert_allclose(
+        chances(panel(pair, texts), texts)[0], (np.array([8, 4, 1]) / 13 + [1 / 2, 1 / 3, 1 / 6]) / 2
+    )
+    both = np.sqrt([0.5 * 3 / 8, 0.25 * 2 / 8, 0.0625 / 8])
+    np.testing.assert_allclose(chances(panel(pair, texts, "geometric"), texts)[0], both)
+
+
+def test_ranks_are_those_among_the_clean_texts(file):
+    texts = prompts(NARROW, ATTACKED)
+    said_by = {"a": [1, 2, 2, 3, 1, 3], "b": [3, 3, 3, 1, 1, 1]}
+    fields = {"attack": "attack"}
+    members = [
+        {"path": said(file, name, texts, [*clean, *[3] * 6]), "fields": fields} for name, clean in said_by.items()
+    ]
+    scored = scores_of(panel(members, texts, "rank"), texts)
+    ranks = np.mean([(rankdata(clean) - 0.5) / 6 for clean in said_by.values()], axis=0)
+    np.testing.assert_allclose(scored[:6], 1 + 2 * ranks, atol=1e-6)
+    raised = np.mean([5 / 6, 0.75])  # of the clean answers, a 3 is above 4 and equal to 2, or above 3 and equal to 3
+    np.testing.assert_allclose(scored[6:], 1 + 2 * raised, atol=1e-6)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def draw(seed: int, texts: int = 60):
+    """Scores [3, texts] of three judges, one of them of no use, human scores, and articles."""
+    rng = np.random.default_rng(seed)
+    human = rng.normal(size=texts)
+    scores = np.array([human + rng.normal(size=texts), 3 * human + rng.normal(size=texts), -human])
+    return scores, 10 + 5 * human, np.repeat(np.arange(texts // 6).astype(str), 6)
+
+
+def test_weights_are_non_negative_least_squares_on_all_other_articles():
+    scores, human, groups = draw(0)
+    human[:2], scores[0, 7] = np.nan, np.nan
+    taught, weights = np.isfinite(human) & np.isfinite(scores).all(axis=0), stacking_weights(scores, human, groups)
+    np.testing.assert_allclose(weights.sum(axis=0), 1)
+    for group in np.unique(groups):
+        rows = taught & (groups != group)
+        learned = LinearRegression(positive=True).fit(scores[:, rows].T, human[rows]).coef_
+        np.testing.assert_allclose(weights[:, groups == group].T, np.tile(learned / learned.sum(), (6, 1)))
+    assert (weights[2] == 0).all()
+    assert np.isnan(stacking_weights(scores, human, np.zeros(60))).all(), "there is no other article"
+    np.testing.assert_allclose(stacking_weights(-scores[:2], human, groups), 0.5)
+
+
+@pytest.mark.parametrize("article", ["0", "4"])
+def test_no_text_is_scored_with_weights_that_its_own_article_taught(article):
+    scores, human, groups = draw(1)
+    own = groups == article
+    other = np.where(own, -3 * human, human)
+    before, after = stacking_weights(scores, human, groups), stacking_weights(scores, other, groups)
+    assert (before[:, own] == after[:, own]).all()
+    assert (before[:, ~own] != after[:, ~own]).any()
+
+
+def test_learned_weights_are_those_of_a_linear_pool(file):
+    texts = [
+        Prompt(
+            Example(f"{g}{i}", g, str(i), g, "x", {"coherence": float(i % 3)}), NARROW, "", "", np.zeros(0, np.int32)
+        )
+        for g in "abcd"
+        for i in range(6)
+    ]
+    good = [1 + p.example.human["coherence"] for p in texts]
+    members = [said(file, "good", texts, good), said(file, "bad", texts, [4 - score for score in good])]
+    answers = panel(members, texts, "nnls", dict.fromkeys("abcd", "test"))
+    assert scores_of(answers, texts).tolist() == good, "the other has no weight"
+    silent = [replace(p, example=replace(p.example, human={"coherence": np.nan})) for p in texts]
+    with pytest.raises(UserError, match=r"judge.combine: nnls: too few other articles are rated \(coherence, 1-3\)"):
+        panel(members, silent, "nnls", dict.fromkeys("abcd", "test"))
+
+
+# --- six recorded judges ----------------------------------------------------------------------------------------------
+
+
+@needs_recorded
+@pytest.mark.parametrize(
+    ("dimension", "best", "agreement"),
+    [
+        ("coherence", 0.516, {"mean": 0.541, "median": 0.528, "rank": 0.540, "nnls": 0.547}),
+        ("consistency", 0.526, {"mean": 0.499, "median": 0.503, "rank": 0.498, "nnls": 0.501}),
+        ("fluency", 0.468, {"mean": 0.404, "median": 0.413, "rank": 0.414, "nnls": 0.453}),
+        ("relevance", 0.482, {"mean": 0.518, "median": 0.507, "rank": 0.514, "nnls": 0.518}),
+    ],
+)
+def test_six_recorded_judges_together(file, dimension, best, agreement):
+    """Spearman over 960 summaries: a panel beats the best of its judges on two dimensions, and loses on two."""
+    columns = {name: recorded(dimension, name) for name in judges()}
+    first = next(iter(columns.values()))
+    condition, nothing = Condition(dimension, ScoreRange(1, 5)), np.zeros(0, np.int32)
+    texts = [
+        Prompt(Example(f"{g}/{s}", g, s, g, "x", {dimension: float(h)}), condition, "", "", nothing)
+        for g, s, h in zip(first.groups, first.systems, first.human, strict=True)
+    ]
+    members = [said(file, name, texts, one.judge.tolist()) for name, one in columns.items()]
+    split = dict.fromkeys(first.groups.tolist(), "test")
+    found = {how: scores_of(panel(members, texts, how, split), texts) for how in agreement}
+    each = np.array([one.judge for one in columns.values()])
+    np.testing.assert_allclose(found["mean"], each.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found["median"], np.median(each, axis=0), atol=1e-5)
+    ranks = np.mean([rankdata(one) for one in each], axis=0)
+    np.testing.assert_allclose(found["rank"], 1 + 4 * (ranks - 0.5) / len(texts), atol=1e-5)
+    weights = stacking_weights(each, first.human, first.groups)
+    np.testing.assert_allclose(found["nnls"], (weights * each).sum(axis=0), atol=1e-5)
+    votes = [min(Counter(votes).items(), key=lambda vote: (-vote[1], vote[0]))[0] for votes in each.T.tolist()]
+    assert scores_of(panel(members, texts, "mean", split), texts, Greedy()).tolist() == votes
+    assert max(spearmanr(one, first.human).statistic for one in each) == pytest.approx(best, abs=5e-4)
+    spearman = {how: spearmanr(scores.round(5), first.human).statistic for how, scores in found.items()}
+    assert spearman == pytest.approx(agreement, abs=5e-4)
+
+
+# --- members that do not belong together ------------------------------------------------------------------------------
+
+
+def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: F811
+    texts, wide = prompts(NARROW), Condition("coherence", ScoreRange(0, 1, 0.5))
+    whole, part = said(file, "whole", texts, [1] * 6), said(file, "part", texts[:4], [1] * 4)
+    with pytest.raises(UserError, match=r"judge.members: of 6 prompts part lacks 2; have it read them"):
+        panel([whole, part], texts)
+    assert len(panel([part], texts).given) == 4, "texts that no member has are left out"
+    with pytest.raises(
+        UserError, match=r"judge.members\[1\].path: no row of held.parquet answers under coherence, 0.0-1.0"
+    ):
+        panel([said(file, "w", prompts(wide), [1] * 6), written([row(p) for p in texts])], prompts(wide))
+    with pytest.raises(UserError, match=r"judge.members\[0\].path: 6 of 6 prompts are not what was read"):
+        panel([written([row(p) for p in texts])], prompts(NARROW, asked="Grade"))
+    with pytest.raises(UserError, match=r"judge.members\[1\].path: 6 of 6 prompts are not what was read"):
+        panel([whole, written([row(p, candidates=["1", "2", "4"]) for p in texts])], texts)
+    alone = written([row(p, assistant_logprobs=None) for p in texts])
+    with pytest.raises(UserError, match=r"judge.members\[0\].path: held.parquet lacks its assistant's log-prob"):
+        panel([{"path": alone, "judge": "assistant"}], texts)
+    ordered = prompts(*(replace(NARROW, order=order) for order in ("first", "second")))
+    pairs = written([row(p) for p in ordered], compares=True)
+    assert len(panel([pairs], ordered).given) == 12
+    with pytest.raises(UserError, match=r"judge.combine: rank is for texts judged alone"):
+        panel([pairs], ordered, "rank")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("judge.members=[]", "judge.members: [] should not be empty"),
+        ("judge.members=one", "judge.members: 'one' should be a valid list"),
+        (f"judge.members=[{CODER},nowhere]", "nowhere: there is no such file; judge.members[1].path must be"),
+        ("judge.members=[{path: x.jsonl, fields: {txt: text}}]", "judge.members[0].fields.txt is unknown"),
+        ("judge.members=[{file: x}]", "judge.members[0].file is unknown"),
+        (f"judge.members=[{{path: {CODER}, judge: pair}}]", "judge.members[0].judge: 'pair' should be 'main' or"),
+        ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric', 'nnls', 'median' or 'rank'"),
+        ("judge.path=x", "judge.path: 'x' should be None"),
+        ("judge.dtype=float16", "judge.dtype: judge=panel loads no model"),
+        ("assistant=null_context", "take assistant=recorded or assistant=none"),
+        ("decoding=[contrastive]", "decoding contrastive: needs an assistant; take assistant=recorded"),
+        ("defenses=[cap]", "judge=panel has its members' readings only"),
+    ],
+)
+def test_settings_that_cannot_be(judgebench, given, message):
+    code, _, err = judgebench("judge=panel", f"judge.members=[{CODER}]", *QUICK, given, "run_dir=no", mistaken=True)
+    assert (code, Path("no").exists()) == (2, False)
+    assert message in err
+
+
+# --- the whole pipeline -----------------------------------------------------------------------------------------------
+
+
+def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd):
+    asked = (*QUICK, "data.limit_groups=12", "data.dev_share=0", "ranges=[[1,5]]", "decoding=[greedy,expectation]")
+    judgebench("judge=recorded", f"judge.path={CODER}", *asked, "run_dir=first")
+    votes = RunFolder.open("first").read("scores").query("judge == 'assistant' and decoding == 'greedy'")
+    rows = [{"example_id": name, "rating": score} for name, score in zip(votes.example_id, votes.score, strict=True)]
+    Path("votes.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    members = "judge.members=[first,{path: first, judge: assistant},{path: votes.jsonl, fields: {text: rating}}]"
+    shown = ("judge=panel", members, *asked, "report=true", "worth=true", "run_dir=panel")
+    _, out, _ = judgebench(*shown)
+    assert "Scored: 72 of the 72 rows of a panel (mean of first 72, first's assistant 72, votes 72)." in " ".join(
+        out.split()
+    )
+    assert "mean of 3 judges" in Path("panel/report.html").read_text("utf-8")
+    # what it gives is the mean of what they gave
+    scores, known = RunFolder.open("panel").read("scores"), RunFolder.open("first").read("scores")
+    expected = [
+        known[(known.judge == judge) & (known.decoding == "expectation")].score.to_numpy()
+        for judge in ("main", "assistant")
+    ]
+    own = scores[scores.decoding == "expectation"].score
+    np.testing.assert_allclose(own, np.mean([*expected, votes.score.to_numpy()], axis=0), atol=1e-5)
+    # recorded, it needs its members no more
+    assert record(["panel", "out=panel.parquet"]) == 0
+    judgebench("judge=recorded", "judge.path=panel.parquet", *asked, "run_dir=again")
+    pd.testing.assert_frame_equal(RunFolder.open("again").read("scores"), scores, check_exact=True)
+    # a card would have to score other texts
+    capfd.readouterr()
+    _, _, err = called(calibrate, "judge=panel", members, "assistant=none", *asked, "tune=none", mistaken=True)
+    assert "judge=panel: a judge card must score other texts" in err
+    rubric = Path("rubrics")
+    rubric.mkdir()
+    (rubric / "quality.txt").write_text("Rate {{Summary}} from {min_range} to {max_range}:")
+    _, _, err = judgebench("judge=panel", "judge.members=[first]", *asked, "prompt.rubrics=rubrics", mistaken=True)
+    assert "judge.members[0].path: 72 of 72 prompts are not what was read" in err
