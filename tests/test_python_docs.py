@@ -48,7 +48,6 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
         "data.scale=[1,5]",
         "ranges=[[1,5]]",
         "decoding=[expectation]",
-        "tune=none",
     ]
     models = ["judge=local", f"judge.path={tiny_pair[0]}"]
     monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])

@@ -177,7 +177,7 @@ def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(
     recorded, called, tiny_pair, tmp_path, monkeypatch
 ):
     recorded(ALL, "ranges=[[1,5],[0,4]]")
-    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[0,4]]", "tune=none", "run_dir=run")
+    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[0,4]]", "run_dir=run")
     card = JudgeCard.read("run/judge_card.yaml")
     assert (
         card.models["main"]["sha256"]
@@ -208,7 +208,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
     about = pq.read_schema("readings.parquet").metadata[b"judgebench"].decode()
     assert str(small_server.server_address[1]) not in about
     assert json.loads(about)["models"]["main"] == {"title": "small", "model": "small"}
-    _, _, err = called(calibrate, *RECORDED, "ranges=[[1,5]]", "tune=none", "run_dir=never", mistaken=True)
+    _, _, err = called(calibrate, *RECORDED, "ranges=[[1,5]]", "run_dir=never", mistaken=True)
     assert "has readings of a judge that is no model here" in err
 
 
