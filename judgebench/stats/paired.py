@@ -95,6 +95,12 @@ def flipped_differences(values: np.ndarray, jackknife: np.ndarray, flipped: np.n
     """
     groups = jackknife.shape[1]
     shares = values[:, None] + (groups - 1) * (jackknife.mean(axis=1, keepdims=True) - jackknife)
+    return flipped_means(shares, flipped)
+
+
+def flipped_means(shares: np.ndarray, flipped: np.ndarray) -> np.ndarray:
+    """The means [S, P] of the groups' shares [S, G] after the signs of some are flipped, `flipped` [P, G]."""
+    groups = shares.shape[1]
     step = max(1, MOST_ENTRIES // groups)
     parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
     return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups

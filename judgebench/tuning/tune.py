@@ -48,12 +48,12 @@ import numpy as np
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import shown_split
+from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
-from judgebench.types import LABELS, RANGE, Reading
+from judgebench.types import LABELS, RANGE, Reading, ScoreRange
 
 if TYPE_CHECKING:
-    from judgebench.tuning.choose import Learner
+    from judgebench.tuning.choose import Learner, Learners
 
 Record = Mapping[str, Any]
 """One record of tuning.json."""
@@ -65,11 +65,12 @@ EDGE = "edge"
 @dataclass(frozen=True)
 class Tuned:
     """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or is added;
-    the records of tuning.json; and cell -> name -> what was cross-fitted, with the names of its texts."""
+    the records of tuning.json; and dimension, range and defense -> name -> what was cross-fitted, with the names of its
+    texts."""
 
     decodings: Mapping[Cell, Mapping[str, Decoding]] = field(default_factory=dict)
     records: Sequence[Record] = ()
-    learners: Mapping[Cell, Mapping[str, tuple[Learner, list[str]]]] = field(default_factory=dict)
+    learners: Learners = field(default_factory=dict)
 
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
@@ -163,38 +164,47 @@ def cross_fit(
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
     the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is."""
-    from judgebench.decoding.scores import aligned, ranged  # they need pandas, and a configuration's check does not
+    from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
     from judgebench.tuning.choose import Learner, check_groups
 
-    # 1. the texts, by cell
+    # 1. the texts that were read, by what they were judged under; nothing is learned with a defense
     split = shown_split(reading.split for reading in readings)
-    cells: dict[Cell, list[Reading]] = {}
+    cells: dict[tuple[str, ScoreRange, str], dict[tuple[str, str], Reading]] = {}
     for reading in readings:
-        condition = reading.prompt.condition
-        rated_here = reading.split == split and rated([reading.prompt.example], condition.dimension)
-        if (condition.attack, condition.defense) == ("none", "none") and rated_here:
-            cells.setdefault((condition.dimension, condition.range), []).append(reading)
+        condition, example = reading.prompt.condition, reading.prompt.example
+        clean = condition.attack == CLEAN and reading.split == split and reading.text is None
+        if clean and rated([example], condition.dimension):
+            cell = condition.dimension, condition.range, condition.defense
+            cells.setdefault(cell, {})[example.example_id, condition.order] = reading
     names = _tuned(tuner, decodings)
-    tuned: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in cells}
-    learners: dict[Cell, dict[str, tuple[Learner, list[str]]]] = {cell: {} for cell in cells}
+    tuned: dict[Cell, dict[str, Decoding]] = {}
+    learners: dict[tuple[str, ScoreRange, str], dict[str, tuple[Learner, list[str]]]] = {}
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
-    for cell, texts in cells.items():
-        same = [part for (dimension, _), part in cells.items() if dimension == cell[0]]
+    for (dimension, score_range, defense), texts in cells.items():
+        ranges = [other for name, other, condition in cells if (name, condition) == (dimension, defense)]
         for name in names:
             decoding = decodings[name]
-            if decoding.across and same[0] is not texts:
+            if decoding.across and ranges[0] != score_range:
                 continue
-            ranges = aligned(same) if decoding.across else [texts]
-            examples = [reading.prompt.example for reading in ranges[0]]
-            human = np.array([example.human[cell[0]] for example in examples], dtype=np.float64)
-            low, high = scale.get(cell[0]) or (human.min(), human.max())
+            asked = ranges if decoding.across else [score_range]
+            sides = [[cells.get((dimension, part, shown), {}) for part in asked] for shown in (CLEAN, defense)]
+            kept = [key for key in texts if all(key in part for side in sides for part in side)]
+            if not kept:
+                continue
+            plain, shown = ([ranged([part[key] for key in kept]) for part in side] for side in sides)
+            examples = [texts[key].prompt.example for key in kept]
+            human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
+            low, high = scale.get(dimension) or (human.min(), human.max())
             share = (human - low) / ((high - low) or 1.0)
-            on_range = cell[1].minimum + share * (cell[1].maximum - cell[1].minimum)
+            on_range = score_range.minimum + share * (score_range.maximum - score_range.minimum)
             groups = np.array([example.group_id for example in examples])
-            check_groups(len(set(groups)), cell[0], "tune=crossfit")
-            learner = Learner(decoding, [ranged(part) for part in ranges], on_range, groups, tuner.grid)
-            learners[cell][name] = learner, [example.example_id for example in examples]
-            tuned[cell][name] = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
+            check_groups(len(set(groups)), dimension, "tune=crossfit")
+            learner = Learner(decoding, plain, on_range, groups, tuner.grid, shown)
+            of_cell = learners.setdefault((dimension, score_range, defense), {})
+            of_cell[name] = learner, [example.example_id for example in examples]
+            if defense == CLEAN:
+                of_range = tuned.setdefault((dimension, score_range), {})
+                of_range[name] = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
     return Tuned(tuned, (), learners)
 
 

@@ -513,13 +513,14 @@ class CrossFit(Tuner):
     articles are test articles; see `judgebench.tuning.choose`.
 
     Attributes:
-        folds: into which the articles are dealt; fewer where fewer were rated.
+        folds: into which the articles are dealt to learn, and twice as many to test the choice; fewer where fewer were
+            rated.
         repeats: dealings with another seed, over which the promise of the choice is averaged.
         metric: what judge, decoding and range are chosen for; kappa is always chosen for Spearman.
     """
 
     folds: Annotated[int, Ge(2)] = 5
-    repeats: Annotated[int, Ge(1)] = 5
+    repeats: Annotated[int, Ge(1)] = 3
     metric: Annotated[str, OneOf(METRICS)] = "spearman"
     seed: int = 0
     name = "crossfit"
