@@ -3,6 +3,8 @@
     agreement   figures of agreement, points, forecasts and risks, on simulated ratings of 10, 20 and 40 articles
     tests       size and power of the paired test of two judges; intervals of Spearman over systems
     labels      intervals from few labels, on simulated ratings and by hiding those of recorded judges (../shared)
+    choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
+                on articles that did not choose, and by how much they promise too much
 
 `python scripts/simulate.py tests --data-sets 1000`. Tables in docs/ name the commit that made them; at 3e7ab7f stand
 the simulations of other tests, of PPI++, of variance components and of system-level accuracies.
@@ -11,7 +13,10 @@ the simulations of other tests, of PPI++, of variance components and of system-l
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import tempfile
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -19,11 +24,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import log_softmax
 
+import judgebench
+from judgebench.decoding.rules import Contrastive, Ranged
 from judgebench.stats.clusters import Clusters, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
 from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
+from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
+from judgebench.tuning.tuners import Dev
 
 LARGE = 4000
 """Articles behind a population's value."""
@@ -271,16 +281,175 @@ def labels(options: argparse.Namespace) -> Iterator[str]:
             yield line(ratings, name, labelled, *np.mean(shares, axis=0).tolist(), narrower)
 
 
+# --- choice -----------------------------------------------------------------------------------------------------------
+
+KAPPAS = sorted({setting.same for setting in Dev().grid})
+WORSE = 0.02
+"""Of Spearman: a difference from the plain setting that counts."""
+
+
+def leaning(articles: int, kappa: float, seed: int) -> tuple[Ranged, np.ndarray, np.ndarray]:
+    """Six texts an article, of which an assistant has a favorite score each; the main model sees quality too, and leans
+    to it by `kappa`. Readings, ratings and articles."""
+    rng, values = np.random.default_rng(seed), np.arange(1.0, 6.0)
+    group = np.repeat(np.arange(articles), 6)
+    quality, favorite = (
+        3 + s * (rng.normal(0, 0.6, articles)[group] + rng.normal(0, 0.8, len(group))) for s in (1, 0.5)
+    )
+    seen = quality + rng.normal(0, 0.8, len(group))
+    assistant = log_softmax(-((values - favorite[:, None]) ** 2), axis=1)
+    main = log_softmax(-((values - seen[:, None]) ** 2) / 2 + kappa * assistant, axis=1)
+    return Ranged(main, assistant, values), quality + rng.normal(0, 0.4, len(group)), group
+
+
+def choice(options: argparse.Namespace) -> Iterator[str]:
+    if options.recorded is not None:
+        yield from choice_recorded(options)
+        return
+    # 1. the share of data sets in which one of twenty settings is taken, of which none is better
+    yield line("twenty settings", *(f"{articles} articles, %" for articles in (6, 10, 20, 48)))
+    yield "|---" * 5 + "|"
+    laws = {"one judge, noise of their own": (1.0, 0.5), "the plain one, hardly changed": (1.0, 0.01)}
+    for name, (judge, noise) in (laws | {"noise alone": (0.0, 1.0)}).items():
+        shares = []
+        for articles in (6, 10, 20, 48):
+            taken = 0
+            for seed in range(options.data_sets):
+                sample = drawn(articles, (Law(1.0, 0.3, FINE), Law(1.0, 0.3, FINE)), 0.0, seed, systems=6)
+                own = np.random.default_rng([seed, 1]).normal(0, noise, (len(sample.human), 20))
+                scores = judge * sample.first[:, None] + own
+                taken += choose(worth_of("spearman", scores, sample.human, sample.group)).taken != 0
+            shares.append(100 * taken / options.data_sets)
+        yield line(name, *shares)
+    # 2. expectation, argmax, and both contrasted, of a main model that leans to the assistant's favorites, or does not
+    names = ("gain claimed, %", "kappa near .5, %", "by tune=dev, %")
+    yield "\n" + line("leans by", "articles", *names, "Spearman of others: plain", "the choice", "tune=dev")
+    yield "|---" * 8 + "|"
+    near = [float(f"{kappa:.12g}") for kappa in (1 / 3, 1 / 2, 1)]  # of .5, in the grid
+    for kappa, articles in product((0.0, 0.5), (10, 20, 40, 80)):
+        others, truth, _ = leaning(300, kappa, 10**6)
+        rows = []
+        for seed in range(max(1, options.data_sets // 5)):
+            readings, human, group = leaning(articles, kappa, seed)
+            everything, dev = np.ones(len(group), dtype=bool), group < round(0.3 * articles)
+            rules = [Contrastive(0.0, rule=rule) for rule in ("expectation", "argmax")]
+            learners = {2 + n: Learner(rule, [readings], human, group, Dev().grid) for n, rule in enumerate(rules)}
+            scores = np.stack([rule.scores(*readings) for rule in rules * 2], axis=1)
+            among = Candidates(scores, learners, human, group, [""] * 4)
+            taken = among.choose(everything, among.taught(everything, 5, seed)).taken
+            by_all, by_dev = learners[max(taken, 2)].learn(everything), learners[2].learn(dev)
+            found = [float(f"{side.kappa:.12g}") in near for side in (by_all, by_dev)]  # type: ignore[attr-defined]
+            outcome = [side.scores(*others) for side in (rules[0], [*rules, by_all, by_all][taken], by_dev)]
+            rows.append([100 * (taken > 0), *(100 * side for side in found), *(spearman(s, truth) for s in outcome)])
+        means = np.mean(rows, axis=0).tolist()
+        yield line(
+            kappa, articles, means[0], *(means[1:3] if kappa else "  "), *(f"{value:.3f}" for value in means[3:])
+        )
+
+
+class Task(NamedTuple):
+    """Scores [N, S] of settings, the plain one first; how simple they are [S]; human and groups [N]."""
+
+    scores: np.ndarray
+    kind: list[int]
+    human: np.ndarray
+    groups: np.ndarray
+
+
+def recorded_tasks(folders: list[str]) -> Iterator[tuple[str, list[Task]]]:
+    # 1. runs: each range, the humans' own first, by expectation and argmax, plain and at twelve kappas
+    coder = ["judge=recorded", "judge.path=qwen2.5-coder", "assistant=recorded", "data=conala_sample", "logger=none"]
+    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
+        run = judgebench.run([*coder, "ranges=[[0,4],[1,5],[2,6],[3,7]]", "report=false", f"run_dir={place}/conala"])
+    for name, results in {
+        "conala": run,
+        **{Path(path).name: judgebench.Results.load(path) for path in folders},
+    }.items():
+        table = results.frame("scores").drop_duplicates("example_id").set_index("example_id").sort_index()
+        table, settings = table[table["human"].notna()], []
+        clean = results.frame("readings").query("attack == 'none' and defense == 'none'")
+        for ends, part in clean.groupby(["range_min", "range_max"], sort=False):
+            part = part.set_index("example_id").loc[table.index]
+            main, assistant = (np.array(part[f"{side}_logprobs"].tolist()) for side in ("main", "assistant"))
+            values = np.array([float(candidate) for candidate in part["candidates"].iloc[0]])
+            for rule, kappa in product(("expectation", "argmax"), (0, *KAPPAS[-12:])):
+                kind = (
+                    4 * (kappa > 0)
+                    + 2 * (rule == "argmax")
+                    + (ends != tuple(clean.iloc[0][["range_min", "range_max"]]))
+                )
+                settings.append((kind, Contrastive(kappa, rule=rule).scores(main, assistant, values)))
+        settings.sort(key=lambda setting: setting[0])
+        scores = np.stack([said for _, said in settings], axis=1)
+        yield (
+            name,
+            [Task(scores, [kind for kind, _ in settings], table["human"].to_numpy(), table["group_id"].to_numpy())],
+        )
+    # 2. six judges of summaries, as simple as each other or each in turn the simplest; the mean and the median of all
+    data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else None
+    for name, kind in (
+        {}
+        if data is None
+        else {"six judges": [0] * 6 + [1, 1], "five judges instead of one": [0] + [1] * 5 + [2, 2]}.items()
+    ):
+        tasks = []
+        for dimension, plain in product(("coherence", "consistency", "fluency", "relevance"), range(6)):
+            keys = sorted(key for key in data["experts"]["e0"] if key.endswith(f"__{dimension}"))
+            human = np.mean([[rater[key] for key in keys] for rater in data["experts"].values()], axis=0)
+            judges = np.array([[said[key] for key in keys] for _, said in sorted(data["judges"].items())], float).T
+            panels = [judges.mean(axis=1), np.median(judges, axis=1)]
+            scores = np.column_stack([np.roll(judges, -plain, axis=1), *panels])
+            tasks.append(Task(scores, kind, human, np.array([key.split("__")[0] for key in keys])))
+        yield name, tasks
+
+
+def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
+    names = ("regret", "regret, 90 %", "promise less outcome", f"{WORSE} worse than plain, %", "better, %")
+    yield line("task", "articles that choose", "rule", *names)
+    yield "|---" * 8 + "|"
+    for (name, tasks), share in product(recorded_tasks(options.recorded), ("half", "30 %", "10")):
+        found: dict[str, list[list[float]]] = {}
+        draws = range(max(1, options.data_sets // 20 // len(tasks)))
+        for (place, (scores, kind, human, groups)), draw in product(enumerate(tasks), draws):
+            order = np.random.default_rng([draw, place]).permutation(np.unique(groups))
+            number = {"half": len(order) // 2, "30 %": round(0.3 * len(order)), "10": 10}[share]
+            for part in range(min(3, len(order) // number)):  # in turn, so that easy articles choose and test alike
+                chosen = order[part * number : (part + 1) * number]
+                dev = np.isin(groups, chosen)
+                among = Candidates(scores[dev], {}, human[dev], groups[dev], [""] * len(kind), kind=kind)
+                shares = worth_of("spearman", scores[dev], human[dev], groups[dev])
+                worth, best = shares.mean(axis=0), int(shares.mean(axis=0).argmax())
+                behind = shares[:, [best]] - shares
+                near = behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(len(shares))
+                taken = among.choose(np.ones(dev.sum(), dtype=bool), among.scores).taken
+                promise = among.promise(5, 1, 0, draw)["spearman"]
+                outcome = worth_of("spearman", scores[~dev], human[~dev], groups[~dev]).mean(axis=0)
+                rules = {"always the plain one": (0, worth[0]), "maximum": (best, worth[best])}
+                rules |= {"one standard error": (int(near.argmax()), worth[near.argmax()]), "ours": (taken, promise)}
+                for rule, (setting, promised) in rules.items():
+                    gain, got = outcome[setting] - outcome[0], outcome[setting]
+                    row = [outcome.max() - got, promised - got, 100 * (gain < -WORSE), 100 * (gain > WORSE)]
+                    found.setdefault(rule, []).append(row)
+        for rule, rows in found.items():
+            regret, over, *shares_of = np.mean(rows, axis=0).tolist()
+            far = np.quantile([row[0] for row in rows], 0.9)
+            yield line(name, share, rule, f"{regret:.3f}", f"{far:.3f}", f"{over:+.3f}", *shares_of)
+
+
 def main(arguments: list[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/simulate.py", description=__doc__, formatter_class=plain)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200)):
+    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200), (choice, 1000)):
         child = commands.add_parser(work.__name__)
         child.add_argument("--data-sets", type=int, default=default)
         child.set_defaults(work=work)
         if work is agreement:
             child.add_argument("--resamples", type=int, default=1000)
+        if work is choice:
+            child.add_argument(
+                "--recorded", nargs="*", metavar="FOLDER", help="recorded readings, and those of these runs"
+            )
         if work is labels:
             child.add_argument("--cases", type=int, help="of the first so many ratings and judges alone")
     options = parser.parse_args(arguments)

@@ -55,13 +55,19 @@ def test_a_measurement_writes_its_figures(bench, command, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "lines"),
-    [(["labels", "--data-sets=1", "--cases=1"], 4), (["agreement", "--data-sets=1", "--resamples=10"], 50)],
+    [
+        (["labels", "--data-sets=1", "--cases=1"], 4),
+        (["agreement", "--data-sets=1", "--resamples=10"], 50),
+        (["choice", "--data-sets=1"], 15),
+        (["choice", "--data-sets=1", "--recorded"], 14),
+    ],
 )
 def test_a_simulation_prints_a_table(command, lines, capsys):
     script("simulate").main(command)
-    rows = capsys.readouterr().out.splitlines()
-    assert len(rows) >= lines
-    assert {row.count("|") for row in rows} == {rows[0].count("|")}
+    tables = [table.splitlines() for table in capsys.readouterr().out.split("\n\n")]
+    assert sum(map(len, tables)) >= lines
+    for rows in tables:
+        assert {row.count("|") for row in rows} == {rows[0].count("|")}
 
 
 @pytest.mark.exhaustive

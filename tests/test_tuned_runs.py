@@ -122,6 +122,60 @@ def test_a_mistake_gets_one_sentence_before_anything_is_written(run, mistake):
     assert not Path("run").exists()
 
 
+CROSS_FITTED = (
+    *("judge=recorded", "judge.path=qwen2.5-coder", "assistant=recorded", "data=conala_sample", "ranges=[[0,4],[1,5]]"),
+    *("decoding=[greedy,expectation,contrastive]", "tune=crossfit", "logger=none", "report=false"),
+)
+
+
+def test_a_cross_fitted_run_tests_all_texts_and_says_what_is_taken_and_what_that_promises(judgebench):
+    judgebench(*CROSS_FITTED, "run_dir=run")
+    folder = RunFolder.open("run")
+    scores, choice, metrics = map(folder.read, ("scores", "choice", "metrics"))
+    assert set(scores["split"]) == {"test"}
+    assert {record["n"] for record in metrics if record["level"] == "dataset"} == {288}
+    assert "tuning.json" not in names()
+    # a record a setting, the simplest first, of which the plain one is taken: none is clearly better
+    settings = [(record["judge"], record["decoding"], record["range_min"]) for record in choice]
+    assert settings == [
+        *(("main", "expectation", 0), ("main", "expectation", 1), ("main", "greedy", 0), ("main", "greedy", 1)),
+        *(("pair", "contrastive", 0), ("pair", "contrastive", 1)),
+    ]
+    assert [record["taken"] for record in choice] == [True, *[False] * 5]
+    assert sum(record["share"] for record in choice) == pytest.approx(1)
+    for record in choice:
+        where = ("judge", "decoding", "range_min", "split")
+        (metric,) = (
+            row for row in metrics if row["level"] == "dataset" and all(row[name] == record[name] for name in where)
+        )
+        # the agreement that is reported is that of held-out scores, by which the setting is chosen
+        assert record["worth"] == pytest.approx(metric["spearman"], abs=1e-12)
+        assert record["gain"] == pytest.approx(record["worth"] - choice[0]["worth"], abs=1e-12)
+        assert (record["kappas"] is not None) == (record["decoding"] == "contrastive")
+        assert record["promised_spearman"] == (
+            pytest.approx(metric["spearman"], abs=1e-12) if record["taken"] and record["share"] == 1 else None
+        )
+    # once more, without a reading, the same
+    judgebench(*CROSS_FITTED, "run_dir=again")
+    for one, other in zip(content("run"), content("again"), strict=True):
+        assert one.equals(other) if hasattr(one, "equals") else one == other
+    assert RunFolder.open("again").read("choice") == choice
+
+
+def test_cross_fitting_one_article_is_refused(judgebench):
+    code, out, err = judgebench(*CROSS_FITTED, "data.limit_groups=1", "run_dir=run", mistaken=True)
+    assert code == 2, out + err
+    assert "a choice needs two at least" in err
+    assert "Traceback" not in out + err
+
+
+def test_answers_in_words_have_nothing_to_learn_and_are_chosen_among(run):
+    run("tune=crossfit", "judge.mode=generate", "decoding=[greedy,contrastive]", "data.dev_share=0")
+    records = RunFolder.open("run").read("choice")
+    assert {(record["decoding"], record["kappas"]) for record in records} == {("greedy", None), ("contrastive", None)}
+    assert {record["dimension"] for record in records if record["taken"]} == {record["dimension"] for record in records}
+
+
 # What later jobs use again
 
 

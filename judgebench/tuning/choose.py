@@ -5,15 +5,18 @@ from other articles. The choice itself is cross-fitted too: the articles are dea
 chosen on the others, its learned parts as well, and scores the fold's texts. What these scores are worth is what the
 choice promises. The maximum over all settings promises more, and does not keep it.
 
-The rule. The plain setting is the simplest: no assistant, nothing learned, the expectation, the humans' own range.
-Another is taken only where it is better than the plain one by more than the largest of all settings' differences would
-be by chance: the signs of the articles' shares in the differences are flipped, in all settings together (see
-`judgebench.stats.paired.flipped_differences`; the largest in its own units: Westfall and Young, "Resampling-Based
-Multiple Testing", 1993, single step). Of those that are better, the best of the simplest kind within one standard error
-of the best is taken (the one standard error rule: Breiman et al., "Classification and Regression Trees", 1984, section
-3.4.3).
+The rule. The plain setting is the simplest: no assistant, nothing learned, the expectation, the humans' own range; of
+several that are as simple as each other, the best. Another is taken only where it is better than the plain one by more
+than the largest of all settings' differences would be by chance: the signs of the articles' shares in the differences
+are flipped, in all settings together (see `judgebench.stats.paired.flipped_differences`), and each difference is
+counted in its own spread, which keeps the level (Westfall and Young, "Resampling-Based Multiple Testing", 1993: single
+step). Of those that are better, the best of the simplest kind within one standard error of the best is taken (the one
+standard error rule: Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
 
-NUMBERS
+Without an effect another setting is taken in 1 to 5 % of data sets, with 6 to 48 articles. On 288 Python snippets of 48
+intents, 104 settings and half of the intents, the maximum loses .023 of Spearman to the best setting of the other half,
+in one half of ten .108, and promises .023 too much; this rule .012, .023 and .000, as the plain setting does. On ten
+intents: .057, .101 and .084, against .010, .014 and -.001 (`scripts/simulate.py choice`).
 """
 
 from __future__ import annotations
@@ -187,8 +190,8 @@ def choose(shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.nda
         shares: [G, S] see `worth_of`; settings from the simplest to the least simple. Fewer than five articles show no
             difference at 5 %, and the plain setting is taken.
         kind: [S] ascending, equal for settings as simple as each other; None: each is less simple than the one before.
-        varied: [S] False where a setting gives every text the same score: its worth of 0 is no agreement, it is not
-            taken, and the first other setting is the plain one.
+        varied: [S] False where a setting gives every text the same score: its worth of 0 is no agreement, and it is
+            not taken, unless all are such.
 
     Example:
         Six articles, each with shares in the worth of three settings: both others are better, the second more so.
@@ -202,8 +205,12 @@ def choose(shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.nda
     groups, number = shares.shape
     varied = np.ones(number, dtype=bool) if varied is None or not varied.any() else varied
     kinds = np.arange(number) if kind is None else np.asarray(kind)
-    values, plain = np.where(varied, shares.mean(axis=0), -np.inf), int(np.argmax(varied))
-    best = int(np.argmax(values >= values.max() - EQUAL))
+    values = np.where(varied, shares.mean(axis=0), -np.inf)
+
+    def first_best(among: np.ndarray) -> int:
+        return int(np.argmax(among & (values >= values[among].max() - EQUAL)))
+
+    plain, best = first_best(varied & (kinds == kinds[varied].min())), first_best(varied)
     apart = shares - shares[:, [plain]]
     gain = apart.mean(axis=0)
     if groups < 2:
@@ -219,13 +226,10 @@ def choose(shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.nda
     if not better.any():
         return Choice(plain, best, gain, error, better)
     # 2. of those that are better, those that the best of them does not beat by more than a standard error
-    top = int(np.argmax(np.where(better, values, -np.inf)))
-    behind = shares[:, [top]] - shares
+    behind = shares[:, [first_best(better)]] - shares
     near = better & (behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(groups) + EQUAL)
     # 3. of these the best of the simplest kind
-    near &= kinds == kinds[near].min()
-    top_near = values[near].max()
-    return Choice(int(np.argmax(near & (values >= top_near - EQUAL))), best, gain, error, better)
+    return Choice(first_best(near & (kinds == kinds[near].min())), best, gain, error, better)
 
 
 # --- the choice of a dimension ----------------------------------------------------------------------------------------

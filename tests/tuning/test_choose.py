@@ -1,0 +1,298 @@
+"""The choice of a setting: the rule against every flip by hand, what it never takes, and that nothing which is held out
+is looked at, in scores, in the choice and in its promise."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import pytest
+
+from judgebench.decoding import Contrastive, Expectation, Greedy
+from judgebench.decoding.rules import Ranged
+from judgebench.decoding.scores import decode
+from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
+from judgebench.stats.scores import Scores
+from judgebench.tuning import CrossFit
+from judgebench.tuning.choose import Candidates, Learner, choice_records, choose, deal, worth_of
+from judgebench.tuning.tune import cross_fit
+from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+
+GRID = CrossFit().grid
+
+
+def judged(articles=12, settings=4, seed=0, noise=0.6, texts=4):
+    """Scores [N, S] of one judge with another noise in each setting, of the humans [N], and articles [N]."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat([f"a{number:02}" for number in range(articles)], texts)
+    human = np.round(rng.normal(3, 1, len(groups)), 1)
+    judge = human + rng.normal(0, 1, len(groups))
+    return judge[:, None] + noise * rng.normal(size=(len(groups), settings)), human, groups
+
+
+def paired(articles=10, seed=0):
+    """Learners of kappa by expectation and argmax; the main model leans to its assistant's favorites."""
+    rng, values = np.random.default_rng(seed), np.arange(1.0, 6.0)
+    groups = np.repeat([f"a{number:02}" for number in range(articles)], 4)
+    human, favorite = (3 + rng.normal(0, 1, len(groups)) for _ in range(2))
+    assistant = -((values - favorite[:, None]) ** 2) / 2
+    main = assistant / 2 - (values - human[:, None] - rng.normal(0, 1, len(groups))[:, None]) ** 2 / 2
+    readings = Ranged(main, assistant, values)
+    rules = Contrastive(0.0, rule="expectation"), Contrastive(0.0)
+    return [Learner(rule, [readings], human, groups, GRID) for rule in rules], human, groups
+
+
+def candidates(learners, human, groups, **more):
+    """The plain expectation and argmax, then each learner."""
+    plain = [rule.scores(*learners[0].readings[0]) for rule in (Expectation(), Greedy())]
+    scores = np.stack([*plain, *plain], axis=1)
+    return Candidates(scores, dict(enumerate(learners, start=2)), human, groups, [""] * 4, **more)
+
+
+# The worth of settings
+
+
+@pytest.mark.parametrize("metric", ["spearman", "pearson"])
+def test_an_influence_is_what_more_of_a_text_changes_and_shares_average_to_the_worth(metric):
+    scores, human, groups = judged()
+    scores[:, 1], scores[:, 2] = np.round(scores[:, 1]), 0.1  # ties; constant
+    values, change = influences(scores, human, metric == "spearman")
+    of_one = spearman if metric == "spearman" else pearson
+    assert values == pytest.approx([of_one(scores[:, i], human) for i in range(4)], abs=1e-12)
+    times = 400
+    for text, setting in product(range(0, len(human), 5), range(4)):
+        more = np.concatenate([np.tile(np.arange(len(human)), times), [text]])
+        moved = of_one(scores[more, setting], human[more]) - values[setting]
+        assert times * moved == pytest.approx(change[text, setting], abs=2e-3)
+    assert change.sum(axis=0) == pytest.approx(0, abs=1e-12)
+    assert (change[:, 2] == 0).all()
+    assert worth_of(metric, scores, human, groups).mean(axis=0) == pytest.approx(values, abs=1e-12)
+
+
+def test_the_standard_error_of_a_difference_is_near_the_exact_bootstraps():
+    scores, human, groups = judged(articles=60, settings=2)
+    apart = np.subtract(*worth_of("spearman", scores, human, groups).T)
+    clusters = Clusters.of(groups, 2000)
+    each = [resampled_correlations(side, human, clusters.number, clusters.weights)[SPEARMAN] for side in scores.T]
+    assert apart.std(ddof=1) / 60**0.5 == pytest.approx((each[0] - each[1])[1:].std(), rel=0.08)
+
+
+def test_errors_and_stability_count_below_zero():
+    scores, human, groups = judged(settings=2)
+    line = np.polyval(np.polyfit(scores[:, 0], human, 1), scores[:, 0])
+    error = worth_of("error", scores, human, groups).mean(axis=0)
+    assert error[0] == pytest.approx(-np.abs(line - human).mean(), abs=1e-9)
+    same = Candidates(
+        np.stack([scores[:, 0], 2 * scores[:, 0] + 1], axis=1), {}, human, groups, ["x", "x"], "stability"
+    )
+    assert worth_of("stability", same.scores, human, groups, same.centers(same.scores)) == pytest.approx(0, abs=1e-9)
+
+
+# The rule
+
+
+def by_hand(shares):
+    """True for settings whose gain, in its own spread, at most 5 % of all flips reach with any setting."""
+    gain = shares - shares[:, :1]
+    size = np.where(np.abs(gain).max(axis=0) > 0, np.sqrt((gain**2).mean(axis=0)), np.inf)
+    signs = np.array(list(product([1, -1], repeat=len(shares))))
+    largest = (signs @ gain / len(shares) / size).max(axis=1)
+    p = (largest[:, None] >= gain.mean(axis=0) / size - 1e-12).mean(axis=0)
+    return (p <= 0.05) & (gain.mean(axis=0) > 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_better_settings_are_those_of_all_flips(seed):
+    rng = np.random.default_rng(seed)
+    shares = rng.normal(0.5, 0.2, (7, 1)) + rng.normal([0, 0.1, 0.15, -0.1], [0, 0.1, 0.1, 0.1], (7, 4))
+    choice = choose(shares)
+    assert choice.better.tolist() == by_hand(shares).tolist()
+    assert choice.gain == pytest.approx((shares - shares[:, :1]).mean(axis=0))
+    assert choice.error == pytest.approx((shares - shares[:, :1]).std(axis=0, ddof=1) / 7**0.5)
+    assert choice.taken == 0 or choice.better[choice.taken]
+
+
+def test_of_better_settings_the_simplest_within_a_standard_error_of_the_best_is_taken():
+    wave = 0.05 * np.array([1.0, -1, 1, -1, 1, -1, 1, -1])[:, None]
+    shares = 0.5 + np.hstack([0 * wave, 0.2 + wave, 0.21 - wave, 0.215 - wave, 0.4 + wave / 50])
+    assert choose(shares[:, :4]).taken == 1, "within one standard error of the best"
+    assert choose(shares[:, :4], kind=[0, 1, 1, 1]).taken == 3, "the best of those as simple as each other"
+    assert choose(shares).taken == 4, "clearly the best, though the least simple"
+    assert choose(shares[:, [0, 4, 4]]).taken == 1, "of equals the simpler"
+    assert choose(shares, kind=[0, 0, 0, 0, 1]).taken == 4
+    assert choose(shares[:, :4], kind=[0] * 4).taken == 3, "as simple as the plain one: the best, which claims nothing"
+
+
+def test_nothing_gained_takes_the_plain_setting():
+    scores, human, groups = judged()
+    assert choose(worth_of("spearman", scores[:, [0, 0, 0]], human, groups)).taken == 0, "all are the same"
+    assert choose(worth_of("spearman", np.stack([human, scores[:, 0]], axis=1), human, groups)).taken == 0
+    shares = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.9], [0.2, 0.9]])
+    assert choose(shares).taken == 0, "four articles show no difference at 5 %"
+    assert choose(shares[:1]).taken == 0
+    assert np.isnan(choose(shares[:1]).error).all()
+
+
+@pytest.mark.parametrize("metric", ["spearman", "pearson", "error", "stability"])
+def test_one_score_for_all_texts_is_not_taken_where_another_setting_tells_them_apart(metric):
+    _, human, groups = judged()
+    noise = np.random.default_rng(5).normal(size=(len(human), 2))
+    scores = np.column_stack([0.3 + 0 * human, noise - human[:, None]])
+    for order in ([0, 1, 2], [1, 0, 2]):
+        among = Candidates(scores[:, order], {}, human, groups, ["", "x", "x"], metric)
+        choice = among.choose(np.ones(len(human), dtype=bool), among.scores)
+        assert order[choice.taken] == 1
+        assert order[choice.best] != 0
+    assert choose(np.zeros((6, 2)), varied=np.zeros(2, dtype=bool)).taken == 0, "there is nothing else"
+
+
+@pytest.mark.parametrize(("articles", "noise"), [(6, 0.6), (12, 0.6), (12, 0.01)])
+def test_chance_takes_another_setting_in_five_per_cent(articles, noise):
+    taken = [choose(worth_of("spearman", *judged(articles, 12, seed, noise))).taken > 0 for seed in range(200)]
+    assert np.mean(taken) <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
+
+
+# What is held out
+
+
+def test_articles_are_dealt_whole_and_evenly():
+    groups = np.repeat(np.arange(11), 3)
+    fold = deal(groups, 4, seed=1)
+    assert all(len(set(fold[groups == group])) == 1 for group in range(11))
+    assert sorted(np.bincount(fold) // 3) == [2, 3, 3, 3]
+    assert (deal(groups, 4, seed=1) == fold).all()
+    assert (deal(groups, 4, seed=2) != fold).any()
+
+
+@dataclass(frozen=True)
+class Watched(Candidates):
+    """Keeps what each fold of a promise has taken and scored."""
+
+    seen: dict = field(default_factory=dict)
+
+    def choose(self, rows, scores):
+        choice = super().choose(rows, scores)
+        self.seen[rows.tobytes()] = choice.taken, scores[~rows]
+        return choice
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(seed):
+    learners, human, groups = paired(seed=seed)
+    fold = deal(groups, 3, 0)
+    changed = np.where(fold == 1, 6 - human, human)
+    others = [Learner(learner.decoding, learner.readings, changed, groups, GRID) for learner in learners]
+    # the scores that are reported
+    for before, after in zip(learners, others, strict=True):
+        names, held_out = groups[fold == 1], [part.at(fold == 1) for part in before.readings]
+        scores = [side.folded(3, 0).scores_of(names, held_out) for side in (before, after)]
+        assert (scores[0] == scores[1]).all()
+        assert before.learn(fold != 0).kappa != after.learn(fold != 0).kappa, "the others' do"
+    # the promise: twice as many folds, of which each learns and chooses within the others
+    seen = []
+    for of, rated in ((learners, human), (others, np.where(deal(groups, 6, 7) == 1, 6 - human, human))):
+        again = [Learner(learner.decoding, learner.readings, rated, groups, GRID) for learner in of]
+        plain = candidates(again, rated, groups)
+        watched = Watched(plain.scores, plain.learners, rated, groups, plain.family)
+        watched.promise(3, 1, 0, 7)
+        seen.append(watched.seen)
+    rows = (deal(groups, 6, 7) != 1).tobytes()
+    assert len(seen[0]) == 6
+    assert seen[0][rows][0] == seen[1][rows][0]
+    assert (seen[0][rows][1] == seen[1][rows][1]).all()
+    assert any((seen[0][key][1] != seen[1][key][1]).any() for key in seen[0] if key != rows)
+
+
+def readings_of(articles=5, defense="none", human=None):
+    """Two texts an article, of which a defense changes the readings."""
+    rng = np.random.default_rng(3)
+    found = []
+    for number in range(2 * articles):
+        score = float(rng.integers(1, 6)) if human is None else human[number]
+        example = Example(f"t{number}", f"a{number // 2}", "s", "An article.", "A text.", {"quality": score})
+        condition = Condition("quality", ScoreRange(1, 5), defense=defense)
+        logs = [tuple(row) for row in np.log(rng.dirichlet(np.ones(5), 2)).astype(np.float32)]
+        logs = logs[::-1] if defense != "none" else logs
+        found.append(Reading(Prompt(example, condition, "", "", np.zeros(1)), "test", *logs))
+    return found
+
+
+DECODINGS = {"expectation": Expectation(), "contrastive": Contrastive(0.0)}
+
+
+def records_of(readings, tuner):
+    tuned = cross_fit(readings, DECODINGS, tuner, {"quality": (1, 5)})
+    scores = Scores.of(decode(readings, DECODINGS, tuned.decodings))
+    return choice_records(scores, "d", DECODINGS, tuned.learners, tuner, {"quality": (1, 5)}, 20), tuned, scores
+
+
+def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
+    readings = [*readings_of(), *readings_of(defense="cautious")]
+    records, tuned, scores = records_of(readings, CrossFit(folds=3))
+    assert [(record["defense"], record["decoding"]) for record in records] == [
+        *(("none", "expectation"), ("cautious", "expectation"), ("none", "contrastive"), ("cautious", "contrastive")),
+    ]
+    clean, defended = (
+        tuned.learners["quality", ScoreRange(1, 5), name]["contrastive"][0] for name in ("none", "cautious")
+    )
+    rows = np.arange(10) < 6
+    assert defended.learn(rows) == clean.learn(rows)
+    assert (defended.scores(rows) == clean.learn(rows).scores(*defended.shown[0])).all()
+    # learned once more for the choice they are the scores of the run
+    (cell,) = (cell for cell in scores.cells if (cell.defense, cell.decoding) == ("cautious", "contrastive"))
+    among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups, [""])
+    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[:, 0] == scores.part(cell)["score"]).all()
+
+
+# The promise
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_setting_that_every_fold_takes_promises_its_own_agreement(sign):
+    scores, human, groups = judged(settings=2)
+    among = Candidates(sign * np.column_stack([scores[:, 0], 0 * human]), {}, human, groups, ["", ""])
+    promise = among.promise(5, 3, 200, 0)
+    assert promise["taken"].tolist() == [1, 0]
+    assert promise["spearman"] == pytest.approx(spearman(sign * scores[:, 0], human), abs=1e-12)
+    assert promise["pearson"] == pytest.approx(pearson(sign * scores[:, 0], human), abs=1e-12)
+    assert promise["spearman_low"] < promise["spearman"] < promise["spearman_high"]
+    # its straight line comes from other folds: the error is above that of the line of all texts
+    straight = -float(worth_of("error", among.scores[:, :1], human, groups).mean())
+    assert straight < promise["error"] < 1.3 * straight
+
+
+def test_the_promise_of_the_best_of_noise_is_not_its_worth():
+    rng = np.random.default_rng(0)
+    human, groups = rng.normal(size=80), np.repeat(np.arange(20), 4)
+    among = Candidates(rng.normal(size=(80, 60)), {}, human, groups, [""] * 60, maximum=True)
+    everything = np.ones(80, dtype=bool)
+    choice = among.choose(everything, among.scores)
+    assert choice.taken == choice.best == int(np.argmax([spearman(side, human) for side in among.scores.T]))
+    assert spearman(among.scores[:, choice.taken], human) > 0.2
+    assert abs(among.promise(5, 3, 0, 0)["spearman"]) < 0.15
+
+
+# Refusals
+
+
+def test_one_article_is_refused():
+    for work in (
+        lambda: cross_fit(readings_of(1), DECODINGS, CrossFit(), {}),
+        lambda: records_of(readings_of(1), CrossFit()),
+    ):
+        with pytest.raises(
+            UserError, match="humans rated texts of 1 article on quality, and a choice needs two at least"
+        ):
+            work()
+    plain = {"expectation": Expectation()}
+    scores = Scores.of(decode(readings_of(1), plain))
+    with pytest.raises(UserError, match="rate texts of more articles"):
+        choice_records(scores, "d", plain, {}, CrossFit(), {}, 0)
+
+
+def test_two_articles_are_enough_and_the_records_are_json():
+    records, _, _ = records_of(readings_of(2), CrossFit())
+    assert json.loads(json.dumps(records, allow_nan=False)) == records
+    assert [record["taken"] for record in records] == [True, False]
