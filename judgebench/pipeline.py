@@ -31,7 +31,7 @@ from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
 from judgebench.stats.few_labels import few_labels_records
 from judgebench.stats.forecasts import forecast_records, with_silent
 from judgebench.stats.humans import beside_humans_records, beside_raters, human_records, panels_of, raters_agreement
-from judgebench.stats.paired import attack_differences, compare, default_pairs
+from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
@@ -110,7 +110,10 @@ def _measured(
     agreement, scale = raters_agreement(ratings), scale_of(scores, ratings, data.scale)
     ratings = ratings[: 0 if scores.compares else None]  # a preference is no score
     # 2. judges against humans, against each other, attacked against clean
-    pairs, panels = default_pairs(scores.cells, rules), panels_of(scores, ratings, **drawn)
+    pairs: Pairs = default_pairs(scores.cells, rules)
+    if config.get("compare_with") is not None:
+        pairs = Plain(config.compare_with, [name for name, decoding in decodings.items() if decoding.across])
+    panels = panels_of(scores, ratings, **drawn)
     metrics = evaluate(scores, dataset, **config.metrics, scale=scale, rules=rules)
     chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
     results = Results(
@@ -129,7 +132,8 @@ def _measured(
         choice=[]
         if not isinstance(experiment.tuner, CrossFit) or scores.compares
         else choice_records(
-            scores, dataset, experiment.decodings, tuned.learners, experiment.tuner, scale, drawn["resamples"]
+            *(scores, dataset, experiment.decodings, tuned.learners, experiment.tuner, scale, drawn["resamples"]),
+            reads=experiment.assistant.reads,
         ),
         served=None if read.evidence is None else pd.DataFrame(read.evidence),
         trace=trace,

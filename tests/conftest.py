@@ -55,7 +55,7 @@ def composed_once():
     composed = Hydra.get_mode
 
     def get_mode(self, config_name, overrides):
-        return composed(self, config_name, overrides) if re.search("hydra.mode|exp=tasks", str(overrides)) else None
+        return composed(self, config_name, overrides) if re.search(r"hydra.mode|exp=\[?tasks", str(overrides)) else None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hydra, "get_mode", get_mode)

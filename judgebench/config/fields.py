@@ -221,6 +221,7 @@ class RunSettings:
     worth: bool
     examples: bool
     dry_run: bool | Annotated[str, OneOf((MEASURE,))]
+    compare_with: str | None
 
     def __post_init__(self) -> None:
         check_fields(self, "")

@@ -225,6 +225,14 @@ def mismatches(parts: Parts) -> Broken:
             "defenses=[cot].",
             ("defenses", "judge.mode", "judge.scores_from"),
         )
+    plain = parts.config.get("compare_with")
+    alone = [name for name, rule in parts.decodings.items() if not rule.needs_assistant and not rule.across]
+    if isinstance(plain, str) and plain not in alone:
+        yield (
+            f"compare_with: {plain!r} is no decoding here that scores the main model alone in each range; there are "
+            f"{', '.join(alone) or 'none'}.",
+            ("compare_with", "decoding"),
+        )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
     if free and len(names) > 1 and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}:
         yield f"decoding: {', '.join(names)} would all read the same answers; take decoding=[greedy].", ()

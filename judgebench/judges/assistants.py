@@ -95,6 +95,12 @@ class Assistant:
         return kind not in ("none", "null_context")
 
     @property
+    def reads(self) -> bool:
+        """True where each text takes it a pass of its own: an early exit has the judge's."""
+        kind = self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        return kind in ("model", "api")
+
+    @property
     def title(self) -> str | None:
         """A short name for tables and figures; None for `none`."""
         if self.source is not None:

@@ -19,6 +19,7 @@ from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, re
 from judgebench.report.views.beside import BESIDE_RUNS
 from judgebench.report.views.correlations import COMPARISONS, comparison_note, comparison_rows, comparison_sentences
 from judgebench.report.views.humans import ceilings
+from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
 from judgebench.results.results import Results, condition_text, labelled, unattacked, with_labels
 from judgebench.runtime.errors import UserError
@@ -192,5 +193,9 @@ SECTIONS = (
 )
 """Of a comparison."""
 
-TASK_SECTIONS = (PageSection("tasks", "Tasks", (lambda compared: TASKS_TABLE(compared.runs),)), _CONFIGS)
+TASK_SECTIONS = (
+    PageSection("league", "Which repair helps?", (lambda compared: league_of_tasks(compared.runs),)),
+    PageSection("tasks", "Tasks", (lambda compared: TASKS_TABLE(compared.runs),)),
+    _CONFIGS,
+)
 """Of runs on several data sets."""

@@ -18,9 +18,9 @@ from judgebench.report.figures.scores import (
     variance_figure,
 )
 from judgebench.report.figures.style import file_name
-from judgebench.report.figures.tuning import grid_figure, path_figure
+from judgebench.report.figures.tuning import grid_figure, league_figure, path_figure
 from judgebench.report.table import Paragraph
-from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, pairwise, run
+from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, league, pairwise, run
 from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
 from judgebench.report.views.humans import ceilings, experts
@@ -54,6 +54,7 @@ _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
     PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range")),
+    PageSection("league", "Which repair helps?", (league.LEAGUE, "league", league.LEAGUE_BY_RANGE.tables)),
     PageSection("bias", "Range bias", (
         bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY,
     )),
@@ -80,19 +81,21 @@ PAGE = (
 """The sections of a run's page."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
-    *(experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK, correlations.COMPARISONS),
-    *(TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
+    *(league.LEAGUE, experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK),
+    *(correlations.COMPARISONS, TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
 )
 
 
 def terminal_blocks(results: Results) -> list[Any]:
-    """All that a run prints at its end, the tables first that answer its question. Attacked texts have a table of their
-    own; the other tables are of clean ones."""
-    return [Paragraph(run.judges_line(results.titles)), *(block for part in _TERMINAL for block in part(results))]
+    """All that a run prints at its end, the tables first that answer its question, none that a page folds. Attacked
+    texts have a table of their own; the other tables are of clean ones."""
+    lines = [*league.recommendations(results), *league.repair_sentences(results), run.judges_line(results.titles)]
+    blocks = (block for part in _TERMINAL for block in part(results))
+    return [*map(Paragraph, lines), *(block for block in blocks if not getattr(block, "folded", ""))]
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill, by name: `spearman_by_range`, `range_variance`,
+    """Every figure that this run's data can fill, by name: `spearman_by_range`, `range_variance`, `league`,
     `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
     learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
     `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>` and
@@ -102,6 +105,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
     figures: dict[str, Figure | None] = {
         "spearman_by_range": correlation_figure(unattacked(results.metrics), titles, ceilings(results)),
         "range_variance": variance_figure(results),
+        "league": league_figure(results),
     }
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)

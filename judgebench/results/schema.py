@@ -154,7 +154,7 @@ FILES = (*(artifact.path for artifact in ARTIFACTS if "/" not in artifact.path),
 PLACES = {
     ".": re.compile("|".join([*map(re.escape, FILES), r"judge_card(_\w+)?\.yaml"])),
     "figures": re.compile(
-        r"(spearman_by_range|range_variance|detectors|(scores|logprobs|path|grid|suffix|candidates|embeddings|"
+        r"(spearman_by_range|range_variance|league|detectors|(scores|logprobs|path|grid|suffix|candidates|embeddings|"
         r"separability|strengths|front|ranking|wins|reliability|abstention)_[\w-]+)\.(png|svg)"
     ),
     "tables": re.compile(

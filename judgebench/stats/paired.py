@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -25,6 +25,7 @@ from judgebench.stats.clusters import (
     SIGNIFICANCE,
     Clusters,
     percentile_interval,
+    with_intervals,
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS, correlate
 from judgebench.stats.evaluate import changes, check_metric_settings
@@ -152,6 +153,18 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
 # --- pairs of series --------------------------------------------------------------------------------------------------
 
 
+class Plain(NamedTuple):
+    """In the place of pairs: main model's `decoding` without a defense, with which all other series are compared, under
+    whichever defense they stand; assistants alone are left out. Those that are decoded `across` all ranges have one
+    score for all, and are compared with the mean over the ranges."""
+
+    decoding: str
+    across: Collection[str] = ()
+
+
+Pairs = Sequence[tuple[Series, Series]] | Plain
+
+
 @dataclass(frozen=True)
 class SeriesGap:
     """Two series in one range, or in the mean over several.
@@ -174,7 +187,7 @@ class SeriesGap:
         """The columns that name the comparison: split, dimension, the columns of the range (None in a mean over
         ranges), ranges (how many), attack, defense, and judge, decoding, lambda and temperature of `first_` and
         `second_`: lambda and temperature are None where there is none, and in a mean where they vary over the
-        ranges."""
+        ranges; second_defense only where it is another."""
         cell = self.sides[0][0]
         ranges = cell.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
         named = {"split": cell.split, "dimension": cell.dimension, **ranges, "ranges": len(self.sides)}
@@ -184,21 +197,25 @@ class SeriesGap:
             lambda_, temperature = (values[0] if len(set(values)) == 1 else None for values in settings)
             named |= {f"{name}_judge": cells[0].judge, f"{name}_decoding": cells[0].decoding}
             named |= {f"{name}_lambda": lambda_, f"{name}_temperature": temperature}
+        if (defense := self.sides[0][1].defense) != cell.defense:
+            named["second_defense"] = defense
         return named
 
 
 def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
-    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean."""
+    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean; the
+    mean alone of a first side that has one cell for all of them."""
     if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
         return gaps
     values, left = (np.mean([getattr(gap, name) for gap in gaps], axis=0) for name in ("values", "left"))
     n = gaps[0].n if len({gap.n for gap in gaps}) == 1 else None
-    return [*gaps, SeriesGap([cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n)]
+    mean = SeriesGap([cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n)
+    return [mean] if len({first for first, _ in mean.sides}) == 1 else [*gaps, mean]
 
 
 def compare(
     scores: Scores | Mapping[str, Any],
-    pairs: Sequence[tuple[Series, Series]],
+    pairs: Pairs,
     dataset: str,
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
@@ -219,7 +236,8 @@ def compare(
         jointly. JSON's own types, never NaN: dataset, level, the keys of `SeriesGap.named`, and
 
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
-        - first, second: the two values; difference: first - second;
+        - first, second: the two values, compared with `Plain` each with its own interval, `_low` and `_high`;
+          difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
         - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`; p_holm: the same,
           Holm-corrected over the table: all pairs, ranges and means of one split, dimension, attack, defense, level and
@@ -242,7 +260,7 @@ def compare(
                 known = [gap for gap in gaps if gap is not None]
                 # a mean is over all ranges, or it would compare other texts than a reader expects
                 for gap in with_mean(known) if len(known) == len(rated) else known:
-                    rows += _gap_records(gap, split not in chosen_on, seed)
+                    rows += _gap_records(gap, split not in chosen_on, seed, ends=isinstance(pairs, Plain))
             head = {"dataset": dataset, "split": split, "level": level}
             records += corrected_together([head | row for row in rows])
     return records
@@ -268,8 +286,8 @@ def _correlations(
     return SeriesGap([cells], values, left, np.unique(groups).tolist(), both[0].n)
 
 
-def _gap_records(gap: SeriesGap, tested: bool, seed: int) -> list[dict[str, Any]]:
-    """The records of one gap, before they are corrected together."""
+def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
+    """The records of one gap, before they are corrected together; `ends`: of both sides too."""
     difference, left = gap.values[0] - gap.values[1], gap.left[0] - gap.left[1]
     permuted, exact = np.zeros((3, 0)), False
     if left.shape[1] and tested:
@@ -278,10 +296,11 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int) -> list[dict[str, Any]
     records = []
     for k, statistic in enumerate(CORRELATIONS):
         value, resampled = float(difference[k, 0]), difference[k, 1:]
-        first, second = gap.values[:, k, 0].tolist()
+        sides = with_intervals({"first": gap.values[0, k], "second": gap.values[1, k]})
         low, high = percentile_interval(resampled) or (None, None)
         record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= {"first": first, "second": second, "difference": value, "low": low, "high": high}
+        record |= sides if ends else {name: sides[name] for name in ("first", "second")}
+        record |= {"difference": value, "low": low, "high": high}
         record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
         record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
         records.append(record | {"p_holm": None})
@@ -310,7 +329,7 @@ def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 def attack_differences(
     scores: Scores | Mapping[str, Any],
-    pairs: Sequence[tuple[Series, Series]],
+    pairs: Pairs,
     dataset: str,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -398,14 +417,22 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     return pairs + [both for both in per_range if both[1] in contrasting]
 
 
-def _tables(
-    scores: Scores, pairs: Sequence[tuple[Series, Series]]
-) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
-    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range.
+def _tables(scores: Scores, pairs: Pairs) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
+    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range;
+    compared with `Plain`, all defenses are one table.
 
     A pair stands there several times where a table holds several settings of a judge and decoding.
     """
     series = series_of(scores.cells)
+    if isinstance(pairs, Plain):
+        for head in dict.fromkeys(key[:3] for key in series):
+            plain, sides = series.get((*head, CLEAN, "main", pairs.decoding, None, None), {}), []
+            for key, ranges in series.items():
+                if key[:3] == head and key[4] != "assistant" and ranges is not plain:
+                    cells = dict.fromkeys(plain, next(iter(ranges.values()))) if key[5] in pairs.across else ranges
+                    sides.append([(cell, plain[at]) for at, cell in cells.items() if at in plain])
+            yield (*head, CLEAN), sides
+        return
     for table in dict.fromkeys(key[:4] for key in series):
         here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
         matched = [

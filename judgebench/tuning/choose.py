@@ -334,6 +334,7 @@ def choice_records(
     tuner: CrossFit,
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
+    reads: bool = True,
 ) -> list[dict[str, Any]]:
     """The worth of each setting of judge, decoding, range and defense, and the one taken: a record a setting, from the
     simplest of a dimension to the least simple, the plain one first.
@@ -341,13 +342,15 @@ def choice_records(
     Args:
         decodings: name -> the configured decoding.
         scale: dimension -> the humans' scale: a range equal to it is their own.
+        reads: whether the assistant takes a pass of its own for each text.
 
     Returns:
         JSON's own types, never NaN: dataset, dimension, the keys of `Cell.named`; metric, n, groups; worth, gain (over
         the plain setting) and gain_se, in the metric's units, larger is better; better: the gain is more than chance;
         taken, best; share: of the folds that take it; settings: what all texts teach it; kappas: of each fold, where it
         contrasts; and for the setting that is taken promised_spearman, promised_pearson and promised_error with `_low`
-        and `_high`, null elsewhere.
+        and `_high`, null elsewhere; ranges, readings: how many ranges, and passes over a prompt of the text, a score
+        takes.
     """
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
@@ -398,6 +401,9 @@ def choice_records(
             record |= {"share": float(promise["taken"][number]), "settings": folded and folded.whole.settings}
             kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)] if folded else []
             record["kappas"] = kappas or None
+            decoding = decodings.get(cell.decoding)
+            ranges = len({of.range for of in cells if of.dimension == dimension}) if decoding and decoding.across else 1
+            record |= {"ranges": ranges, "readings": ranges * (1 + (reads and cell.judge == "pair"))}
             for name in [f"{name}{end}" for name in ("spearman", "pearson", "error") for end in ("", "_low", "_high")]:
                 record[f"promised_{name}"] = promise[name] if number == choice.taken else None
             records.append(record)

@@ -16,6 +16,7 @@ from judgebench.stats.paired import (
     LESS,
     MORE,
     NOT_SIGNIFICANT,
+    Plain,
     attack_differences,
     compare,
     corrected_together,
@@ -295,6 +296,34 @@ def test_what_is_compared_unless_said():
         (PAIR, ("pair", "contrastive_per_range")),
     ]
     assert default_pairs(cells[:4], rules) == []
+
+
+def test_all_are_compared_with_one_plain_decoding():
+    series = (("expectation", 1.5, 1), ("x", 0.5, 2))
+    ranged = [part("main", name, noise, low, seed=seed) for name, noise, seed in series for low in (0, 1)]
+    others = [part("main", "over", 0.8, 0, seed=3), part("assistant", "x", 3.0, 0, seed=4)]
+    guarded = [part("main", "expectation", 1.5, low, seed=5, defense="cap") for low in (0, 1)]
+    columns, how = joined(*ranged, *others, *guarded), {"levels": ["dataset"], "resamples": 60}
+    records = chosen(compare(columns, Plain("expectation", ["over"]), "mini", **how), statistic="spearman")
+    # every judge, decoding and defense against the one plain series; what is over all ranges, against its mean alone
+    assert [(r["first_decoding"], r["defense"], r.get("second_defense"), r["range_min"]) for r in records] == [
+        *(("x", "none", None, low) for low in (0.0, 1.0, None)),
+        ("over", "none", None, None),
+        *(("expectation", "cap", "none", low) for low in (0.0, 1.0, None)),
+    ]
+    assert {(r["second_judge"], r["second_decoding"]) for r in records} == {("main", "expectation")}
+    # corrected over the whole table, whichever the defense
+    assert [r["p_holm"] for r in records] == holm(np.array([r["p"] for r in records])).tolist()
+    # a pair is what it is by itself, and both sides have their intervals
+    alone = chosen(compare(columns, [(("main", "x"), ("main", "expectation"))], "mini", **how), statistic="spearman")
+    for record, pair in zip(records[:3], alone, strict=True):
+        same = set(pair) - {"p_holm", "comparisons", "says"}
+        assert {name: record[name] for name in same} == {name: pair[name] for name in same}
+        assert record["first_low"] <= record["first"] <= record["first_high"]
+    over, plain = records[3], [record["second"] for record in records[:2]]
+    (own,) = {stats.spearmanr(others[0]["score"], others[0]["human"]).statistic}
+    assert (over["first"], over["second"]) == (pytest.approx(own), pytest.approx(np.mean(plain)))
+    assert over["ranges"] == 2
 
 
 # --- attacks --------------------------------------------------------------------------------------------------------

@@ -312,9 +312,11 @@ HUMAN_VARIANCE = View(
 
 
 def variance_sentences(results: Results) -> list[str]:
-    """The range's share of the variance of main model's and pair's scores, and after calibration."""
-    sentences = []
-    for part in rows_by(records(reported_rows(variance_frame(results))), ["condition"]):
+    """The range's share of the variance of main model's and pair's scores, and after calibration; of the plain decoding
+    alone, where the run compares all others with it."""
+    sentences, plain = [], results.config.get("compare_with")
+    rows = [row for row in records(reported_rows(variance_frame(results))) if plain in (None, row["decoding"])]
+    for part in rows_by(rows, ["condition"]):
         raw, fitted = ([row for row in part if row["calibrated"] == kind and row["range_both"] is not None]
                        for kind in (False, True))  # fmt: skip
         after = {row["series"]: row for row in fitted}

@@ -276,6 +276,9 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
             row |= {
                 f"{name}_name": f"{row[f'{name}_judge']}, {row[f'{name}_decoding']}" for name in ("first", "second")
             }
+            row["second_name"] += ", no defense" if row.get("second_defense") else ""
+            # the league has the means where all are compared with one decoding
+            row["fold"] = "{condition}: {first_name} against {second_name}".format(**row) if "first_low" in row else ""
             row |= {"difference_low": row["low"], "difference_high": row["high"]}
             row["significant"] = row["says"] in (BETTER, WORSE)
             bounded, undecided = row["low"] is not None, row["says"] == NOT_SIGNIFICANT
@@ -324,7 +327,7 @@ COMPARISONS = View(
     ),
     by=_BY, title="{condition}: {first_name} against {second_name}", sections=["mean"], below="remark",
     note=lambda results, rows: comparison_note(rows, results.groups), brackets="{groups} resampled",
-    marks="significant after Holm's correction",
+    marks="significant after Holm's correction", folded="{fold}",
 )  # fmt: skip
 
 

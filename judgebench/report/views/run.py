@@ -19,6 +19,7 @@ from judgebench.report.render import to_terminal
 from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
 from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, humans, pairwise, systems
 from judgebench.report.views.correlations import best_of, correlation_frame, undefended, without_assistants
+from judgebench.report.views.league import recommendations, repair_sentences
 from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
@@ -216,6 +217,7 @@ class _Weightless(Segment):
 def answers(results: Results) -> list[Block]:
     """Answers of a run, in sentences."""
     lines = {
+        "Which setting to take?": recommendations(results),
         "How close to a human is it?": best_sentences(results),
         "Where is it biased?": [
             *bias.favorite_sentences(results),
@@ -224,7 +226,10 @@ def answers(results: Results) -> list[Block]:
             *pairwise.pair_sentences(results),
             *pairwise.ranking_sentences(results),
         ],
-        "What would make it better?": [*correlations.change_sentences(results), *beside.calibration_sentences(results)],
+        "What would make it better?": [
+            *(repair_sentences(results) or correlations.change_sentences(results)),
+            *beside.calibration_sentences(results),
+        ],
         "May you use it, and for what?": beside.use_sentences(results),
         "Can it be fooled?": [*attacks.attack_sentences(results), *attacks.gap_sentences(results)],
         "Does a defense help?": [*defenses.defense_sentences(results), *defenses.preparation_sentences(results)],

@@ -1,0 +1,115 @@
+"""The league of repairs, of records made by hand: its rows, and what it says is to be taken."""
+
+import pandas as pd
+import pytest
+
+from judgebench.report.figures.tuning import league_figure
+from judgebench.report.views.league import LEAGUE, league_rows, recommendations
+from judgebench.results.results import Results
+
+CELL = {"split": "test", "dimension": "tone", "range_step": 1.0, "attack": "none", "defense": "none"}
+CELL |= {"lambda": None, "temperature": None, "dataset": "mine"}
+
+
+def setting(name, low=1.0, worth=0.5, **more):
+    """A record of choice.json of the main model, or of the pair, as in "pair x"."""
+    judge, _, decoding = name.rpartition(" ")
+    cell = CELL | {"judge": judge or "main", "decoding": decoding, "range_min": low, "range_max": low + 4}
+    record = cell | {"metric": "spearman", "n": 90, "groups": 30, "worth": worth, "gain": round(worth - 0.5, 9)}
+    record |= {"gain_se": 0.02, "better": False, "taken": False, "best": False, "share": 0.0, "kappas": None}
+    record |= {"settings": None, "ranges": 1, "readings": 1 + (judge == "pair")}
+    for metric, value in (("spearman", 0.48), ("pearson", 0.47), ("error", 0.8)):
+        record |= {f"promised_{metric}": value, f"promised_{metric}_low": value - 0.1}
+        record[f"promised_{metric}_high"] = value + 0.1
+    return record | more
+
+
+PLAIN, OTHER = setting("expectation", share=1.0, taken=True), setting("expectation", 0.0, 0.52, best=True)
+
+
+def said(*choice):
+    return recommendations(Results(choice=choice, about={"titles": {"groups": "stories"}}))
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        (
+            [PLAIN, OTHER],
+            "tone: take main, expectation in range 1-5. It promises Spearman 0.480 [0.380, 0.580] on stories "
+            "that had no part in the choice. With a fold left out, every choice was the same. Of 2 settings "
+            "main, expectation in range 0-4 looks best and would have promised Spearman 0.520; it is not "
+            "distinguishable from the former: chance gives the best of so many as large a lead (+0.020, "
+            "standard error 0.020).",
+        ),
+        (
+            [PLAIN | {"taken": False, "share": 0.25}, setting("pair x", worth=0.6, taken=True, better=True, best=True,
+                                                              share=0.75, kappas=[0.5, 0.1, 0.5])],
+            "tone: take pair, x in range 1-5 (κ 0.1 to 0.5), better than main, expectation in range 1-5 by more"
+            " than chance gives the best of 2 settings (+0.100, standard error 0.020). It promises Spearman "
+            "0.480 [0.380, 0.580] on stories that had no part in the choice. With a fold left out, 75 % of the "
+            "choices were the same; 25 % main, expectation in range 1-5. Of 2 settings it also looks best.",
+        ),
+        (
+            [record | {"metric": "error"} for record in (
+                setting("expectation", worth=-0.9, gain=0.0),
+                setting("x", worth=-0.8, gain=0.1, taken=True, better=True, share=1.0, ranges=4, readings=4),
+                setting("y", worth=-0.79, gain=0.11, best=True, better=True),
+            )],
+            "tone: take main, x over 4 ranges, better than main, expectation in range 1-5 by more than chance "
+            "gives the best of 3 settings (+0.100, standard error 0.020). It promises an error, in points, of "
+            "0.800 [0.700, 0.900] on stories that had no part in the choice. With a fold left out, every choice"
+            " was the same. Of 3 settings main, y in range 1-5 looks best and would have promised an error, in "
+            "points, of 0.790; the setting to take is simpler and within one standard error of it.",
+        ),
+        (
+            [setting("expectation", taken=True, best=True, share=1.0, gain_se=None)],
+            "tone: take main, expectation in range 1-5. It promises Spearman 0.480 [0.380, 0.580] on stories "
+            "that had no part in the choice.",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_take(choice, sentence):
+    assert said(*choice) == [sentence]
+
+
+def results(**more):
+    """Expectation and x in two ranges, and one score over both."""
+    metrics, readings = [], []
+    choice = [PLAIN, OTHER, setting("x"), setting("x", 0.0), setting("over", ranges=2, readings=4)]
+    heights = {"expectation": (0.5, 0.52), "x": (0.3, 0.4), "over": (0.6, None)}
+    for record in choice:
+        value = heights[record["decoding"]][record["range_min"] == 0.0]
+        metric = {name: record[name] for name in (*CELL, "judge", "decoding", "range_min", "range_max", "n", "groups")}
+        metric |= {"level": "dataset", "flags": [], "missing": None, "failed_share": 0.0}
+        for name in ("pearson", "spearman", "kendall"):
+            metric |= {name: value, f"{name}_low": value - 0.1, f"{name}_high": value + 0.1}
+        metrics += [metric, metric | {"attack": "dsi", "change": value, "clean_mean_score": 3.0}]
+    for low, tokens in ((1.0, 100), (0.0, 140)):
+        cell = {"dimension": "tone", "attack": "none", "defense": "none", "range_min": low, "range_max": low + 4}
+        readings.append(cell | {"range_step": 1.0, "prompt_tokens": tokens})
+    return Results(choice=choice, metrics=metrics, readings=pd.DataFrame(readings), **more)
+
+
+def test_rows_of_records_made_by_hand():
+    rows = {row["who"]: row for row in league_rows(results())}
+    assert list(rows) == ["main, over", "main, expectation", "main, x"]  # the best first
+    plain, x, over = (rows[f"main, {name}"] for name in ("expectation", "x", "over"))
+    assert (plain["spearman"], x["spearman"], over["spearman"]) == pytest.approx((0.51, 0.35, 0.6))
+    assert (plain.get("spearman_low"), over["spearman_low"]) == (None, 0.5)  # of a mean no file has one
+    assert (plain["tokens"], over["tokens"]) == (120.0, 480.0)  # two models, both ranges
+    assert x["change dsi"] == pytest.approx(0.35 / 4)  # as part of the range
+    assert plain["remark"] == "taken in range 1-5; looks best in range 0-4"
+    assert (plain["share"], x["share"]) == (1.0, 0.0)
+    by_range = [(row["who"], row["range"]) for row in league_rows(results(), by_range=True)]
+    assert by_range[:3] == [("main, over", "1-5"), ("main, expectation", "0-4"), ("main, expectation", "1-5")]
+    (table,) = LEAGUE.tables(results())
+    assert table.heads == ["judge, decoding", "Spearman", "passes", "prompt tokens", "dsi", "chosen in folds"]
+
+
+def test_without_a_plain_decoding_there_is_no_figure():
+    assert league_figure(results()) is None
+    figure = league_figure(results(config={"compare_with": "expectation"}))
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
+        *("main, expectation (120)", "main, x (120)", "main, over (480)"),
+    ]
