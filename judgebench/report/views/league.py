@@ -163,13 +163,10 @@ def recommendations(results: Results) -> list[str]:
     for part in rows_by(choice_rows(results), ["dimension"]):
         taken, best = (next(row for row in part if row[name]) for name in ("taken", "best"))
         others = sorted((row for row in part if row["share"] and row is not taken), key=lambda row: -row["share"])
-        facts: dict[str, Any] = {
-            "taken": taken,
-            "best": best,
-            "plain": part[0],
-            "others": others,
-            "settings": len(part),
-        }
+        # the one that all others are measured by gains nothing, for certain
+        plain = min(part, key=lambda row: abs(row["gain"]) + (row["gain_se"] or 0.0))
+        facts: dict[str, Any] = {"taken": taken, "best": best, "plain": plain, "others": others}
+        facts["settings"] = len(part)
         kappas = sorted(taken["kappas"] or ())
         facts["kappas"] = " to ".join(dict.fromkeys(map(formats.general, [*kappas[:1], *kappas[-1:]])))
         sentences.append(say("league", groups=results.groups, **facts))
