@@ -1,0 +1,106 @@
+"""The numbers of docs/findings.md: the league of repairs of the Qwen2.5-Coder pair on each task, from recorded readings.
+
+    python scripts/findings.py              writes the tables of the page, between the lines that name their tasks
+    python scripts/findings.py code         of these tasks alone: code, grading, translation, summaries
+
+Readings come with judgebench (judgebench/readings/recorded); the rated texts of all tasks but code lie in a folder,
+`--data FOLDER` (../shared/data). No model is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import judgebench
+from judgebench.report import formats
+from judgebench.report.views.league import league_rows, recommendations, repair_sentences
+from judgebench.results.results import Results
+
+PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
+DATA = Path(__file__).parents[2] / "shared" / "data"
+TASKS = {
+    "code": ("qwen2.5-coder", ["data=conala_sample"], "", "0-4 1-5 2-6 3-7"),
+    "grading": ("qwen2.5-coder-grading", ["data=mohler", "data.limit_groups=16"], "tasks/grading_mohler.jsonl", "0-5 1-6 1-5 0-4"),
+    "translation": ("qwen2.5-coder-translation", ["data=mlqe", "data.limit_groups=120"], "tasks/translation_mlqe.jsonl", "0-4 1-5 2-6 3-7"),
+    "summaries": ("qwen2.5-coder-summaries", ["data=summeval", "data.limit_groups=8", "dimensions=[coherence]"], "summeval_paired.jsonl", "0-4 1-5 2-6 3-7"),
+}  # fmt: skip
+"""Task -> its recorded readings, the choice of its data, the file of its rated texts, its ranges."""
+
+NAMES = {
+    "ridge_ranges": "ridge on all ranges", "ridge_both": "ridge on all ranges, judge and assistant",
+    "range_mean": "mean of the ranges", "contrastive": "contrastive argmax", "greedy": "argmax",
+    "contrastive_expectation": "contrastive expectation", "unnormalized": "other mass as the middle",
+    "calibrated": "expectation, a line to the humans' scores", "ordinal": "ordinal scaling",
+}  # fmt: skip
+"""Decoding -> its name on the page, where that is another."""
+
+
+def league(task: str, data: Path) -> Results:
+    """The results of +exp=repairs on a task."""
+    recording, choice, file, ranges = TASKS[task]
+    ends = [f"[{','.join(of.split('-'))}]" for of in ranges.split()]
+    with tempfile.TemporaryDirectory() as folder:
+        results = judgebench.run(
+            [
+                *("+exp=repairs", "judge=recorded", f"judge.path={recording}", "assistant=recorded", *choice),
+                *([f"data.path={data / file}"] if file else []),
+                *(f"ranges=[{','.join(ends)}]", "metrics.levels=[dataset]", "report=false", "worth=true"),
+                *("logger=none", f"run_dir={folder}/run", f"store={folder}/store.sqlite"),
+            ]
+        )
+    assert results is not None
+    return results
+
+
+def table(results: Results) -> str:
+    """Recommendation, sentence and table of a task, in Markdown."""
+    lines = [*recommendations(results), *repair_sentences(results)]
+    rows = ["| repair | Spearman | difference | p, Holm | error | range's share, raw / calibrated | passes |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for row in league_rows(results):
+
+        def bounded(name: str, shown: formats.Any = formats.three, row: formats.Any = row) -> str:
+            low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+            ends = "" if low is None or high is None else f" [{shown(low)}, {shown(high)}]"
+            return f"{shown(row[name])}{ends}" if formats.is_known(row.get(name)) else ""
+
+        share = " / ".join(f"{row[name]:.0f} %" for name in ("raw", "calibrated") if formats.is_known(row.get(name)))
+        error, p = row.get("error"), row.get("p_holm")
+        cells = [
+            NAMES.get(row["decoding"], row["decoding"]) + (", **taken**" if row["taken"] else ""),
+            bounded("spearman"),
+            bounded("difference", formats.signed_three),
+            formats.p_value(p) if formats.is_known(p) else "",
+            f"{error:.2f}" if formats.is_known(error) else "",
+            share,
+            f"{row['readings']:.0f}",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n\n".join([*(re.sub(r"\s+", " ", line) for line in lines), "\n".join(rows)])
+
+
+def replaced(page: str, task: str, text: str) -> str:
+    """The page with the text of a task between its two comments."""
+    start, end = f"<!-- {task} -->", f"<!-- end of {task} -->"
+    return page[: page.index(start) + len(start)] + f"\n{text}\n" + page[page.index(end) :]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", choices=[*TASKS, []], help="tasks; all of which the texts are there, if none")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the rated texts")
+    typed = parser.parse_args()
+    for task in typed.tasks or TASKS:
+        if TASKS[task][2] and not (typed.data / TASKS[task][2]).is_file():
+            sys.exit(f"{task}: {typed.data / TASKS[task][2]} is not there; name its folder with --data.") if typed.tasks else None
+            continue
+        text = table(league(task, typed.data))
+        PAGE.write_text(replaced(PAGE.read_text("utf-8"), task, text), encoding="utf-8")
+        print(f"{task}\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
