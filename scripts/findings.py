@@ -1,4 +1,4 @@
-"""The numbers of docs/findings.md: the league of repairs of the Qwen2.5-Coder pair on each task, from recorded readings.
+"""The numbers of docs/findings.md: the league of repairs of the Qwen2.5-Coder pair on each task, by recorded readings.
 
     python scripts/findings.py              writes the tables of the page, between the lines that name their tasks
     python scripts/findings.py code         of these tasks alone: code, grading, translation, summaries
@@ -10,6 +10,8 @@ Readings come with judgebench (judgebench/readings/recorded); the rated texts of
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import re
 import sys
 import tempfile
@@ -22,13 +24,23 @@ from judgebench.results.results import Results
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 DATA = Path(__file__).parents[2] / "shared" / "data"
+FOUR = "[[0,4],[1,5],[2,6],[3,7]]"
 TASKS = {
-    "code": ("qwen2.5-coder", ["data=conala_sample"], "", "0-4 1-5 2-6 3-7"),
-    "grading": ("qwen2.5-coder-grading", ["data=mohler", "data.limit_groups=16"], "tasks/grading_mohler.jsonl", "0-5 1-6 1-5 0-4"),
-    "translation": ("qwen2.5-coder-translation", ["data=mlqe", "data.limit_groups=120"], "tasks/translation_mlqe.jsonl", "0-4 1-5 2-6 3-7"),
-    "summaries": ("qwen2.5-coder-summaries", ["data=summeval", "data.limit_groups=8", "dimensions=[coherence]"], "summeval_paired.jsonl", "0-4 1-5 2-6 3-7"),
-}  # fmt: skip
-"""Task -> its recorded readings, the choice of its data, the file of its rated texts, its ranges."""
+    "code": ("qwen2.5-coder", "", FOUR, ["data=conala_sample"]),
+    "grading": (
+        *("qwen2.5-coder-grading", "tasks/grading_mohler.jsonl", "[[0,5],[1,6],[1,5],[0,4]]"),
+        ["data=mohler", "data.limit_groups=16"],
+    ),
+    "translation": (
+        *("qwen2.5-coder-translation", "tasks/translation_mlqe.jsonl", FOUR),
+        ["data=mlqe", "data.limit_groups=120"],
+    ),
+    "summaries": (
+        *("qwen2.5-coder-summaries", "summeval_paired.jsonl", FOUR),
+        ["data=summeval", "data.limit_groups=8", "dimensions=[coherence]"],
+    ),
+}
+"""Task -> its recorded readings, the file of its rated texts, its ranges, its data."""
 
 NAMES = {
     "ridge_ranges": "ridge on all ranges", "ridge_both": "ridge on all ranges, judge and assistant",
@@ -41,14 +53,13 @@ NAMES = {
 
 def league(task: str, data: Path) -> Results:
     """The results of +exp=repairs on a task."""
-    recording, choice, file, ranges = TASKS[task]
-    ends = [f"[{','.join(of.split('-'))}]" for of in ranges.split()]
-    with tempfile.TemporaryDirectory() as folder:
+    recording, file, ranges, choice = TASKS[task]
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         results = judgebench.run(
             [
                 *("+exp=repairs", "judge=recorded", f"judge.path={recording}", "assistant=recorded", *choice),
                 *([f"data.path={data / file}"] if file else []),
-                *(f"ranges=[{','.join(ends)}]", "metrics.levels=[dataset]", "report=false", "worth=true"),
+                *(f"ranges={ranges}", "metrics.levels=[dataset]", "report=false", "worth=true"),
                 *("logger=none", f"run_dir={folder}/run", f"store={folder}/store.sqlite"),
             ]
         )
@@ -59,7 +70,8 @@ def league(task: str, data: Path) -> Results:
 def table(results: Results) -> str:
     """Recommendation, sentence and table of a task, in Markdown."""
     lines = [*recommendations(results), *repair_sentences(results)]
-    rows = ["| repair | Spearman | difference | p, Holm | error | range's share, raw / calibrated | passes |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    rows = ["| repair | Spearman | difference | p, Holm | error | range's share, raw / calibrated | passes |"]
+    rows.append("|---|---|---|---|---|---|---|")
     for row in league_rows(results):
 
         def bounded(name: str, shown: formats.Any = formats.three, row: formats.Any = row) -> str:
@@ -90,12 +102,16 @@ def replaced(page: str, task: str, text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", choices=[*TASKS, []], help="tasks; all of which the texts are there, if none")
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(TASKS)}; if none, all whose texts are there")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the rated texts")
     typed = parser.parse_args()
+    if unknown := [task for task in typed.tasks if task not in TASKS]:
+        parser.error(f"{unknown[0]} is not one of {', '.join(TASKS)}")
     for task in typed.tasks or TASKS:
-        if TASKS[task][2] and not (typed.data / TASKS[task][2]).is_file():
-            sys.exit(f"{task}: {typed.data / TASKS[task][2]} is not there; name its folder with --data.") if typed.tasks else None
+        file = typed.data / TASKS[task][1]
+        if not file.exists():
+            if typed.tasks:
+                sys.exit(f"{task}: {file} is not there; name its folder with --data.")
             continue
         text = table(league(task, typed.data))
         PAGE.write_text(replaced(PAGE.read_text("utf-8"), task, text), encoding="utf-8")
