@@ -1,11 +1,17 @@
 """The league of repairs, of records made by hand: its rows, and what it says is to be taken."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from judgebench.report.figures.tuning import league_figure
+from judgebench.report.views.attacks import GAPS, gap_sentences
 from judgebench.report.views.league import LEAGUE, league_rows, recommendations
 from judgebench.results.results import Results
+from judgebench.stats.paired import Plain, attack_differences
+from tests.report.attacked import attacks_on
+from tests.report.conftest import build_run, columns
 
 CELL = {"split": "test", "dimension": "tone", "range_step": 1.0, "attack": "none", "defense": "none"}
 CELL |= {"lambda": None, "temperature": None, "dataset": "mine"}
@@ -108,9 +114,33 @@ def test_rows_of_records_made_by_hand():
     assert table.heads == ["judge, decoding", "Spearman", "passes", "prompt tokens", "dsi", "chosen in folds"]
 
 
+def test_a_judge_that_says_the_same_of_everything_is_above_one_against_the_humans():
+    frame = results()
+    metrics = [
+        record | {"spearman": {"x": 0.0, "expectation": -0.2}.get(record["decoding"], 0.6)} for record in frame.metrics
+    ]
+    rows = league_rows(replace(frame, metrics=metrics))
+    assert [row["who"] for row in rows] == ["main, over", "main, x", "main, expectation"]
+
+
 def test_without_a_plain_decoding_there_is_no_figure():
     assert league_figure(results()) is None
     figure = league_figure(results(config={"compare_with": "expectation"}))
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
         *("main, expectation (120)", "main, x (120)", "main, over (480)"),
     ]
+
+
+def test_a_table_a_repair_is_folded_and_has_no_sentence():
+    run = attacks_on(build_run(articles=6, systems=4), {"none": {"dsi": 1.0}, "words": {"dsi": 0.5}}, resamples=20)
+    scores = columns(run.scores)
+    differences = attack_differences(scores, Plain("expectation", ["contrastive"]), "mine", 20)
+    run = replace(run, attack_differences=differences, config={"compare_with": "expectation"})
+    titles = [table.folded for table in GAPS.tables(run)]
+    assert titles == [
+        "coherence: main, greedy against main, expectation",
+        "coherence: pair, contrastive against main, expectation",  # of all ranges, so that it has their mean alone
+        *(f"coherence, defense words: {who} against main, expectation, no defense"
+          for who in ("main, greedy", "main, expectation", "pair, contrastive")),
+    ]  # fmt: skip
+    assert gap_sentences(run) == []

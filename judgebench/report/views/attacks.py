@@ -124,7 +124,11 @@ def gap_rows(results: Results) -> Rows:
             row["verdict"] += f"; in spreads {spreads['says']}"
         row["needed"] = record["groups_needed"] if record["says"] == NOT_SIGNIFICANT else None
         row["significant"] = record["says"] in (MORE, LESS)
-        rows.append(row | {"condition": _condition(record)})
+        row |= {"condition": _condition(record), "fold": ""}
+        row["second_who"] += ", no defense" if record.get("second_defense") else ""
+        if results.config.get("compare_with"):  # the league has what these tables say, on a line each
+            row["fold"] = "{condition}: {first_who} against {second_who}".format(**row)
+        rows.append(row)
     table = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):
@@ -148,14 +152,14 @@ GAPS = View(
         Col("the attack gains", "verdict", left=True, width=17),
     ],
     by=_PAIR, title="{condition}: {first_who} against {second_who}", once=["attack"], note="gaps_note.txt",
-    brackets="{groups} resampled, both sides together", marks=EXCLUDES_ZERO,
+    brackets="{groups} resampled, both sides together", marks=EXCLUDES_ZERO, folded="{fold}",
 )  # fmt: skip
 
 
 def gap_sentences(results: Results) -> list[str]:
-    """A sentence a pair: of the attack, and range, that changes the second's scores most."""
+    """A sentence a pair: of the attack, and range, that changes the second's scores most; none of what is folded."""
     sentences = []
-    for part in rows_by(gap_rows(results), _PAIR):
+    for part in rows_by([row for row in gap_rows(results) if not row["fold"]], _PAIR):
         ranges = [row for row in part if not row["mean"]]
         several = len({row["range"] for row in ranges}) > 1
         gains = {MORE: "the attack gains more", LESS: "the attack gains less"}

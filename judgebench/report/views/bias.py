@@ -265,7 +265,7 @@ def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
 def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `variance_frame` without assistants and without defense, where there are others."""
     for other in (rows["defense"] == NO_DEFENSE, rows["judged"] != "assistant") if len(rows) else ():
-        rows = rows[other] if other[rows.index].any() else rows
+        rows = rows[other[rows.index]] if other[rows.index].any() else rows
     return rows
 
 

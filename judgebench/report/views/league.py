@@ -65,7 +65,9 @@ def league_rows(results: Results, by_range: bool = False) -> Rows:
         mean |= found[_key(part[0], mean=True)]
         rows += [row | {"range": str(range_of(row))} for row in part] if by_range else [mean]
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-    return sorted(rows, key=lambda row: (dimensions.index(row["dimension"]), -(row.get("spearman") or -2.0)))
+    heights = [-row["spearman"] if is_known(row.get("spearman")) else 2.0 for row in rows]
+    order = sorted(range(len(rows)), key=lambda place: (dimensions.index(rows[place]["dimension"]), heights[place]))
+    return [rows[place] for place in order]
 
 
 def _found(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -113,7 +115,8 @@ def compared(results: Results) -> Rows:
 
 def _note(results: Results, rows: Any) -> str:
     plain = results.config.get("compare_with")
-    against = f" Difference: to main, {plain}. {comparison_note(compared(results), results.groups)}" if plain else ""
+    tested = [row | {"condition": row["dimension"]} for row in compared(results)]  # all defenses together
+    against = f" Difference: to main, {plain}. {comparison_note(tested, results.groups)}" if plain else ""
     return f"{results.split.capitalize()} split; what learns is cross-fitted.{against}"
 
 
