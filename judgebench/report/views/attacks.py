@@ -124,11 +124,10 @@ def gap_rows(results: Results) -> Rows:
             row["verdict"] += f"; in spreads {spreads['says']}"
         row["needed"] = record["groups_needed"] if record["says"] == NOT_SIGNIFICANT else None
         row["significant"] = record["says"] in (MORE, LESS)
-        row |= {"condition": _condition(record), "fold": ""}
+        row["condition"], plain = _condition(record), results.config.get("compare_with")
         row["second_who"] += ", no defense" if record.get("second_defense") else ""
-        if results.config.get("compare_with"):  # the league has what these tables say, on a line each
-            row["fold"] = "{condition}: {first_who} against {second_who}".format(**row)
-        rows.append(row)
+        # the league has a line for each of these tables
+        rows.append(row | {"fold": "{condition}: {first_who} against {second_who}".format(**row) if plain else ""})
     table = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):

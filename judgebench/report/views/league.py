@@ -65,9 +65,8 @@ def league_rows(results: Results, by_range: bool = False) -> Rows:
         mean |= found[_key(part[0], mean=True)]
         rows += [row | {"range": str(range_of(row))} for row in part] if by_range else [mean]
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-    heights = [-row["spearman"] if is_known(row.get("spearman")) else 2.0 for row in rows]
-    order = sorted(range(len(rows)), key=lambda place: (dimensions.index(rows[place]["dimension"]), heights[place]))
-    return [rows[place] for place in order]
+    rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
+    return sorted(rows, key=lambda row: dimensions.index(row["dimension"]))
 
 
 def _found(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
