@@ -168,10 +168,9 @@ def recommendations(results: Results) -> list[str]:
         # the one that all others are measured by gains nothing, for certain
         plain = min(part, key=lambda row: abs(row["gain"]) + (row["gain_se"] or 0.0))
         facts: dict[str, Any] = {"taken": taken, "best": best, "plain": plain, "others": others}
-        facts["settings"] = len(part)
         kappas = sorted(taken["kappas"] or ())
         facts["kappas"] = " to ".join(dict.fromkeys(map(formats.general, [*kappas[:1], *kappas[-1:]])))
-        sentences.append(say("league", groups=results.groups, **facts))
+        sentences.append(say("league", groups=results.groups, settings=len(part), **facts))
     return sentences
 
 
