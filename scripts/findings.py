@@ -82,7 +82,7 @@ def table(results: Results) -> str:
         share = " / ".join(f"{row[name]:.0f} %" for name in ("raw", "calibrated") if formats.is_known(row.get(name)))
         error, p = row.get("error"), row.get("p_holm")
         cells = [
-            NAMES.get(row["decoding"], row["decoding"]) + (", **taken**" if row["taken"] else ""),
+            f"{NAMES.get(row['decoding'], row['decoding'])}{', **taken**' if row['taken'] else ''}",
             bounded("spearman"),
             bounded("difference", formats.signed_three),
             formats.p_value(p) if formats.is_known(p) else "",

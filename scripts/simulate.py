@@ -386,20 +386,19 @@ def recorded_tasks(folders: list[str]) -> Iterator[tuple[str, list[Task]]]:
             [Task(scores, [kind for kind, _ in settings], table["human"].to_numpy(), table["group_id"].to_numpy())],
         )
     # 2. six judges of summaries, as simple as each other or each in turn the simplest; the mean and the median of all
-    data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else None
-    for name, kind in (
-        {}
-        if data is None
-        else {"six judges": [0] * 6 + [1, 1], "five judges instead of one": [0] + [1] * 5 + [2, 2]}.items()
-    ):
+    if not RECORDED.is_file():
+        return
+    data: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
+    for name, kinds in (("six judges", [0] * 6 + [1, 1]), ("five judges instead of one", [0] + [1] * 5 + [2, 2])):
         tasks = []
         for dimension, plain in product(("coherence", "consistency", "fluency", "relevance"), range(6)):
             keys = sorted(key for key in data["experts"]["e0"] if key.endswith(f"__{dimension}"))
             human = np.mean([[rater[key] for key in keys] for rater in data["experts"].values()], axis=0)
-            judges = np.array([[said[key] for key in keys] for _, said in sorted(data["judges"].items())], float).T
+            of_judges = [[said[key] for key in keys] for _, said in sorted(data["judges"].items())]
+            judges = np.array(of_judges, dtype=np.float64).T
             panels = [judges.mean(axis=1), np.median(judges, axis=1)]
             scores = np.column_stack([np.roll(judges, -plain, axis=1), *panels])
-            tasks.append(Task(scores, kind, human, np.array([key.split("__")[0] for key in keys])))
+            tasks.append(Task(scores, kinds, human, np.array([key.split("__")[0] for key in keys])))
         yield name, tasks
 
 
