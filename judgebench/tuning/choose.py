@@ -14,10 +14,10 @@ step). Of those that are better, the best of the simplest kind within one standa
 standard error rule: Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
 
 Without an effect another setting is taken in 1 to 4 % of data sets, with 6 to 48 articles (in 5 to 6 % where no setting
-agrees with the humans at all). On 288 Python snippets of 48
-intents, 104 settings and half of the intents, the maximum loses .023 of Spearman to the best setting of the other half,
-in one half of ten .108, and promises .023 too much; this rule .012, .023 and .000, as the plain setting does. On ten
-intents: .057, .101 and .084, against .010, .014 and -.001 (`scripts/simulate.py choice`).
+agrees with the humans at all). On 288 Python snippets of 48 intents, 104 settings and half of the intents, the maximum
+loses .023 of Spearman to the best setting of the other half, in one half of ten .108, and promises .023 too much; this
+rule .012, .023 and .000, as the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 and -.001
+(`scripts/simulate.py choice`).
 """
 
 from __future__ import annotations
@@ -356,37 +356,12 @@ def choice_records(
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
-        # 1. the settings, the simplest first; an assistant alone is another judge
-        def simplicity(cell: Cell, own: tuple[float, float] | None = scale.get(dimension)) -> tuple[bool, ...]:
-            decoding = decodings.get(cell.decoding)
-            return (
-                cell.judge == "pair",
-                bool(decoding and decoding.learns),
-                bool(decoding and decoding.across),
-                cell.defense != CLEAN,
-                getattr(decoding, "rule", "argmax") != "expectation",
-                (cell.range.minimum, cell.range.maximum) != own or bool(cell.range.labels),
-                getattr(decoding, "kind", "greedy") not in ("greedy", "expectation"),
-            )
-
-        settings = [cell for cell in cells if cell.dimension == dimension and cell.judge in ("main", "pair")]
-        settings.sort(key=simplicity)
-        kinds = [simplicity(cell) for cell in settings]
-        # 2. their scores of the texts that all of them scored
-        parts = shared([rated_part(scores, cell) for cell in settings])
-        human, groups, names = parts[0]["human"], parts[0]["group_id"].astype(str), parts[0]["example_id"].tolist()
+        # 1. the settings, the simplest first, and their scores of the texts that all of them scored
+        here = [cell for cell in cells if cell.dimension == dimension]
+        settings, among = _candidates(scores, here, decodings, learners, tuner, scale.get(dimension))
+        human, groups, learned = among.human, among.groups, among.learners
         check_groups(len(set(groups)), dimension, "tune=crossfit")
-        learned = {}
-        for number, cell in enumerate(settings):
-            of_cell = learners.get((dimension, cell.range, cell.defense), {})
-            if cell.decoding in of_cell:  # of one judge: what needs no assistant says nothing of it
-                learner, texts = of_cell[cell.decoding]
-                learned[number] = learner.at([texts.index(name) for name in names])
-        values = np.stack([part["score"] for part in parts], axis=1)
-        families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
-        kind = [sorted(set(kinds)).index(name) for name in kinds]
-        among = Candidates(values, learned, human, groups, families, tuner.metric, kind)
-        # 3. the choice by all of them, and what it promises
+        # 2. the choice by all of them, and what it promises
         folds, rows = min(tuner.folds, len(set(groups))), np.ones(len(human), dtype=bool)
         held_out = among.taught(rows, folds, tuner.seed)
         choice = among.choose(rows, held_out)
@@ -403,12 +378,50 @@ def choice_records(
             kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)] if folded else []
             record["kappas"] = kappas or None
             decoding = decodings.get(cell.decoding)
-            ranges = len({of.range for of in cells if of.dimension == dimension}) if decoding and decoding.across else 1
+            ranges = len({of.range for of in here}) if decoding and decoding.across else 1
             record |= {"ranges": ranges, "readings": ranges * (1 + (reads and cell.judge == "pair"))}
             for name in [f"{name}{end}" for name in ("spearman", "pearson", "error") for end in ("", "_low", "_high")]:
                 record[f"promised_{name}"] = promise[name] if number == choice.taken else None
             records.append(record)
     return records
+
+
+def _candidates(
+    scores: Scores,
+    cells: Sequence[Cell],
+    decodings: Mapping[str, Decoding],
+    learners: Learners,
+    tuner: CrossFit,
+    own: tuple[float, float] | None,
+) -> tuple[list[Cell], Candidates]:
+    """The settings among the cells of a dimension, the simplest first; an assistant alone is another judge."""
+
+    def simplicity(cell: Cell) -> tuple[bool, ...]:
+        decoding = decodings.get(cell.decoding)
+        return (
+            cell.judge == "pair",
+            bool(decoding and decoding.learns),
+            bool(decoding and decoding.across),
+            cell.defense != CLEAN,
+            getattr(decoding, "rule", "argmax") != "expectation",
+            (cell.range.minimum, cell.range.maximum) != own or bool(cell.range.labels),
+            getattr(decoding, "kind", "greedy") not in ("greedy", "expectation"),
+        )
+
+    settings = sorted((cell for cell in cells if cell.judge in ("main", "pair")), key=simplicity)
+    kinds = [simplicity(cell) for cell in settings]
+    parts = shared([rated_part(scores, cell) for cell in settings])
+    human, groups, names = parts[0]["human"], parts[0]["group_id"].astype(str), parts[0]["example_id"].tolist()
+    learned = {}
+    for number, cell in enumerate(settings):
+        of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
+        if cell.decoding in of_cell:  # of one judge: what needs no assistant says nothing of it
+            learner, texts = of_cell[cell.decoding]
+            learned[number] = learner.at([texts.index(name) for name in names])
+    values = np.stack([part["score"] for part in parts], axis=1)
+    families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
+    kind = [sorted(set(kinds)).index(name) for name in kinds]
+    return settings, Candidates(values, learned, human, groups, families, tuner.metric, kind)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:
