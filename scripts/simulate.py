@@ -284,22 +284,18 @@ def labels(options: argparse.Namespace) -> Iterator[str]:
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 KAPPAS = sorted({setting.same for setting in Dev().grid})
-WORSE = 0.02
-"""Of Spearman: a difference from the plain setting that counts."""
+NEAR = KAPPAS[KAPPAS.index(0.5) - 1 : KAPPAS.index(0.5) + 2]
 
 
 def leaning(articles: int, kappa: float, seed: int) -> tuple[Ranged, np.ndarray, np.ndarray]:
     """Six texts an article, of which an assistant has a favorite score each; the main model sees quality too, and leans
     to it by `kappa`. Readings, ratings and articles."""
-    rng, values = np.random.default_rng(seed), np.arange(1.0, 6.0)
-    group = np.repeat(np.arange(articles), 6)
-    quality, favorite = (
-        3 + s * (rng.normal(0, 0.6, articles)[group] + rng.normal(0, 0.8, len(group))) for s in (1, 0.5)
-    )
-    seen = quality + rng.normal(0, 0.8, len(group))
+    rng, values, group = np.random.default_rng(seed), np.arange(1.0, 6.0), np.repeat(np.arange(articles), 6)
+    far = [rng.normal(0, 0.6, articles)[group] + rng.normal(0, 0.8, len(group)) for _ in range(2)]
+    seen, favorite = 3 + far[0] + rng.normal(0, 0.8, len(group)), 3 + far[1] / 2
     assistant = log_softmax(-((values - favorite[:, None]) ** 2), axis=1)
     main = log_softmax(-((values - seen[:, None]) ** 2) / 2 + kappa * assistant, axis=1)
-    return Ranged(main, assistant, values), quality + rng.normal(0, 0.4, len(group)), group
+    return Ranged(main, assistant, values), 3 + far[0] + rng.normal(0, 0.4, len(group)), group
 
 
 def choice(options: argparse.Namespace) -> Iterator[str]:
@@ -311,123 +307,92 @@ def choice(options: argparse.Namespace) -> Iterator[str]:
     yield "|---" * 5 + "|"
     laws = {"one judge, noise of their own": (1.0, 0.5), "the plain one, hardly changed": (1.0, 0.01)}
     for name, (judge, noise) in (laws | {"noise alone": (0.0, 1.0)}).items():
-        shares = []
-        for articles in (6, 10, 20, 48):
-            taken = 0
-            for seed in range(options.data_sets):
-                sample = drawn(articles, (Law(1.0, 0.3, FINE), Law(1.0, 0.3, FINE)), 0.0, seed, systems=6)
-                own = np.random.default_rng([seed, 1]).normal(0, noise, (len(sample.human), 20))
-                scores = judge * sample.first[:, None] + own
-                taken += choose(worth_of("spearman", scores, sample.human, sample.group)).taken != 0
-            shares.append(100 * taken / options.data_sets)
-        yield line(name, *shares)
+        taken = np.zeros((options.data_sets, 4))
+        for seed, (place, articles) in product(range(options.data_sets), enumerate((6, 10, 20, 48))):
+            sample = drawn(articles, (Law(1.0, 0.3, FINE), Law(1.0, 0.3, FINE)), 0.0, seed, systems=6)
+            own = np.random.default_rng([seed, 1]).normal(0, noise, (len(sample.human), 20))
+            shares = worth_of("spearman", judge * sample.first[:, None] + own, sample.human, sample.group)
+            taken[seed, place] = choose(shares).taken > 0
+        yield line(name, *(100 * taken.mean(axis=0)).tolist())
     # 2. expectation, argmax, and both contrasted, of a main model that leans to the assistant's favorites, or does not
     names = ("gain claimed, %", "kappa near .5, %", "by tune=dev, %")
     yield "\n" + line("leans by", "articles", *names, "Spearman of others: plain", "the choice", "tune=dev")
     yield "|---" * 8 + "|"
-    near = [float(f"{kappa:.12g}") for kappa in (1 / 3, 1 / 2, 1)]  # of .5, in the grid
-    for kappa, articles in product((0.0, 0.5), (10, 20, 40, 80)):
-        others, truth, _ = leaning(300, kappa, 10**6)
-        rows = []
+    for lean, articles in product((0.0, 0.5), (10, 20, 40, 80)):
+        (others, truth, _), rows = leaning(300, lean, 10**6), []
         for seed in range(max(1, options.data_sets // 5)):
-            readings, human, group = leaning(articles, kappa, seed)
+            readings, human, group = leaning(articles, lean, seed)
             everything, dev = np.ones(len(group), dtype=bool), group < round(0.3 * articles)
             rules = [Contrastive(0.0, rule=rule) for rule in ("expectation", "argmax")]
             learners = {2 + n: Learner(rule, [readings], human, group, Dev().grid) for n, rule in enumerate(rules)}
             scores = np.stack([rule.scores(*readings) for rule in rules * 2], axis=1)
             among = Candidates(scores, learners, human, group, [""] * 4)
-            taken = among.choose(everything, among.taught(everything, 5, seed)).taken
-            by_all, by_dev = learners[max(taken, 2)].learn(everything), learners[2].learn(dev)
-            found = [float(f"{side.kappa:.12g}") in near for side in (by_all, by_dev)]  # type: ignore[attr-defined]
-            outcome = [side.scores(*others) for side in (rules[0], [*rules, by_all, by_all][taken], by_dev)]
-            rows.append([100 * (taken > 0), *(100 * side for side in found), *(spearman(s, truth) for s in outcome)])
-        means = np.mean(rows, axis=0).tolist()
-        yield line(
-            kappa, articles, means[0], *(means[1:3] if kappa else "  "), *(f"{value:.3f}" for value in means[3:])
-        )
+            taken_one = among.choose(everything, among.taught(everything, 5, seed)).taken
+            learned: list[Any] = [learners[max(taken_one, 2)].learn(everything), learners[2].learn(dev)]
+            found = [taken_one > 0, *(np.isclose(side.kappa, NEAR).any() for side in learned)]
+            decoded = rules[0], [*rules, learned[0], learned[0]][taken_one], learned[1]
+            rows.append([*(100 * share for share in found), *(spearman(d.scores(*others), truth) for d in decoded)])
+        claimed, *near, plain, ours, by_dev = np.mean(rows, axis=0).tolist()
+        yield line(lean, articles, claimed, *(near if lean else "  "), *(f"{rho:.3f}" for rho in (plain, ours, by_dev)))
 
 
-class Task(NamedTuple):
-    """Scores [N, S] of settings, the plain one first; how simple they are [S]; human and groups [N]."""
-
-    scores: np.ndarray
-    kind: list[int]
-    human: np.ndarray
-    groups: np.ndarray
-
-
-def recorded_tasks(folders: list[str]) -> Iterator[tuple[str, list[Task]]]:
-    # 1. runs: each range, the humans' own first, by expectation and argmax, plain and at twelve kappas
+def recorded_tasks(folders: list[str]) -> Iterator[tuple[str, list[Any]]]:
+    """Names and tasks: scores [N, S] of settings, the plain one first; how simple each is [S]; human and groups [N]."""
+    # 1. runs of one dimension: each range, the humans' own first, by expectation and argmax, plain and at twelve kappas
     coder = ["judge=recorded", "judge.path=qwen2.5-coder", "assistant=recorded", "data=conala_sample", "logger=none"]
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         run = judgebench.run([*coder, "ranges=[[0,4],[1,5],[2,6],[3,7]]", "report=false", f"run_dir={place}/conala"])
-    for name, results in {
-        "conala": run,
-        **{Path(path).name: judgebench.Results.load(path) for path in folders},
-    }.items():
-        table = results.frame("scores").drop_duplicates("example_id").set_index("example_id").sort_index()
-        table, settings = table[table["human"].notna()], []
-        clean = results.frame("readings").query("attack == 'none' and defense == 'none'")
-        for ends, part in clean.groupby(["range_min", "range_max"], sort=False):
+    runs = {"conala": run} | {Path(path).name: judgebench.Results.load(path) for path in folders}
+    for name, results in runs.items():
+        table = results.frame("scores").dropna(subset="human").drop_duplicates("example_id").set_index("example_id")
+        clean, settings = results.frame("readings").query("attack == 'none' and defense == 'none'"), []
+        for other, (_, part) in enumerate(clean.groupby(["range_min", "range_max"], sort=False)):
             part = part.set_index("example_id").loc[table.index]
             main, assistant = (np.array(part[f"{side}_logprobs"].tolist()) for side in ("main", "assistant"))
-            values = np.array([float(candidate) for candidate in part["candidates"].iloc[0]])
+            values = np.array(part["candidates"].iloc[0], dtype=float)
             for rule, kappa in product(("expectation", "argmax"), (0, *KAPPAS[-12:])):
-                kind = (
-                    4 * (kappa > 0)
-                    + 2 * (rule == "argmax")
-                    + (ends != tuple(clean.iloc[0][["range_min", "range_max"]]))
-                )
-                settings.append((kind, Contrastive(kappa, rule=rule).scores(main, assistant, values)))
-        settings.sort(key=lambda setting: setting[0])
-        scores = np.stack([said for _, said in settings], axis=1)
-        yield (
-            name,
-            [Task(scores, [kind for kind, _ in settings], table["human"].to_numpy(), table["group_id"].to_numpy())],
-        )
+                simple = 4 * (kappa > 0) + 2 * (rule == "argmax") + (other > 0)
+                settings.append((simple, Contrastive(kappa, rule=rule).scores(main, assistant, values)))
+        kinds, columns = zip(*sorted(settings, key=lambda setting: setting[0]), strict=True)
+        scores, rated = np.stack(columns, axis=1), (table[key].to_numpy() for key in ("human", "group_id"))
+        yield name, [(scores, list(kinds), *rated)]
     # 2. six judges of summaries, as simple as each other or each in turn the simplest; the mean and the median of all
-    if not RECORDED.is_file():
-        return
-    data: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
-    for name, kinds in (("six judges", [0] * 6 + [1, 1]), ("five judges instead of one", [0] + [1] * 5 + [2, 2])):
+    data = json.loads(RECORDED.read_text("utf-8")) if RECORDED.is_file() else {}
+    for name, kind in {"six judges": [0] * 6 + [1, 1], "five instead of one": [0, 1, 1, 1, 1, 1, 2, 2]}.items():
         tasks = []
-        for dimension, plain in product(("coherence", "consistency", "fluency", "relevance"), range(6)):
+        for dimension, plain in product(("coherence", "consistency", "fluency", "relevance") if data else (), range(6)):
             keys = sorted(key for key in data["experts"]["e0"] if key.endswith(f"__{dimension}"))
             human = np.mean([[rater[key] for key in keys] for rater in data["experts"].values()], axis=0)
-            of_judges = [[said[key] for key in keys] for _, said in sorted(data["judges"].items())]
-            judges = np.array(of_judges, dtype=np.float64).T
-            panels = [judges.mean(axis=1), np.median(judges, axis=1)]
-            scores = np.column_stack([np.roll(judges, -plain, axis=1), *panels])
-            tasks.append(Task(scores, kinds, human, np.array([key.split("__")[0] for key in keys])))
+            said = np.array([[said[key] for key in keys] for _, said in sorted(data["judges"].items())], float).T
+            scores = np.column_stack([np.roll(said, -plain, axis=1), said.mean(axis=1), np.median(said, axis=1)])
+            tasks.append((scores, kind, human, np.array([key.split("__")[0] for key in keys])))
         yield name, tasks
 
 
 def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
-    names = ("regret", "regret, 90 %", "promise less outcome", f"{WORSE} worse than plain, %", "better, %")
+    names = ("regret", "regret, 90 %", "promise less outcome", "0.02 worse than plain, %", "better, %")
     yield line("task", "articles that choose", "rule", *names)
     yield "|---" * 8 + "|"
     for (name, tasks), share in product(recorded_tasks(options.recorded), ("half", "30 %", "10")):
         found: dict[str, list[list[float]]] = {}
-        draws = range(max(1, options.data_sets // 20 // len(tasks)))
+        draws = range(max(1, options.data_sets // 20 // max(1, len(tasks))))
         for (place, (scores, kind, human, groups)), draw in product(enumerate(tasks), draws):
             order = np.random.default_rng([draw, place]).permutation(np.unique(groups))
             number = {"half": len(order) // 2, "30 %": round(0.3 * len(order)), "10": 10}[share]
             for part in range(min(3, len(order) // number)):  # in turn, so that easy articles choose and test alike
-                chosen = order[part * number : (part + 1) * number]
-                dev = np.isin(groups, chosen)
+                dev = np.isin(groups, order[part * number : (part + 1) * number])
                 among = Candidates(scores[dev], {}, human[dev], groups[dev], [""] * len(kind), kind=kind)
                 shares = worth_of("spearman", scores[dev], human[dev], groups[dev])
                 worth, best = shares.mean(axis=0), int(shares.mean(axis=0).argmax())
                 behind = shares[:, [best]] - shares
-                near = behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(len(shares))
-                taken = among.choose(np.ones(dev.sum(), dtype=bool), among.scores).taken
-                promise = among.promise(5, 1, 0, draw)["spearman"]
+                near = int(np.argmax(behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(len(shares))))
+                ours = among.choose(np.ones(dev.sum(), dtype=bool), among.scores).taken
+                rules = {rule: (n, worth[n]) for rule, n in (("plain", 0), ("maximum", best), ("one SE", near))}
+                rules["ours"] = ours, among.promise(5, 1, 0, draw)["spearman"]
                 outcome = worth_of("spearman", scores[~dev], human[~dev], groups[~dev]).mean(axis=0)
-                rules = {"always the plain one": (0, worth[0]), "maximum": (best, worth[best])}
-                rules |= {"one standard error": (int(near.argmax()), worth[near.argmax()]), "ours": (taken, promise)}
                 for rule, (setting, promised) in rules.items():
                     gain, got = outcome[setting] - outcome[0], outcome[setting]
-                    row = [outcome.max() - got, promised - got, 100 * (gain < -WORSE), 100 * (gain > WORSE)]
+                    row = [outcome.max() - got, promised - got, 100 * (gain < -0.02), 100 * (gain > 0.02)]
                     found.setdefault(rule, []).append(row)
         for rule, rows in found.items():
             regret, over, *shares_of = np.mean(rows, axis=0).tolist()
