@@ -33,7 +33,7 @@ class _Repair(Decoding):
     any range. Its `rule` is its `kind`, so that contrasts meet their like; `learned` is a field, None until fitted."""
 
     generates = False
-    learned = ""
+    learned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, f"decoding.{self.kind}")
@@ -43,10 +43,15 @@ class _Repair(Decoding):
             if isinstance(value, Decoding) and value.learns:
                 why = f"{value.kind} learns from human scores, which it would teach again"
                 raise UserError(f"decoding.{self.kind}.{field.name}: {why}; give one that learns nothing.")
+        numbers = [getattr(self, name) for name in self.learned]
+        sizes = {len(part) for part in numbers if isinstance(part, Sequence)}
+        if len({part is None for part in numbers}) > 1 or len(sizes) > 1 or 0 in sizes:
+            names = f"{', '.join(self.learned[:-1])} and {self.learned[-1]}"
+            raise UserError(f"decoding.{self.kind}: {names} are learned together; give all that fit, or none.")
 
     @property
     def learns(self) -> bool:  # type: ignore[override]
-        return bool(self.learned) and getattr(self, self.learned) is None
+        return bool(self.learned) and getattr(self, self.learned[0]) is None
 
     @property
     def needs_assistant(self) -> bool:  # type: ignore[override]
@@ -67,6 +72,13 @@ class _Repair(Decoding):
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         raise NotImplementedError
+
+    def _check_size(self, wanted: int) -> None:
+        """`UserError` where what was learned is of another number of candidates."""
+        name = self.learned[0]
+        if (size := len(getattr(self, name))) != wanted:
+            what = f"{size} numbers, and here they must be {wanted}; they were learned in another range"
+            raise UserError(f"decoding.{self.kind}.{name}: {what}, or the card is damaged.")
 
     def _answered(self, readings: Sequence[Ranged], human: np.ndarray | None = None) -> tuple[list[Ranged], np.ndarray]:
         """The ranges that it takes, checked, of texts with an answer in any (and with a human score); and [N] True for
@@ -206,7 +218,7 @@ class Ordinal(_Repair):
     slope: Annotated[float, Ge(0)] | None = None
     thresholds: Sequence[float] | None = None
     kind = rule = "ordinal"
-    learned, taught = "thresholds", True
+    learned, taught = ("thresholds", "slope"), True
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
         from scipy.optimize import minimize
@@ -226,6 +238,7 @@ class Ordinal(_Repair):
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         main, _, values = readings[0]
+        self._check_size(len(values) - 1)
         below = expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(main))
         return values[-1] - (below * np.diff(values)).sum(axis=1)  # the expectation, summed by parts
 
@@ -275,7 +288,7 @@ class Ridge(_Repair):
     weights: Sequence[float] | None = None
     center: Sequence[float] | None = None
     kind = rule = "ridge"
-    learned, taught = "weights", True
+    learned, taught = ("weights", "center", "intercept"), True
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
         taken, rows = self._answered(readings, human)
@@ -296,7 +309,9 @@ class Ridge(_Repair):
         return replace(self, penalty=penalty, intercept=mean, weights=weights, center=tuple(center.tolist()))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        features = self._features(readings) - np.asarray(self.center)
+        features = self._features(readings)
+        self._check_size(features.shape[1])
+        features = features - np.asarray(self.center)
         return self.intercept + (np.nan_to_num(features) * np.asarray(self.weights)).sum(axis=1)
 
     def _features(self, readings: Sequence[Ranged]) -> np.ndarray:
@@ -324,7 +339,7 @@ class Calibrated(_Repair):
     knots: Sequence[float] | None = None
     levels: Sequence[float] | None = None
     kind = rule = "calibrated"
-    learned, taught = "levels", True
+    learned, taught = ("levels", "knots"), True
 
     @property
     def across(self) -> bool:  # type: ignore[override]
