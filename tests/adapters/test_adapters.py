@@ -19,7 +19,7 @@ ANSWERS = ["It rained, and the river rose.", "Bananas.", " "]
 def card(tmp_path_factory, tiny_pair):
     folder = tmp_path_factory.mktemp("card")
     GlobalHydra.instance().clear()
-    small = ("data.limit_groups=2", "data.dev_share=0.5", "ranges=[[1,5]]", "assistant=none", "tune=none")
+    small = ("data.limit_groups=2", "ranges=[[1,5]]", "assistant=none")
     more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
