@@ -73,8 +73,8 @@ def _main(config: DictConfig) -> None:
         calibration_of(config)
         if across := [name for name, decoding in parts.decodings.items() if decoding.across]:
             raise UserError(
-                f"decoding: {across[0]} takes the readings of all ranges, and a judge card reads one; leave it out "
-                "here, and see what it is worth with +exp=repairs."
+                f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card reads one; leave it "
+                "out here, and see what it is worth with +exp=repairs."
             )
         finished = run_checked(parts)
         if finished is None:  # a process that only helped to read

@@ -137,7 +137,7 @@ def test_a_decoding_of_all_ranges_has_no_card(calibrate, tiny_pair, monkeypatch,
     monkeypatch.chdir(tmp_path)
     wrong = ("decoding=[greedy,range_mean]", "judge=local", f"judge.path={tiny_pair[0]}")
     code, _, err = calibrate(*wrong, mistaken=True)
-    assert (code, "range_mean takes the readings of all ranges" in " ".join(err.split())) == (2, True), err
+    assert (code, "range_mean: takes the readings of all ranges" in " ".join(err.split())) == (2, True), err
 
 
 def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, tiny_pair):
@@ -291,7 +291,7 @@ def test_a_class_of_ones_own_and_ranges_that_a_rubric_does_not_name_are_refused(
     monkeypatch.syspath_prepend(tmp_path)
     for wrong, sentence in {
         "defenses=[none,{_target_: mine.Mine}]": "a judge card holds no code",
-        "tune=dev": "leave tune out, or take tune=crossfit",
+        "tune=dev": "take tune=crossfit",
         "prompt.rubrics={coherence: 'Rate {{Summary}} for {{Document}} from 1 to 5:'}": "write {min_range} and",
     }.items():
         code, _, err = calibrate(wrong, "judge=local", f"judge.path={tiny_pair[0]}", mistaken=True)

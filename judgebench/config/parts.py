@@ -39,7 +39,7 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
 from judgebench.tuning.tune import check_tuning
-from judgebench.tuning.tuners import CrossFit, Tuner
+from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ORDERS, Condition, ScoreRange
 
@@ -275,12 +275,6 @@ class Parts:
     def tuner_of(self, data: JudgeDataModule) -> Tuner | None:
         """The tuner of lambda and t, which fits; None where they are as configured."""
         tuner = _built(self.config, "tune", Tuner)
-        learning = [name for name, decoding in self.decodings.items() if decoding.learns]
-        if learning and not isinstance(tuner, CrossFit):
-            raise UserError(
-                f"decoding: {', '.join(learning)} learns from human scores, of other articles than those that it is "
-                "measured on; add tune=crossfit."
-            )
         if tuner is None:
             return None
         models = (self.judge.name, self.assistant.name)

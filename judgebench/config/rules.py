@@ -236,7 +236,20 @@ def mismatches(parts: Parts) -> Broken:
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
     if free and len(names) > 1 and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}:
         yield f"decoding: {', '.join(names)} would all read the same answers; take decoding=[greedy].", ()
-    if parts.tune in TUNERS and PROBABILITIES in parts.judge.gives and not parts.contrasting:
+    if learning := [name for name, decoding in parts.decodings.items() if decoding.learns]:
+        if parts.rivals is not None:
+            yield (
+                f"decoding {', '.join(learning)}: learns from human scores of single texts, and this prompt compares "
+                "two; take decoding=[greedy,expectation].",
+                ("decoding", "prompt"),
+            )
+        elif parts.tune != "crossfit":
+            yield (
+                f"decoding {', '.join(learning)}: learns from human scores, of other articles than those that it is "
+                "measured on; take tune=crossfit.",
+                ("decoding", "tune"),
+            )
+    if parts.tune in TUNERS and PROBABILITIES in parts.judge.gives and not (parts.contrasting or learning):
         yield (
             f"tune={parts.tune}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none.",
             ("tune", "decoding"),

@@ -440,5 +440,7 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
     assert len(learned["weights"]) == 20
     assert build_component({"_target_": "judgebench.decoding.Ridge", **learned}).taught
     # a learner is refused where the texts that it is measured on would teach it
-    with pytest.raises(UserError, match=r"ridge learns from human scores.* add tune=crossfit"):
+    with pytest.raises(UserError, match=r"ridge: learns from human scores.* take tune=crossfit"):
         judgebench.run(["+exp=demo", "decoding=[ridge]"])
+    with pytest.raises(UserError, match="this prompt compares two"):
+        judgebench.run(["+exp=demo_live", "prompt=comparative", "decoding=[ridge]", "tune=crossfit"])
