@@ -15,8 +15,8 @@ standard error rule: Breiman et al., "Classification and Regression Trees", 1984
 
 Without an effect another setting is taken in 1 to 4 % of data sets, with 6 to 48 articles (in 5 to 6 % where no setting
 agrees with the humans at all). On 288 Python snippets of 48 intents, 104 settings and half of the intents, the maximum
-loses .020 of Spearman to the best setting of the other half, in one half of ten .097, and promises .020 too much; this
-rule .012, .023 and .000, as the plain setting does. On ten intents: .055, .101 and .080, against .010, .014 and -.002
+loses .023 of Spearman to the best setting of the other half, in one half of ten .108, and promises .023 too much; this
+rule .012, .023 and .000, as the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 and -.001
 (`scripts/simulate.py choice`).
 """
 
