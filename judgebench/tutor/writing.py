@@ -246,7 +246,7 @@ def load_templates(collection: str) -> dict[str, str]:
     folder = collection_folder(files("judgebench.tutor") / "prompts", str(collection))
     if folder is None:
         raise UserError(
-            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, or a folder with "
+            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, code, or a folder with "
             f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
         )
     templates = {}
