@@ -217,7 +217,7 @@ class JudgeCard:
                 parts["defenses"][i] = {**entry, "template": template}
             elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
                 beside(f"defenses[{i}]", entry, {})
-        if parts["tutor"] is not None and parts["tutor"].get("prompts", "summary") not in ("summary", "dialogue", "code"):
+        if (parts["tutor"] or {}).get("prompts", "summary") not in ("summary", "dialogue", "code"):
             beside("tutor.prompts", parts["tutor"]["prompts"], {})
         return parts
 
