@@ -36,6 +36,7 @@ from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
+from judgebench.stats.verdict import verdict_records
 from judgebench.tracking.wandb import log_run
 from judgebench.tuning.choose import choice_records
 from judgebench.tuning.tune import Tuned, tune
@@ -130,7 +131,7 @@ def _measured(
         pairwise=pairwise_records(scores, dataset, experiment.ranking, **drawn, rules=rules),
         tuning=tuned.records or None,
         choice=[]
-        if not isinstance(experiment.tuner, CrossFit) or scores.compares
+        if scores.compares or not (config.worth or isinstance(experiment.tuner, CrossFit))
         else choice_records(
             *(scores, dataset, experiment.decodings, tuned.learners, experiment.tuner, scale, drawn["resamples"]),
             reads=experiment.assistant.reads,
@@ -150,6 +151,8 @@ def _measured(
         studied: dict[str, Any] = {name: study(samples) for name, study in STUDIES.items()}
         results = replace(results, **studied)
         results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
+        verdict = verdict_records(samples, results.choice, vars(results), experiment.margins)
+        results = replace(results, verdict=verdict)
     # 4. what defenses found and cost; the texts
     if len(experiment.defenses) > 1 or experiment.defenses[0] != NONE:
         findings = {name: getattr(experiment.findings, name) for name in FINDINGS}

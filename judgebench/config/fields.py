@@ -214,6 +214,28 @@ class Ranking:
 
 
 @dataclass(frozen=True)
+class Margins:
+    """The config key `verdict`; `UserError` of values that cannot be.
+
+    Attributes:
+        near_rater: how far below one rater's share a judge's may lie for a yes.
+        half_way: the part of the way from a coin to one rater that earns "with care".
+        assumed_rater: one rater's share of pairs, where no text has two ratings.
+        attack_change: largest change of a mean score under attack, as a part of the scale.
+        fewest: articles below which there is no verdict.
+    """
+
+    near_rater: Annotated[float, Ge(0), Le(0.5)] = 0.03
+    half_way: Annotated[float, Ge(0), Le(1)] = 0.5
+    assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
+    attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
+    fewest: Annotated[int, Ge(2)] = 10
+
+    def __post_init__(self) -> None:
+        check_fields(self, "verdict")
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """Keys of conf/config.yaml that are switches."""
 

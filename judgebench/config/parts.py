@@ -24,7 +24,16 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
-from judgebench.config.fields import LOGGER_MODES, MetricSettings, Ranking, RunSettings, known_keys, plain, settings_of
+from judgebench.config.fields import (
+    LOGGER_MODES,
+    Margins,
+    MetricSettings,
+    Ranking,
+    RunSettings,
+    known_keys,
+    plain,
+    settings_of,
+)
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
@@ -216,6 +225,7 @@ class Parts:
     prompt: Any = None
     rivals: Rivals | None = None
     ranking: Ranking = field(default_factory=Ranking)
+    margins: Margins = field(default_factory=Margins)
     data: Any = None
 
     @property
@@ -445,5 +455,6 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     "attack": lambda config: _built(config, "attack", AdvSuffix | PhraseFile),
     "prompt": _prompt,
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
+    "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),
 }
 """Parts by the names of their fields, each made by itself."""

@@ -59,8 +59,8 @@ class Results:
         pairwise: systems ranked by comparisons.
         suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.
         tuning: selected lambda and t of each cell; None where they were given, or cross-fitted.
-        choice: with tune=crossfit, what each setting is worth and which is taken, see
-            `judgebench.tuning.choose.choice_records`.
+        choice: what each setting is worth and which is taken, see `judgebench.tuning.choose.choice_records`.
+        verdict: what the setting taken may be used for, see `judgebench.stats.verdict.verdict_records`.
         standards, strengths, detectors, rewritings: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
@@ -107,6 +107,7 @@ class Results:
     variance: Records = ()
     systems: Records = ()
     few_labels: Records = ()
+    verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))
     phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -144,6 +144,7 @@ ARTIFACTS = (
     Artifact("references", "defense/references.parquet", schema=REFERENCES_SCHEMA),
     Artifact("tuning", "tuning.json"),
     Artifact("choice", "choice.json"),
+    Artifact("verdict", "verdict.json"),
     Artifact("environment", "environment.json", Presence.REQUIRED),
 )
 """The files that hold `Results`, in the order in which they are written."""

@@ -332,7 +332,7 @@ def choice_records(
     dataset: str,
     decodings: Mapping[str, Decoding],
     learners: Learners,
-    tuner: CrossFit,
+    tuner: Any,
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
     reads: bool = True,
@@ -342,6 +342,8 @@ def choice_records(
 
     Args:
         decodings: name -> the configured decoding.
+        tuner: `CrossFit`; another, or none: the choice is cross-fitted as by its defaults, and a dimension with rated
+            texts of a single article has no records.
         scale: dimension -> the humans' scale: a range equal to it is their own.
         reads: whether the assistant takes a pass of its own for each text.
 
@@ -355,22 +357,26 @@ def choice_records(
     """
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
+    crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
         here = [cell for cell in cells if cell.dimension == dimension]
-        settings, among = _candidates(scores, here, decodings, learners, tuner, scale.get(dimension))
+        settings, among = _candidates(scores, here, decodings, learners, crossfit, scale.get(dimension))
         human, groups, learned = among.human, among.groups, among.learners
-        check_groups(len(set(groups)), dimension, "tune=crossfit")
+        if crossfit is tuner:
+            check_groups(len(set(groups)), dimension, "tune=crossfit")
+        elif len(set(groups)) < 2:
+            continue
         # 2. the choice by all of them, and what it promises
-        folds, rows = min(tuner.folds, len(set(groups))), np.ones(len(human), dtype=bool)
-        held_out = among.taught(rows, folds, tuner.seed)
+        folds, rows = min(crossfit.folds, len(set(groups))), np.ones(len(human), dtype=bool)
+        held_out = among.taught(rows, folds, crossfit.seed)
         choice = among.choose(rows, held_out)
-        promise = among.promise(folds, tuner.repeats, resamples, tuner.seed)
-        centers = among.centers(held_out) if tuner.metric == "stability" else None
-        worths = worth_of(tuner.metric, held_out, human, groups, centers).mean(axis=0)
+        promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
+        centers = among.centers(held_out) if crossfit.metric == "stability" else None
+        worths = worth_of(crossfit.metric, held_out, human, groups, centers).mean(axis=0)
         for number, cell in enumerate(settings):
-            folded = learned[number].folded(folds, tuner.seed) if number in learned else None
-            record = {"dataset": dataset} | cell.named | {"metric": tuner.metric, "n": len(human)}
+            folded = learned[number].folded(folds, crossfit.seed) if number in learned else None
+            record = {"dataset": dataset} | cell.named | {"metric": crossfit.metric, "n": len(human)}
             record |= {"groups": len(set(groups)), "worth": float(worths[number]), "gain": float(choice.gain[number])}
             record |= {"gain_se": float(choice.error[number]), "better": bool(choice.better[number])}
             record |= {"taken": number == choice.taken, "best": number == choice.best}
