@@ -73,8 +73,11 @@ def run_pipeline(parts: Parts) -> Results | None:
             return None
         # 4. scores, then every figure about them
         with job.clock("decode"):
-            tuned = tune(read.readings, job.experiment.decodings, job.experiment.tuner, job.experiment.data.scale)
-            columns = win_probabilities(decode(read.readings, job.experiment.decodings, tuned.decodings))
+            experiment, data = job.experiment, job.experiment.data
+            names = [example.example_id for example in data.examples]
+            ratings = {of: dict(zip(names, table, strict=True)) for of, table in data.ratings.items()}
+            tuned = tune(read.readings, experiment.decodings, experiment.tuner, data.scale, ratings)
+            columns = win_probabilities(decode(read.readings, experiment.decodings, tuned.decodings))
         with job.clock("metrics"):
             results = _measured(job, read, tuned, columns, trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change

@@ -73,6 +73,17 @@ class _Repair(Decoding):
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         raise NotImplementedError
 
+    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        answered, rows = self._answered(readings)
+        if (answering := self._distribution(answered)) is None:
+            return None
+        shares = np.zeros((len(rows), answering.shape[1]))
+        shares[rows] = answering
+        return shares
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        return None
+
     def _check_size(self, wanted: int) -> None:
         """`UserError` where what was learned is of another number of candidates."""
         name = self.learned[0]
@@ -117,6 +128,9 @@ class Median(_Repair):
         at = np.arange(len(main)), (total >= 0.5).argmax(axis=1)
         return np.interp(at[1] + 0.5 - (total[at] - 0.5) / p[at], np.arange(len(values)), values)
 
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+        return candidate_distribution(readings[0].main)
+
 
 @dataclass(frozen=True)
 class Trimmed(_Repair):
@@ -133,11 +147,17 @@ class Trimmed(_Repair):
     kind = rule = "trimmed"
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        main, _, values = readings[0]
+        kept = self._kept(readings[0].main)
+        return (kept * readings[0].values).sum(axis=1) / kept.sum(axis=1)
+
+    def _kept(self, main: np.ndarray) -> np.ndarray:
         p = candidate_distribution(main)
         total = p.cumsum(axis=1)
-        kept = np.maximum(np.minimum(total, 1 - self.share) - np.maximum(total - p, self.share), 0.0)
-        return (kept * values).sum(axis=1) / kept.sum(axis=1)
+        return np.maximum(np.minimum(total, 1 - self.share) - np.maximum(total - p, self.share), 0.0)
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+        kept = self._kept(readings[0].main)
+        return kept / kept.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -163,10 +183,22 @@ class Plausible(_Repair):
     kind = rule = "plausible"
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+        values, (main, mass) = readings[0].values, self._kept(readings)
+        return mass * expected_value(main, values) + (1 - mass) * (values[0] + values[-1]) / 2
+
+    def _kept(self, readings: Sequence[Ranged]) -> tuple[np.ndarray, np.ndarray]:
+        """The plausible candidates' log-probabilities [N, K], and their mass [N]."""
         main, _, values = readings[0]
         main = Contrastive(0.0, alpha=self.alpha).adjusted(main, main, values)
-        mass = 1.0 if self.normalized else np.exp(np.minimum(np.logaddexp.reduce(main, axis=1), 0.0))
-        return mass * expected_value(main, values) + (1 - mass) * (values[0] + values[-1]) / 2
+        mass = np.exp(np.minimum(np.logaddexp.reduce(main, axis=1), 0.0))
+        return main, np.ones(len(main)) if self.normalized else mass
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+        main, mass = self._kept(readings)
+        shares = mass[:, None] * candidate_distribution(main)
+        for middle in ((main.shape[1] - 1) // 2, main.shape[1] // 2):
+            shares[:, middle] += (1 - mass) / 2
+        return shares
 
 
 @dataclass(frozen=True)
@@ -189,6 +221,9 @@ class NullContext(_Repair):
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         return Contrastive(1.0, rule=self.rule).scores(*readings[0])
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        return Contrastive(1.0, rule=self.rule).distribution(readings)
 
 
 _FARTHEST = 30.0  # slope and thresholds, in logits, of levels that no human gave: sigmoid(-30) is 1e-13
@@ -237,10 +272,16 @@ class Ordinal(_Repair):
         return replace(self, slope=float(best[0]), thresholds=tuple(best[1:].tolist()))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        main, _, values = readings[0]
-        self._check_size(len(values) - 1)
-        below = expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(main))
-        return values[-1] - (below * np.diff(values)).sum(axis=1)  # the expectation, summed by parts
+        values = readings[0].values
+        # the expectation, summed by parts
+        return values[-1] - (self._below(readings) * np.diff(values)).sum(axis=1)
+
+    def _below(self, readings: Sequence[Ranged]) -> np.ndarray:
+        self._check_size(len(readings[0].values) - 1)
+        return expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main))
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+        return np.diff(self._below(readings), axis=1, prepend=0.0, append=1.0)
 
 
 def _normalized(logprobs: np.ndarray) -> np.ndarray:
@@ -383,3 +424,13 @@ class RangeMean(_Repair):
         ends = readings[0].values[[0, -1]]
         scores = [np.interp(self.of.scores(*reading), reading.values[[0, -1]], ends) for reading in readings]
         return np.average(scores, axis=0, weights=np.array([has_answer(main) for main, _, _ in readings]))
+
+    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        values = readings[0].values
+        total = np.zeros((len(readings[0].main), len(values)))
+        for reading in readings:  # each candidate goes to the two of the first range next to it
+            if (shares := self.of.distribution([reading])) is None:
+                return None
+            placed = np.interp(reading.values, reading.values[[0, -1]], values[[0, -1]])
+            total += shares @ np.stack([np.interp(placed, values, unit) for unit in np.eye(len(values))], axis=1)
+        return total / total.sum(axis=1, keepdims=True)

@@ -76,6 +76,11 @@ class Decoding:
         """Scores [N] of the same texts in one range, or in all, within the values of the first; see `scores`."""
         return self.scores(*readings[0])
 
+    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        """Probabilities [N, K] over the first range's candidates, of which the scores are the means or medians; a row
+        of zeros without an answer. None of a rule that gives a score alone."""
+        return None
+
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         """Scores from the log-probabilities of the score candidates, computed in float64.
 
@@ -294,6 +299,9 @@ class Expectation(Decoding):
         values = np.asarray(values, dtype=np.float64)
         return expected_value(checked_logprobs("main", main, values), values)
 
+    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+        return candidate_distribution(checked_logprobs("main", readings[0].main, readings[0].values))
+
 
 LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
 
@@ -379,6 +387,9 @@ class Contrastive(Decoding):
         values = np.asarray(values, dtype=np.float64)
         adjusted = self.adjusted(main, assistant, values)
         return values[adjusted.argmax(axis=1)] if self.rule == "argmax" else expected_value(adjusted, values)
+
+    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+        return None if self.rule == "argmax" else candidate_distribution(self.adjusted(*readings[0]))
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         if not self.generates:

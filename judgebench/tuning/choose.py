@@ -22,7 +22,7 @@ rule .012, .023 and .000, as the plain setting does. On ten intents: .057, .101 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,8 +34,9 @@ from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import SIGNIFICANCE, Clusters, divided, expanded, with_intervals
 from judgebench.stats.correlation import DistinctPairs, influences, ratio
+from judgebench.stats.forecasts import forecast_losses
 from judgebench.stats.paired import flipped_means, flips
-from judgebench.stats.scores import CLEAN, Cell, Scores, shared
+from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
 from judgebench.tuning.tuners import EQUAL, CrossFit, Setting, best_point
 from judgebench.types import ScoreRange
 
@@ -63,11 +64,13 @@ class Learner:
     """A decoding that learns from human scores, over the rated texts of a dimension in one range or in all.
 
     Attributes:
-        decoding: one that `learns`, or one that contrasts, of which `grid` is tried: the best by Spearman is taken.
+        decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by Spearman is taken, or,
+            without a grid, one that stays as it is.
         readings: [N] of the texts, a `Ranged` a range.
         human: [N] on the scale of the first range.
         groups: [N] articles.
         shown: [N] the same texts as a defense shows them, which then are scored by what `readings` teach.
+        ratings: [N, R] single raters' scores on the scale of the first range, NaN where there is none; None: `human`.
     """
 
     def __init__(
@@ -78,9 +81,11 @@ class Learner:
         groups: np.ndarray,
         grid: Sequence[Setting],
         shown: Sequence[Ranged] | None = None,
+        ratings: np.ndarray | None = None,
     ) -> None:
         self.decoding, self.readings, self.human, self.groups, self.grid = decoding, readings, human, groups, grid
         self.shown = readings if shown is None else shown
+        self.ratings = human[:, None] if ratings is None else ratings
         self._learned: dict[bytes, Decoding] = {}
 
     @cached_property
@@ -97,7 +102,7 @@ class Learner:
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
         if rows.tobytes() not in self._learned:
-            if self.decoding.learns:
+            if self.decoding.learns or not self.grid:
                 decoding = self.decoding.fitted([part.at(rows) for part in self.readings], self.human[rows])
             else:
                 decodings, scores = self._tried
@@ -116,11 +121,16 @@ class Learner:
         """The same over some of its texts, by their numbers."""
         rows = np.asarray(texts)
         readings, shown = ([part.at(rows) for part in side] for side in (self.readings, self.shown))
-        return Learner(self.decoding, readings, self.human[rows], self.groups[rows], self.grid, shown)
+        human, groups, ratings = self.human[rows], self.groups[rows], self.ratings[rows]
+        return Learner(self.decoding, readings, human, groups, self.grid, shown, ratings)
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
         return self.learn(rows).scores_across(self.shown)
+
+    def losses(self, rows: np.ndarray) -> np.ndarray:
+        """Ranked probability scores [N] of all texts by what the texts `rows` teach, see `forecast_losses`."""
+        return forecast_losses(self.learn(rows), self.shown, self.ratings)
 
     def folded(self, folds: int, seed: int) -> Folded:
         """The cross-fitted decoding of a run, and the one that all texts teach."""
@@ -137,7 +147,7 @@ Learners = Mapping[tuple[str, ScoreRange, str], Mapping[str, tuple[Learner, list
 
 
 def worth_of(
-    metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndarray, centers: np.ndarray | None = None
+    metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndarray, extra: np.ndarray | None = None
 ) -> np.ndarray:
     """The articles' shares [G, S] in the worth of each setting, which is their mean; larger is better, errors count
     below 0.
@@ -149,14 +159,16 @@ def worth_of(
     Args:
         metric: of `judgebench.tuning.tuners.METRICS`.
         scores: [N, S] of settings; human, groups: [N].
-        centers: [N, S] for `stability`: the mean of each setting's scores over all ranges, on its own scale.
+        extra: [N, S] for `stability` the mean of each setting's scores over all ranges, on its own scale; for `rps`
+            the losses, see `Learner.losses`.
     """
     if metric in ("spearman", "pearson"):
         values, change = influences(scores, human, metric == "spearman")
     else:
         if metric == "stability":
-            assert centers is not None
-            loss = np.abs(scores - centers) / np.maximum(scores.std(axis=0), 1e-12)
+            loss = np.abs(scores - extra) / np.maximum(scores.std(axis=0), 1e-12)
+        elif metric == "rps":
+            loss = np.asarray(extra)
         else:
             loss = np.abs(straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None])
         values = -loss.mean(axis=0)
@@ -242,6 +254,7 @@ class Candidates:
 
     Attributes:
         scores: [N, S] held out, each setting on its own scale.
+        losses: [N, S] for `rps`: of the settings that learn nothing, see `Learner.losses`.
         learners: the settings that learn, by their numbers.
         human, groups: [N].
         family: [S] a label of judge, decoding and defense: settings that differ in the range alone.
@@ -257,22 +270,32 @@ class Candidates:
     metric: str = "spearman"
     kind: Sequence[int] | None = None
     maximum: bool = False
+    losses: np.ndarray | None = None
 
-    def taught(self, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-        """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for other texts."""
-        scores, fold = self.scores.copy(), deal(self.groups, folds, seed)
-        for number, learner in self.learners.items():
-            scores[:, number] = learner.scores(rows)
-            for part in np.unique(fold[rows]):
-                held_out = rows & (fold == part)
-                teaching = rows & (fold != part)
-                scores[held_out, number] = learner.scores(teaching if teaching.any() else rows)[held_out]
-        return scores
+    def taught(self, rows: np.ndarray, folds: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for other texts; and
+        the `extra` of `worth_of`."""
+        fold = deal(self.groups, folds, seed)
 
-    def choose(self, rows: np.ndarray, scores: np.ndarray) -> Choice:
-        """The choice by the texts `rows`."""
-        centers = self.centers(scores)[rows] if self.metric == "stability" else None
-        shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], centers)
+        def held_out(known: np.ndarray, of: Callable[[Learner, np.ndarray], np.ndarray]) -> np.ndarray:
+            values = known.copy()
+            for number, learner in self.learners.items():
+                values[:, number] = of(learner, rows)
+                for part in np.unique(fold[rows]):
+                    out, teaching = rows & (fold == part), rows & (fold != part)
+                    values[out, number] = of(learner, teaching if teaching.any() else rows)[out]
+            return values
+
+        scores = held_out(self.scores, Learner.scores)
+        if self.losses is not None:
+            return scores, held_out(self.losses, Learner.losses)
+        return scores, self.centers(scores) if self.metric == "stability" else None
+
+    def choose(self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None) -> Choice:
+        """The choice by the texts `rows`, of what is `taught`."""
+        extra = self.centers(scores) if extra is None and self.metric == "stability" else extra
+        part = None if extra is None else extra[rows]
+        shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
         choice = choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
         return choice._replace(taken=choice.best) if self.maximum else choice
 
@@ -288,7 +311,8 @@ class Candidates:
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of folds that took each
-        setting, [S]; and spearman, pearson and error with 95 % intervals, means over `repeats` dealings of the folds.
+        setting, [S]; and spearman, pearson and error, for `rps` this too, with 95 % intervals, means over `repeats`
+        dealings of the folds.
 
         Articles are resampled outside of the folds: each keeps its held-out scores. For the correlations they are
         standardized over all texts of their setting, without a look at the humans', so that a setting that every fold
@@ -300,20 +324,23 @@ class Candidates:
         clusters, figures = Clusters.of(self.groups, resamples, seed), dict[str, list[np.ndarray]]()
         for repeat in range(repeats):
             fold = deal(self.groups, min(2 * folds, clusters.count), seed + repeat)
-            standard, estimate = np.empty(number), np.empty(number)
+            standard, estimate, loss = np.empty(number), np.empty(number), np.empty(number)
             for part in np.unique(fold):
                 rows = fold != part
-                scores = self.taught(rows, folds, seed + repeat + 1)
-                setting = self.choose(rows, scores).taken
+                scores, extra = self.taught(rows, folds, seed + repeat + 1)
+                setting = self.choose(rows, scores, extra).taken
                 column = scores[:, setting]
                 standard[~rows] = ((column - column.mean()) / (column.std() or 1.0))[~rows]
                 estimate[~rows] = straightened(column[:, None], self.human, rows)[~rows, 0]
+                loss[~rows] = np.nan if extra is None else extra[~rows, setting]
                 taken[setting] += 1
             # 2. their worth
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
             figures.setdefault("spearman", []).append(pairs.spearman(clusters.weights))
             figures.setdefault("pearson", []).append(pairs.pearson(clusters.weights))
             figures.setdefault("error", []).append(clusters.mean(np.abs(estimate - self.human)))
+            if self.losses is not None:
+                figures.setdefault("rps", []).append(clusters.mean(loss))
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
         return {"taken": taken / taken.sum()} | with_intervals(means, expanded(clusters.count))
 
@@ -351,9 +378,9 @@ def choice_records(
         JSON's own types, never NaN: dataset, dimension, the keys of `Cell.named`; metric, n, groups; worth, gain (over
         the plain setting) and gain_se, in the metric's units, larger is better; better: the gain is more than chance;
         taken, best; share: of the folds that take it; settings: what all texts teach it; kappas: of each fold, where it
-        contrasts; and for the setting that is taken promised_spearman, promised_pearson and promised_error with `_low`
-        and `_high`, null elsewhere; ranges, readings: how many ranges, and passes over a prompt of the text, a score
-        takes.
+        contrasts; and for the setting that is taken promised_spearman, promised_pearson, promised_error and, chosen for
+        it, promised_rps with `_low` and `_high`, null elsewhere; ranges, readings: how many ranges, and passes over a
+        prompt of the text, a score takes.
     """
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
@@ -369,11 +396,10 @@ def choice_records(
             continue
         # 2. the choice by all of them, and what it promises
         folds, rows = min(crossfit.folds, len(set(groups))), np.ones(len(human), dtype=bool)
-        held_out = among.taught(rows, folds, crossfit.seed)
-        choice = among.choose(rows, held_out)
+        held_out, extra = among.taught(rows, folds, crossfit.seed)
+        choice = among.choose(rows, held_out, extra)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
-        centers = among.centers(held_out) if crossfit.metric == "stability" else None
-        worths = worth_of(crossfit.metric, held_out, human, groups, centers).mean(axis=0)
+        worths = worth_of(crossfit.metric, held_out, human, groups, extra).mean(axis=0)
         for number, cell in enumerate(settings):
             folded = learned[number].folded(folds, crossfit.seed) if number in learned else None
             record = {"dataset": dataset} | cell.named | {"metric": crossfit.metric, "n": len(human)}
@@ -386,7 +412,7 @@ def choice_records(
             decoding = decodings.get(cell.decoding)
             ranges = len({of.range for of in here}) if decoding and decoding.across else 1
             record |= {"ranges": ranges, "readings": ranges * (1 + (reads and cell.judge == "pair"))}
-            for name in [f"{name}{end}" for name in ("spearman", "pearson", "error") for end in ("", "_low", "_high")]:
+            for name in [name for name in promise if name != "taken"]:
                 record[f"promised_{name}"] = promise[name] if number == choice.taken else None
             records.append(record)
     return records
@@ -418,16 +444,24 @@ def _candidates(
     kinds = [simplicity(cell) for cell in settings]
     parts = shared([rated_part(scores, cell) for cell in settings])
     human, groups, names = parts[0]["human"], parts[0]["group_id"].astype(str), parts[0]["example_id"].tolist()
-    learned = {}
+    learned, values = {}, np.stack([part["score"] for part in parts], axis=1)
+    losses = np.empty(values.shape) if tuner.metric == "rps" else None
     for number, cell in enumerate(settings):
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
+        if losses is not None:  # until more is known than a score
+            low, high = own or (human.min(), human.max())
+            losses[:, number] = np.abs(on_scale(values[:, number], cell.range, (low, high)) - human) / (high - low or 1.0)
         if cell.decoding in of_cell:  # of one judge: what needs no assistant says nothing of it
             learner, texts = of_cell[cell.decoding]
-            learned[number] = learner.at([texts.index(name) for name in names])
-    values = np.stack([part["score"] for part in parts], axis=1)
+            place = {name: row for row, name in enumerate(texts)}
+            learner = learner.at([place[name] for name in names])
+            if learner.grid:
+                learned[number] = learner
+            elif losses is not None:
+                losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))
     families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(values, learned, human, groups, families, tuner.metric, kind)
+    return settings, Candidates(values, learned, human, groups, families, tuner.metric, kind, losses=losses)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:

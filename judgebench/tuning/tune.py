@@ -119,14 +119,15 @@ def tune(
     decodings: Mapping[str, Decoding],
     tuner: Tuner | None,
     scale: Mapping[str, tuple[float, float]] | None = None,
+    ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
     """Chooses lambda and t for each cell and each decoding that contrasts, from readings with log-probabilities of main
     model and assistant (see `check_tuning`); with `CrossFit` also what decodings learn from human scores, on a `scale`
-    (what the scores span where it is not named)."""
+    (what the scores span where it is not named); `ratings`: dimension -> example_id -> [R], NaN without one."""
     if tuner is None:
         return Tuned()
     if isinstance(tuner, CrossFit):
-        return cross_fit(readings, decodings, tuner, scale or {})
+        return cross_fit(readings, decodings, tuner, scale or {}, ratings or {})
     # 1. the rated clean texts without a defense, by cell and split
     parts: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:
@@ -161,9 +162,11 @@ def cross_fit(
     decodings: Mapping[str, Decoding],
     tuner: CrossFit,
     scale: Mapping[str, tuple[float, float]],
+    ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
-    the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is."""
+    the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is. What
+    learns nothing has a learner without a grid where settings are chosen by its distributions."""
     from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
     from judgebench.tuning.choose import Learner, check_groups
 
@@ -182,8 +185,7 @@ def cross_fit(
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
         ranges = [other for name, other, condition in cells if (name, condition) == (dimension, defense)]
-        for name in names:
-            decoding = decodings[name]
+        for name, decoding in (decodings if tuner.metric == "rps" else names).items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
@@ -195,14 +197,20 @@ def cross_fit(
             examples = [texts[key].prompt.example for key in kept]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
-            share = (human - low) / ((high - low) or 1.0)
-            on_range = score_range.minimum + share * (score_range.maximum - score_range.minimum)
+            single = (ratings or {}).get(dimension, {})
+            rated_by = np.array([single.get(example.example_id, [np.nan]) for example in examples], dtype=np.float64)
+            rated_by[:, 0] = np.where(np.isnan(rated_by).all(axis=1), human, rated_by[:, 0])
+            on_range, singles = (
+                score_range.minimum + (side - low) / ((high - low) or 1.0) * (score_range.maximum - score_range.minimum)
+                for side in (human, rated_by)
+            )
             groups = np.array([example.group_id for example in examples])
             check_groups(len(set(groups)), dimension, "tune=crossfit")
-            learner = Learner(decoding, plain, on_range, groups, tuner.grid, shown)
+            grid = tuner.grid if name in names else ()
+            learner = Learner(decoding, plain, on_range, groups, grid, shown, singles)
             of_cell = learners.setdefault((dimension, score_range, defense), {})
             of_cell[name] = learner, [example.example_id for example in examples]
-            if defense == CLEAN:
+            if defense == CLEAN and grid:
                 of_range = tuned.setdefault((dimension, score_range), {})
                 of_range[name] = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
     return Tuned(tuned, (), learners)
