@@ -265,7 +265,8 @@ def forecast_losses(decoding: Decoding, readings: Sequence[Ranged], ratings: np.
     """
     values = readings[0].values
     if (shares := decoding.distribution(readings)) is None:
-        return np.asarray(np.nanmean(np.abs(decoding.scores_across(readings)[:, None] - ratings), axis=1) / np.ptp(values))
+        distance = np.abs(decoding.scores_across(readings)[:, None] - ratings)
+        return np.asarray(np.nanmean(distance, axis=1) / np.ptp(values))
     shares[~shares.any(axis=1), 0] = 1.0  # who says nothing scores the lowest
     return ranked_scores(shares, rater_shares(ratings, values), values)
 

@@ -450,7 +450,8 @@ def _candidates(
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
         if losses is not None:  # until more is known than a score
             low, high = own or (human.min(), human.max())
-            losses[:, number] = np.abs(on_scale(values[:, number], cell.range, (low, high)) - human) / (high - low or 1.0)
+            apart = on_scale(values[:, number], cell.range, (low, high)) - human
+            losses[:, number] = np.abs(apart) / ((high - low) or 1.0)
         if cell.decoding in of_cell:  # of one judge: what needs no assistant says nothing of it
             learner, texts = of_cell[cell.decoding]
             place = {name: row for row, name in enumerate(texts)}

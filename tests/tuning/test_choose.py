@@ -287,7 +287,7 @@ def test_ranked_probability_scores_choose_by_what_single_raters_say():
 
 def test_a_sharper_right_forecast_wins():
     readings, human = forecasting(0.3)
-    grid = [Ranged(np.log(np.where(FIVE == human[:, None], p, (1 - p) / 4)), None, FIVE) for p in (0.4, 0.5, 0.9)]
+    grid = [Ranged(np.log(np.where(human[:, None] == FIVE, p, (1 - p) / 4)), None, FIVE) for p in (0.4, 0.5, 0.9)]
     losses = np.stack([forecast_losses(Expectation(), [part], human[:, None]) for part in grid], axis=1)
     groups = np.array([reading.prompt.example.group_id for reading in readings])
     scores = np.stack([Expectation().scores(*part) for part in grid], axis=1)
