@@ -33,6 +33,7 @@ from judgebench.stats.forecasts import forecast_records, with_silent
 from judgebench.stats.humans import beside_humans_records, beside_raters, human_records, panels_of, raters_agreement
 from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
+from judgebench.stats.repairs import repair_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
@@ -129,6 +130,7 @@ def _measured(
         humans=human_records(panels, dataset, scale),
         ratings=ratings,
         comparisons=compare(scores, pairs, dataset, **config.metrics, chosen_on=chosen_on),
+        repairs=[] if isinstance(pairs, Plain) else repair_records(scores, dataset, scale, **drawn),
         attack_differences=attack_differences(scores, pairs, dataset, **drawn),
         suffix=suffix_records(scores, experiment.phrases, dataset, **drawn),
         pairwise=pairwise_records(scores, dataset, experiment.ranking, **drawn, rules=rules),

@@ -56,6 +56,7 @@ class Results:
         scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
         metrics: see `judgebench.stats.evaluate.evaluate`.
         comparisons: paired differences between judges; attack_differences: between what attacks change of each.
+        repairs: comparisons that every run makes, see `judgebench.stats.repairs`; empty with `compare_with`.
         pairwise: systems ranked by comparisons.
         suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.
         tuning: selected lambda and t of each cell; None where they were given, or cross-fitted.
@@ -86,6 +87,7 @@ class Results:
     scores: pd.DataFrame = field(default_factory=partial(frame_of, (), SCORES_SCHEMA))
     metrics: Records = ()
     comparisons: Records = ()
+    repairs: Records = ()
     attack_differences: Records = ()
     pairwise: Records = ()
     suffix: Records = ()

@@ -136,6 +136,7 @@ ARTIFACTS = (
     *(Artifact(name, f"worth/{name}.json") for name in _WORTH),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),
+    Artifact("repairs", "repairs.json"),
     Artifact("pairwise", "pairwise.json"),
     Artifact("trace", "attack/trace.parquet"),
     Artifact("attack_differences", "attack/differences.json"),
