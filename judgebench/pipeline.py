@@ -85,7 +85,8 @@ def run_pipeline(parts: Parts) -> Results | None:
             save_last(job.key, job.experiment, read)
         # 5. run folder, page, figures, tables, loggers and terminal
         results = _write(job, results, read)
-        job.console.print(to_terminal(terminal_blocks(results)))
+        if job.config.get("print") != "none":
+            job.console.print(to_terminal(terminal_blocks(results, tables=job.config.get("print") == "all")))
         return results
 
 

@@ -244,6 +244,7 @@ class RunSettings:
     examples: bool
     dry_run: bool | Annotated[str, OneOf((MEASURE,))]
     compare_with: str | None
+    print: Annotated[str, OneOf(("answer", "all", "none"))]
 
     def __post_init__(self) -> None:
         check_fields(self, "")

@@ -326,7 +326,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(*(config.get(key) for key in ("report", "worth", "examples", "dry_run", "compare_with")))
+        RunSettings(*(config.get(key) for key in [key.name for key in dataclasses.fields(RunSettings)]))
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():

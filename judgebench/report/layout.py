@@ -20,7 +20,18 @@ from judgebench.report.figures.scores import (
 from judgebench.report.figures.style import file_name
 from judgebench.report.figures.tuning import grid_figure, league_figure, path_figure
 from judgebench.report.table import Paragraph
-from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, league, pairwise, run
+from judgebench.report.views import (
+    answer,
+    attacks,
+    beside,
+    bias,
+    correlations,
+    defenses,
+    forecasts,
+    league,
+    pairwise,
+    run,
+)
 from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
 from judgebench.report.views.humans import ceilings, experts
@@ -86,12 +97,14 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
 )
 
 
-def terminal_blocks(results: Results) -> list[Any]:
-    """All that a run prints at its end, the tables first that answer its question, none that a page folds. Attacked
-    texts have a table of their own; the other tables are of clean ones."""
-    lines = [*league.recommendations(results), *league.repair_sentences(results), run.judges_line(results.titles)]
-    blocks = (block for part in _TERMINAL for block in part(results))
-    return [*map(Paragraph, lines), *(block for block in blocks if not getattr(block, "folded", ""))]
+def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
+    """What a run prints at its end: its answer, in at most `answer.MOST` lines; or every table that a page does not
+    fold, those first that answer its question."""
+    if tables:
+        lines = [*league.recommendations(results), *league.repair_sentences(results), run.judges_line(results.titles)]
+        blocks = (block for part in _TERMINAL for block in part(results))
+        return [*map(Paragraph, lines), *(block for block in blocks if not getattr(block, "folded", ""))]
+    return answer.answer_blocks(results)
 
 
 def draw_all(results: Results) -> dict[str, Figure]:

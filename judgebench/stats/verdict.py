@@ -251,8 +251,10 @@ class _Facts:
             return Said(UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by")
         unseen = "_unseen" if fitted.get("r2_unseen_low") is not None else ""
         rater = [self.human.get(f"single_mae{end}") for end in ENDS]
-        off = f"off by {fitted['mae']:.2f} points on {scale[0]:g}-{scale[1]:g}, calibrated; raw {_two(raw.get('mae'))}"
-        off += f"; one human from another {rater[0]:.2f}" if rater[0] is not None else ""
+        off = (
+            f"off by {fitted['mae']:.2f} points of {scale[0]:g}-{scale[1]:g} if calibrated, {_two(raw.get('mae'))} raw"
+        )
+        off += f"; one rater by {rater[0]:.2f}" if rater[0] is not None else ""
         value = [fitted[f"mae{end}"] for end in ENDS]
         by_system = system.get("unseen_error_largest") is not None and system.get("rater_error_largest") is not None
         for scores, row, r2, name in (
@@ -270,10 +272,10 @@ class _Facts:
         low, explained = fitted.get(f"r2{unseen}_low"), fitted.get(f"r2{unseen}")
         if low is None or low <= 0:
             far = f"R² {_two(explained)} [{_two(low)}, {_two(fitted.get(f'r2{unseen}_high'))}]"
-            return Said(NO, f"no better than always saying the mean, calibrated too: {far}", value, rater)
+            return Said(NO, f"no better than always saying the mean: {far}", value, rater)
         if by_system:
-            largest = f"{system['unseen_error_largest']:.2f} points for one system, one rater "
-            off = f"right on average, off by {largest}{system['rater_error_largest']:.2f}; rate some texts and combine"
+            largest = f"{system['unseen_error_largest']:.2f} points for a system"
+            off = f"right on average; off by {largest}, one rater by {system['rater_error_largest']:.2f}"
         return Said(CARE, off, value, rater, scores="calibrated")
 
     def _rater(self) -> Said:
@@ -287,7 +289,7 @@ class _Facts:
         error = [row[f"single_mae{end}"] for end in ENDS]
         wins = f"wins over {round(row['winning_rate'] * row['tested'])} of {row['tested']:.0f} raters"
         near = error[0] is not None and rater[0] is not None and error[0] <= (rater[2] or rater[0])
-        far = f"{_two(error[0])} points from a rater, raters from each other {_two(rater[0])}"
+        far = f"off by {_two(error[0])} points, raters by {_two(rater[0])}"
         if not row["passes"]:
             return Said(NO, f"{wins}; {far}", error, rater, scores=scores)
         if row["by_favorite"]:

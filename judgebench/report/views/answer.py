@@ -1,0 +1,184 @@
+"""The answer of a run in at most 24 lines: what the judge may be used for, which setting to take, what repairs buy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from judgebench.report.formats import bounded, change, is_known, percent, points, three, two
+from judgebench.report.table import Row, records, rows_by
+from judgebench.report.views import attacks, pairwise
+from judgebench.report.views.correlations import correlation_frame, undefended
+from judgebench.report.views.league import choice_rows
+from judgebench.results.results import Results
+from judgebench.stats.scores import CLEAN
+from judgebench.stats.variance import RANGES
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
+
+COLORS: Mapping[str, str] = {YES: "green", CARE: "yellow", NO: "red", FEW: "yellow", UNMEASURED: "dim"}
+"""Verdict -> its color in a terminal, where its word stands as well."""
+
+MOST = 24
+"""Lines that a run prints."""
+
+_ATTACKS = 4
+
+
+def answer_blocks(results: Results) -> list[RenderableType]:
+    """What a run prints: its subject, what the judge may be used for, what was tried, what to take, correlations."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    # runs about attacks and pairs lead with what was tried
+    parts = [part for part in (_tried(results), verdict_lines(results), _taken(results)) if part]
+    room = MOST - 5 - sum(len(part) + 1 for part in parts)
+    for part in parts:
+        for name, words in part:
+            grid.add_row(f"  {name}", words)
+        grid.add_row()
+    table = correlation_table(results, room - 1)
+    page = [Text(f"  {results.folder / 'report.html'}")] if results.path and results.config.get("report") else []
+    blocks: list[RenderableType] = [Text(subject(results), style="bold"), Text(""), grid]
+    if table:
+        blocks += [table, Text("")]
+    return [*blocks, *page]
+
+
+def subject(results: Results) -> str:
+    """Judge, data, and how much of it was judged, as "Qwen2.5 with 0.5B on conala: 288 texts of 48 intents, 4
+    ranges, 16 raters"."""
+    titles, scores = results.titles, results.scores
+    models = " with ".join(str(titles[role]) for role in ("main", "assistant") if titles.get(role))
+    shown = scores[scores["split"] == results.split] if len(scores) else scores
+    texts, groups = (shown[name].nunique() for name in ("example_id", "group_id"))
+    ranges = len(shown.drop_duplicates(["range_min", "range_max", "range_step"]))
+    raters = max((row["raters"] for row in results.humans), default=0)
+    counts = [f"{texts} {results.examples_word} of {groups} {results.groups}"]
+    counts += [f"{count} {word}" for count, word in ((ranges, "ranges"), (raters, "raters")) if count > 1]
+    return f"{models} on {results.dataset}: {', '.join(counts)}"
+
+
+def verdict_lines(results: Results) -> list[tuple[str, Any]]:
+    """A line a use, with its verdict and clause; of several dimensions a line a dimension, with its verdicts."""
+    rows = [dict(row) for row in results.verdict if row["verdict"] != UNMEASURED or row["use"] != "resist_attacks"]
+    parts = rows_by(rows, ["dimension"])
+    lines: list[tuple[str, Any]] = []
+    if len(parts) > 1:
+        uses = [use for use in RULES if any(row["use"] == use for row in rows)]
+        widths = [max(len(RULES[use].title), len(FEW)) + 2 for use in uses]
+        lines = [("", Text("".join(RULES[use].title.ljust(width) for use, width in zip(uses, widths, strict=True))))]
+        for part in parts:
+            words, of = Text(), {row["use"]: row["verdict"] for row in part}
+            for use, width in zip(uses, widths, strict=True):
+                words.append(of.get(use, "").ljust(width), style=COLORS.get(of.get(use, ""), ""))
+            lines.append((str(part[0]["dimension"]), words))
+        return lines
+    several = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
+    for row in rows:
+        if several and row["use"] in list(RULES)[1:4]:  # all for one reason
+            continue
+        calibrated = row["verdict"] == YES and row["scores"] == "calibrated"
+        words = Text(("calibrated" if calibrated else row["verdict"]).ljust(15), style=COLORS[row["verdict"]])
+        name = "verdict" if several and row["use"] in RULES and row["verdict"] == FEW else RULES[row["use"]].title
+        lines.append((name, words.append(row["clause"], style="default")))
+    return lines
+
+
+def _tried(results: Results) -> list[tuple[str, str]]:
+    """Of attacks and of pairs: what was tried, what it changed, what to do."""
+    lines: list[tuple[str, str]] = []
+    for part in rows_by(pairwise.pair_rows(results), ["condition"])[:2]:
+        row = next((row for row in part if row["judge"] == "main"), part[0])
+        place = f"place one gets {percent(0.5 + row['position_bias'])} of the preference (50 % is impartial)"
+        lines.append(("tried", f"{row['name']} on {row['size']}, both orders"))
+        lines.append(("found", f"{place}; same winner in {percent(row['decided_consistency'])} of pairs"))
+        worth = f"sides with the humans in {bounded(row, 'human_agreement', points, percent)} of pairs"
+        chance = is_known(row["human_agreement_low"]) and row["human_agreement_low"] <= 0.5
+        lines.append(("do", f"{'do not use it' if chance else 'ask in both orders'}: it {worth}"))
+    rows = attacks.attacked_rows(results.shown)
+    taken = {tuple(row[name] for name in _SETTING) for row in results.verdict}
+    rows = [row for row in rows if tuple(row[name] for name in _SETTING) in taken] or rows[:_ATTACKS]
+    for row in undefended(rows)[:_ATTACKS]:
+        defended = {other["defense"]: other for other in results.metrics if _same_but_defense(row, other)}
+        words = f"{bounded(row, 'change', change)} points in {row['range']}, rises for {percent(row['raised_share'])}"
+        if defended:
+            least = min(defended, key=lambda name: abs(defended[name]["change"]))
+            words += f"; with {least} {bounded(defended[least], 'change', change)}"
+        lines.append((row["attack"], words))
+    for row in results.verdict:
+        if row["use"] == "resist_attacks" and (advice := _ADVICE.get(row["verdict"])):
+            lines.append(("do", advice))
+    return lines
+
+
+_ADVICE = {
+    YES: "nothing: no attack here moves the mean score by a tenth of the scale",
+    CARE: "take the defense that keeps the change smallest; see Does a defense help?",
+    NO: "do not let strangers write what is judged: no defense here keeps the change below a tenth",
+}
+_SETTING = ("dimension", "range_min", "range_max", "judge", "decoding")
+
+
+def _same_but_defense(row: Row, other: Mapping[str, Any]) -> bool:
+    names = (*_SETTING, "attack", "split", "level")
+    return (
+        all(other[name] == row[name] for name in names)
+        and other["defense"] != row["defense"]
+        and other.get("change") is not None
+    )
+
+
+def _taken(results: Results) -> list[tuple[str, str]]:
+    """The setting to take, what it promises, and what repairs buy; a line a dimension."""
+    lines: list[tuple[str, str]] = []
+    for part in rows_by(choice_rows(results), ["dimension"]):
+        row = next(row for row in part if row["taken"])
+        condition = f"{row['dimension']}: " if len({other["dimension"] for other in results.choice}) > 1 else ""
+        who = row["who"].removeprefix("main, ")
+        promised = f"; Spearman {bounded(row, 'promised_spearman', two)} on other {results.groups}"
+        lines.append(("take", f"{condition}{who} {row['place']}{promised}"))
+    return lines
+
+
+def correlation_table(results: Results, most: int = 6) -> Table | None:
+    """Spearman of each decoding in each range, the mean, and the range's share of the variance, raw and calibrated; of
+    runs of one dimension whose texts are judged one by one, and of so many decodings at most."""
+    frame = records(correlation_frame(results, silent=True)) if not results.compares else []
+    rows = [row for row in undefended(frame) if row["judge"] != "assistant"]
+    rows = [row for row in rows if row.get("attack", CLEAN) == CLEAN]
+    if not rows or most < 1 or len({row["dimension"] for row in rows}) > 1:
+        return None
+    ranges = list(dict.fromkeys(row["range"] for row in rows))
+    shares = _shares(results)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    heads = [*("mean" if name == "average" else name for name in ranges), *(["range bias"] if shares else [])]
+    for _ in heads:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_row("  Spearman       ", *heads, style="dim")
+    parts = rows_by(rows, ["series"])
+    for part in parts[:most]:
+        values = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
+        name = part[0]["decoding"] + (f", {part[0]['setting']}" if part[0]["setting"] else "")
+        share = shares.get((part[0]["judge"], part[0]["decoding"]), "")
+        table.add_row(f"  {name}", *(values.get(of, "") for of in ranges), *([share] if shares else []))
+    if len(parts) > most:
+        table.add_row(f"  and {len(parts) - most} more: print=all", style="dim")
+    return table
+
+
+def _shares(results: Results) -> dict[tuple[str, str], str]:
+    """Judge and decoding -> the range's share of the variance of its scores, raw and calibrated."""
+    found: dict[tuple[str, str], dict[bool, str]] = {}
+    for row in results.variance:
+        if row.get("study") == RANGES and row["defense"] == "none" and is_known(row["range_both"]):
+            found.setdefault((row["judge"], row["decoding"]), {})[row["calibrated"]] = percent(row["range_both"])
+    return {
+        of: shares[False] + (f", calibrated {shares[True]}" if True in shares else "")
+        for of, shares in found.items()
+        if False in shares
+    }
