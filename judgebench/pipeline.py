@@ -107,7 +107,7 @@ def _measured(
     config, experiment, data = job.config, job.experiment, job.experiment.data
     dataset, drawn = data.name, {name: config.metrics[name] for name in ("resamples", "seed")}
     used = (experiment.decodings, *tuned.decodings.values())
-    decodings = {name: decoding for by_name in used for name, decoding in by_name.items()}
+    decodings = {name: decoding for by_name in used for name, decoding in by_name.items() if decoding is not None}
     rules = {name: decoding.rule for name, decoding in decodings.items()}
     # 1. scores, and what humans said of the same texts
     scores, dimensions = Scores.of(columns), dict.fromkeys(condition.dimension for condition in experiment.conditions)
@@ -139,7 +139,7 @@ def _measured(
         choice=[]
         if scores.compares or not (config.worth or isinstance(experiment.tuner, CrossFit))
         else choice_records(
-            *(scores, dataset, experiment.decodings, tuned.learners, experiment.tuner, scale, drawn["resamples"]),
+            *(scores, dataset, experiment.decodings, tuned, experiment.tuner, scale, drawn["resamples"]),
             reads=experiment.assistant.reads,
         ),
         served=None if read.evidence is None else pd.DataFrame(read.evidence),

@@ -61,7 +61,7 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
 def decode(
     readings: Sequence[Reading],
     decodings: Mapping[str, Decoding],
-    tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding]] | None = None,
+    tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding | None]] | None = None,
 ) -> dict[str, np.ndarray]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
     Where a range has labels, also `LABELS`.
@@ -72,7 +72,8 @@ def decode(
 
     Args:
         readings: those of a condition share its candidates, and are all log-probabilities or all generated.
-        tuned: dimension and range -> the decodings that replace those of the same name there, or stand with them.
+        tuned: dimension and range -> the decodings that replace those of the same name there, or stand with them; None
+            leaves it out.
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
@@ -81,6 +82,8 @@ def decode(
             cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
     for cell, members in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
+            if decoding is None:
+                continue
             if decoding.across:  # one score a text, in the first range of its dimension
                 ranges = [readings for (dimension, _), readings in cells.items() if dimension == cell[0]]
                 parts += _decoded(aligned(ranges), name, decoding) if members is ranges[0] else []

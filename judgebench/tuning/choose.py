@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged
+from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import SIGNIFICANCE, Clusters, divided, expanded, with_intervals
 from judgebench.stats.correlation import DistinctPairs, influences, ratio
@@ -39,6 +39,9 @@ from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
 from judgebench.tuning.tuners import EQUAL, CrossFit, Setting, best_point
 from judgebench.types import ScoreRange
+
+if TYPE_CHECKING:
+    from judgebench.tuning.tune import Tuned
 
 FLIPS = 4095
 """Of the signs of the articles' shares, behind each choice; all there are of up to 11 articles."""
@@ -123,6 +126,15 @@ class Learner:
         readings, shown = ([part.at(rows) for part in side] for side in (self.readings, self.shown))
         human, groups, ratings = self.human[rows], self.groups[rows], self.ratings[rows]
         return Learner(self.decoding, readings, human, groups, self.grid, shown, ratings)
+
+    def scarce(self, folds: int) -> np.ndarray:
+        """[N] True for the texts that teach at worst, when a choice is tested: without the articles with most answers,
+        as many as a fold of `folds` and one of twice as many hold together."""
+        count = len(labels := np.unique(self.groups))
+        gone = sum(-(-count // min(parts, count)) for parts in (folds, 2 * folds))
+        answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
+        most = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
+        return np.asarray(np.isin(self.groups, most[min(gone, count - 1) :]))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
@@ -358,7 +370,7 @@ def choice_records(
     scores: Scores,
     dataset: str,
     decodings: Mapping[str, Decoding],
-    learners: Learners,
+    tuned: Tuned,
     tuner: Any,
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
@@ -380,15 +392,21 @@ def choice_records(
         taken, best; share: of the folds that take it; settings: what all texts teach it; kappas: of each fold, where it
         contrasts; and for the setting that is taken promised_spearman, promised_pearson, promised_error and, chosen for
         it, promised_rps with `_low` and `_high`, null elsewhere; ranges, readings: how many ranges, and passes over a
-        prompt of the text, a score takes.
+        prompt of the text, a score takes; and, of the one that is taken, left_out: sentences on what could not learn or
+        be chosen for the metric, where there are some.
     """
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
-        here = [cell for cell in cells if cell.dimension == dimension]
-        settings, among = _candidates(scores, here, decodings, learners, crossfit, scale.get(dimension))
+        here, left_out = [cell for cell in cells if cell.dimension == dimension], [*tuned.left_out.get(dimension, ())]
+        if crossfit.metric == "stability":  # of one score over all ranges nothing can depend on the range
+            across = {cell.decoding for cell in here if cell.decoding in decodings and decodings[cell.decoding].across}
+            alone = [cell for cell in here if cell.decoding not in across]
+            left_out += [f"{', '.join(sorted(across))}: one score for all ranges."] if across and alone else []
+            here = alone or here
+        settings, among = _candidates(scores, here, decodings, tuned.learners, crossfit, scale.get(dimension))
         human, groups, learned = among.human, among.groups, among.learners
         if crossfit is tuner:
             check_groups(len(set(groups)), dimension, "tune=crossfit")
@@ -414,6 +432,7 @@ def choice_records(
             record |= {"ranges": ranges, "readings": ranges * (1 + (reads and cell.judge == "pair"))}
             for name in [name for name in promise if name != "taken"]:
                 record[f"promised_{name}"] = promise[name] if number == choice.taken else None
+            record |= {"left_out": left_out} if left_out and number == choice.taken else {}
             records.append(record)
     return records
 

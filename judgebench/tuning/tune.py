@@ -64,13 +64,14 @@ EDGE = "edge"
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or is added;
-    the records of tuning.json; and dimension, range and defense -> name -> what was cross-fitted, with the names of its
-    texts."""
+    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or is added,
+    None of one that cannot learn there; the records of tuning.json; dimension, range and defense -> name -> what was
+    cross-fitted, with the names of its texts; and dimension -> sentences on what could not learn."""
 
-    decodings: Mapping[Cell, Mapping[str, Decoding]] = field(default_factory=dict)
+    decodings: Mapping[Cell, Mapping[str, Decoding | None]] = field(default_factory=dict)
     records: Sequence[Record] = ()
     learners: Learners = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
@@ -166,7 +167,8 @@ def cross_fit(
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
     the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is. What
-    learns nothing has a learner without a grid where settings are chosen by its distributions."""
+    learns nothing has a learner without a grid where settings are chosen by its distributions. Where too few texts are
+    answered for a decoding to learn, without any two folds' articles, it is left out; `UserError` where no other is."""
     from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
     from judgebench.tuning.choose import Learner, check_groups
 
@@ -180,7 +182,8 @@ def cross_fit(
             cell = condition.dimension, condition.range, condition.defense
             cells.setdefault(cell, {})[example.example_id, condition.order] = reading
     names = _tuned(tuner, decodings)
-    tuned: dict[Cell, dict[str, Decoding]] = {}
+    tuned: dict[Cell, dict[str, Decoding | None]] = {}
+    left_out: dict[str, list[str]] = {}
     learners: dict[tuple[str, ScoreRange, str], dict[str, tuple[Learner, list[str]]]] = {}
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
@@ -208,12 +211,21 @@ def cross_fit(
             check_groups(len(set(groups)), dimension, "tune=crossfit")
             grid = tuner.grid if name in names else ()
             learner = Learner(decoding, plain, on_range, groups, grid, shown, singles)
+            of_range = tuned.setdefault((dimension, score_range), {})
+            try:
+                learner.learn(learner.scarce(tuner.folds))
+                folded = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed) if grid else None
+            except UserError as error:
+                if len(decodings) == 1:
+                    raise
+                of_range |= {name: None} if defense == CLEAN else {}
+                left_out.setdefault(dimension, []).append(f"in range {score_range} {error}")
+                continue
             of_cell = learners.setdefault((dimension, score_range, defense), {})
             of_cell[name] = learner, [example.example_id for example in examples]
-            if defense == CLEAN and grid:
-                of_range = tuned.setdefault((dimension, score_range), {})
-                of_range[name] = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
-    return Tuned(tuned, (), learners)
+            if defense == CLEAN and folded:
+                of_range[name] = folded
+    return Tuned(tuned, (), learners, {name: list(dict.fromkeys(texts)) for name, texts in left_out.items()})
 
 
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:

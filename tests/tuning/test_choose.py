@@ -2,13 +2,13 @@
 is looked at, in scores, in the choice and in its promise."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal
+from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal, RangeMean
 from judgebench.decoding.rules import Ranged
 from judgebench.decoding.scores import decode
 from judgebench.runtime.errors import UserError
@@ -18,7 +18,7 @@ from judgebench.stats.forecasts import forecast_losses, ranked_scores, rater_sha
 from judgebench.stats.scores import Scores
 from judgebench.tuning import CrossFit
 from judgebench.tuning.choose import Candidates, Learner, choice_records, choose, deal, worth_of
-from judgebench.tuning.tune import cross_fit
+from judgebench.tuning.tune import Tuned, cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 GRID = CrossFit().grid
@@ -227,7 +227,7 @@ DECODINGS = {"expectation": Expectation(), "contrastive": Contrastive(0.0)}
 def records_of(readings, tuner, decodings=DECODINGS, ratings=None):
     tuned = cross_fit(readings, decodings, tuner, {"quality": (1, 5)}, ratings)
     scores = Scores.of(decode(readings, decodings, tuned.decodings))
-    return choice_records(scores, "d", decodings, tuned.learners, tuner, {"quality": (1, 5)}, 20), tuned, scores
+    return choice_records(scores, "d", decodings, tuned, tuner, {"quality": (1, 5)}, 20), tuned, scores
 
 
 def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
@@ -299,6 +299,50 @@ def test_a_sharper_right_forecast_wins():
     assert promise["rps"] == pytest.approx(losses[:, 2].mean())
 
 
+# What is left out
+
+
+def test_a_decoding_with_too_few_answered_texts_to_learn_from_is_left_out_with_the_reason():
+    silent = (-np.inf,) * 5
+    readings = [
+        Reading(one.prompt, "test", one.main_logprobs if number < 2 else silent, one.assistant_logprobs)
+        for number, one in enumerate(readings_of(5))
+    ]
+    records, tuned, scores = records_of(readings, CrossFit(), DECODINGS | {"ordinal": Ordinal()})
+    assert {record["decoding"] for record in records} == {"expectation", "contrastive"}
+    assert {cell.decoding for cell in scores.cells} == {"expectation", "contrastive"}
+    (taken,) = (record for record in records if record["taken"])
+    assert taken["left_out"] == tuned.left_out["quality"]
+    assert taken["left_out"][0].startswith("in range 1-5 decoding.ordinal: 0 rated texts with an answer are too few")
+    with pytest.raises(UserError, match="too few to learn from"):
+        records_of(readings, CrossFit(), {"ordinal": Ordinal()})
+    assert not records_of(readings_of(5), CrossFit(), DECODINGS | {"ordinal": Ordinal()})[1].left_out
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_folds_leave_a_learner_fewer_texts_than_were_tried(seed):
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(rng.integers(2, 25)).astype(str), 2)
+    answered = rng.random(len(groups)) < 0.3
+    main = np.where(answered[:, None], 0.0, -np.inf) * np.ones(5)
+    learner = Learner(Expectation(), [Ranged(main, None, FIVE)], np.ones(len(groups)), groups, GRID)
+    tried, folds, twice = answered[learner.scarce(5)].sum(), deal(groups, 5, seed), deal(groups, 10, seed + 1)
+    assert all(answered[(folds != one) & (twice != other)].sum() >= tried for one in range(5) for other in range(10))
+
+
+def test_for_stability_a_decoding_over_all_ranges_is_no_candidate():
+    readings = [*readings_of(8), *(
+        Reading(replace(one.prompt, condition=Condition("quality", ScoreRange(2, 6))), "test", one.assistant_logprobs, None)
+        for one in readings_of(8)
+    )]  # fmt: skip
+    rules = {"expectation": Expectation(), "mean": RangeMean(Expectation())}
+    records, _, _ = records_of(readings, CrossFit(metric="stability"), rules)
+    assert [record["decoding"] for record in records] == ["expectation", "expectation"]
+    assert [record.get("left_out") for record in records if record["taken"]] == [["mean: one score for all ranges."]]
+    alone = {"mean": rules["mean"]}
+    assert len(records_of(readings, CrossFit(metric="stability"), alone)[0]) == 1, "there is nothing else"
+
+
 # The promise
 
 
@@ -342,7 +386,7 @@ def test_one_article_is_refused():
     plain = {"expectation": Expectation()}
     scores = Scores.of(decode(readings_of(1), plain))
     with pytest.raises(UserError, match="rate texts of more articles"):
-        choice_records(scores, "d", plain, {}, CrossFit(), {}, 0)
+        choice_records(scores, "d", plain, Tuned(), CrossFit(), {}, 0)
 
 
 def test_two_articles_are_enough_and_the_records_are_json():
