@@ -331,9 +331,9 @@ def test_no_two_folds_leave_a_learner_fewer_texts_than_were_tried(seed):
 
 
 def test_for_stability_a_decoding_over_all_ranges_is_no_candidate():
-    other = Condition("quality", ScoreRange(2, 6))
-    again = [Reading(replace(one.prompt, condition=other), "test", one.assistant_logprobs, None) for one in readings_of(8)]
-    readings = [*readings_of(8), *again]
+    first, other = readings_of(8), Condition("quality", ScoreRange(2, 6))
+    again = [Reading(replace(one.prompt, condition=other), "test", one.assistant_logprobs, None) for one in first]
+    readings = [*first, *again]
     rules = {"expectation": Expectation(), "mean": RangeMean(Expectation())}
     records, _, _ = records_of(readings, CrossFit(metric="stability"), rules)
     assert [record["decoding"] for record in records] == ["expectation", "expectation"]
