@@ -29,6 +29,7 @@ SMALL = (
     "logger=none",
     "report=false",
     "run_dir=run",
+    "force=true",  # a tiny model's judgement is none
 )
 
 
@@ -87,7 +88,12 @@ def test_the_card_is_of_the_setting_that_was_taken_in_yaml_that_a_person_can_rea
     assert card.parts["judge"]["dtype"] == "float32", "what auto stood for"
     assert len(card.parts["decoding"]) == 1
     text = (calibrated / "run" / "judge_card.yaml").read_text()
-    assert list(yaml.safe_load(text))[:6] == ["format", "dimension", "range", "scale", "limits", "figures"]
+    assert list(yaml.safe_load(text))[:6] == ["format", "dimension", "range", "scale", "uses", "limits"]
+    verdict = json.loads((calibrated / "run" / "verdict.json").read_text())
+    assert [(use["use"], use["verdict"], use["clause"]) for use in card.uses] == [
+        (record["use"], record["verdict"], record["clause"]) for record in verdict
+    ]
+    assert card.verdict[0].startswith("order texts: ")
     assert "rubric:\n" in text
 
 
@@ -245,6 +251,31 @@ def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(ca
     (row,) = map(json.loads, Path("scores.jsonl").read_text().splitlines())
     assert (row["example_id"], row["score"]) == ("n", 4.0)
     assert row["estimate"] == pytest.approx(card.estimate(np.array([4.0]))[0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda human: f"{round(6 - human)}", "is promised a Spearman of -0."),
+        (lambda human: "3", "gives every text the same score"),
+        (lambda human: "no idea", "does not answer with a score"),
+    ],
+)
+def test_a_judge_of_no_use_has_no_card_without_force(answer, reason, calibrate, called, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    data = Mini(limit_groups=6)
+    data.setup()
+    rows = [{"example_id": e.example_id, "text": answer(e.human["coherence"])} for e in data.examples]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    at = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    code, _, err = calibrate(*at, "force=false", mistaken=True)
+    assert (code, Path("run/judge_card.yaml").exists()) == (2, False)
+    assert reason in err
+    assert "force=true" in err
+    calibrate(*at)
+    card = JudgeCard.read("run/judge_card.yaml")
+    assert card.limits[0].startswith("Of no use, and made by force=true: ")
+    assert reason in card.limits[0]
 
 
 @pytest.mark.parametrize("kind", ["a template of one's own", "what a detector has learned"])

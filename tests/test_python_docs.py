@@ -50,7 +50,7 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
         "decoding=[expectation]",
     ]
     models = ["judge=local", f"judge.path={tiny_pair[0]}"]
-    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
+    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated", "force=true"])
     GlobalHydra.instance().clear()
     calibrate()
     Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())

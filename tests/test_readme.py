@@ -74,7 +74,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         assert calibrate in COMMANDS
         run(
             patch,
-            [*filled(words_of(calibrate), folder, tiny_pair), "logger=none", "run_dir=run", "metrics.resamples=50"],
+            [*filled(words_of(calibrate), folder, tiny_pair), "logger=none", "run_dir=run", "metrics.resamples=50", "force=true"],
         )
         run(patch, ["judgebench.record", "run", "out=readings.parquet"])  # of the ranges of calibrate
     (folder / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
@@ -163,7 +163,7 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
         if "+exp=cap_summeval" in words:
             words.append("attack.contexts=1")  # of 8, which take more articles than are written here
     elif words[0] == "judgebench.calibrate" and "judge=recorded" in words:
-        words += ["logger=none", "run_dir=calibrated", "metrics.resamples=20"]
+        words += ["logger=none", "run_dir=calibrated", "metrics.resamples=20", "force=true"]
     elif words[0] == "judgebench.calibrate":
         assert (place / "run" / "judge_card.yaml").is_file()  # it ran first
         return

@@ -177,7 +177,7 @@ def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(
     recorded, called, tiny_pair, tmp_path, monkeypatch
 ):
     recorded(ALL, "ranges=[[1,5],[0,4]]")
-    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[0,4]]", "run_dir=run")
+    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[0,4]]", "run_dir=run", "force=true")
     card = JudgeCard.read("run/judge_card.yaml")
     assert (
         card.models["main"]["sha256"]

@@ -25,11 +25,12 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.choose import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
@@ -40,6 +41,7 @@ CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
 PROMISED = "promised"
 """The figures of a card that the choice promises: of articles that did not choose."""
 
+_USE = ("use", "verdict", "clause", *(f"{name}{end}" for name in ("value", "rater") for end in ("", "_low", "_high")))
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
@@ -117,7 +119,12 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
         **{name: results.environment[name] for name in ("git_commit", "device")},
         "chosen_by": f"{settings.metric} over articles, cross-fitted",
     }
-    return [_card(config, results, settings, data, about, made_with, str(name)) for name in config.dimensions]
+    cards, mistakes = [], Mistakes()
+    for name in config.dimensions:
+        with mistakes.caught():
+            cards.append(_card(config, results, settings, data, about, made_with, str(name)))
+    mistakes.tell()
+    return cards
 
 
 def _card(
@@ -139,10 +146,11 @@ def _card(
         if (record["split"], record["level"], record["dimension"]) == (selected["split"], "dataset", dimension)
         and record["attack"] == "none" and {name: record.get(name) for name in CELL} == place
     )  # fmt: skip
-    if measured["constant"]:
+    useless = uselessness(selected, measured)
+    if useless is not None and not config.get("force"):
         raise UserError(
-            f"dimensions: every judge of {dimension} that was tried is no better than one score for all texts, so "
-            "there is none to choose; try other ranges, decoding=[expectation], or a larger judge."
+            f"dimensions: of all judges of {dimension} that were tried, {useless}, so no card is written; try other "
+            "ranges, decoding=[expectation] or a larger judge, or take force=true for a card that says so."
         )
     # 2. its scores of clean texts; one without a score has no estimate either, neither here nor where the card is used
     scores = results.scores
@@ -159,7 +167,8 @@ def _card(
         resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
         figures[TEST] |= estimate_errors(settings.estimate, rows, score_range, scale, **resampled)
     attacks = attacked(results.metrics, selected, dimension)
-    sentences = limits(tried, figures, estimate, settings.estimate, attacks, about)
+    sentences = [f"Of no use, and made by force=true: {useless}."] if useless is not None else []
+    sentences += limits(tried, figures, estimate, settings.estimate, about)
     # 4. what it is made of
     prints = results.environment["model_fingerprints"]
     parts, files = _parts(config, selected, results)
@@ -187,8 +196,29 @@ def _card(
         limits=sentences,
         made_with=made_with,
         files=files,
+        uses=[
+            {name: record[name] for name in _USE} for record in results.verdict if record["dimension"] == dimension
+        ],
         folder=results.folder,
     )
+
+
+def uselessness(selected: Mapping[str, Any], measured: Mapping[str, Any]) -> str | None:
+    """Why the best of a dimension's judges is of no use, a clause; None where it is of some.
+
+    Args:
+        selected: its record of choice.json.
+        measured: its record of metrics.json over all pairs.
+    """
+    value, low, high = (selected.get(f"promised_spearman{end}") for end in ("", "_low", "_high"))
+    if measured["failed_share"] == 1 or NOT_ANSWERING in measured["flags"]:
+        return "the best does not answer with a score"
+    if measured["constant"]:
+        return "the best gives every text the same score"
+    if value is not None and (value < 0 or (high is not None and high < 0)):
+        interval = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+        return f"the best is promised a Spearman of {value:.2f}{interval}, which is below 0"
+    return None
 
 
 def fingerprint(data: JudgeDataModule) -> str:
@@ -346,19 +376,14 @@ def limits(
     figures: Mapping[str, Mapping[str, Any]],
     estimate: Estimate | None,
     wanted: str,
-    attacks: Sequence[Mapping[str, Any]],
     data: Mapping[str, Any],
 ) -> list[str]:
     """Sentences on where the judge must not be trusted, most important first; every number in them stands in the card
     too. `tried` are the records of the choice, `wanted` is the kind of the estimate that was asked for."""
     # 1. its agreement with the humans, and its choice
-    promise, test = figures[PROMISED], figures[TEST]
-    low, high, sentences = promise["spearman_low"], promise["spearman_high"], []
-    if low is None:
+    promise, test, sentences = figures[PROMISED], figures[TEST], []
+    if promise["spearman_low"] is None:
         sentences.append("Its spearman has no interval: how sure it is cannot be said.")
-    elif low <= 0:
-        value = f"{promise['spearman']:.2f} [{low:.2f}, {high:.2f}]"
-        sentences.append(f"Its agreement with humans, spearman {value}, is not shown to be above 0.")
     if len(tried) > 1:
         taken, best = (next(record for record in tried if record[name]) for name in ("taken", "best"))
         share = f"{100 * taken['share']:.0f} % of the choices by other articles were the same"
@@ -381,25 +406,11 @@ def limits(
         sentences.append(f"It is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
     if test.get("failed_share", 0) > _MANY_FAILED:
         sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the texts.")
-    # 2. its estimates, and the attacks on it
+    # 2. its estimates
     if wanted != "none" and estimate is None:
         sentences.append(
             "The humans' scores do not rise with its scores, so there is no estimate on the humans' scale."
         )
-    elif test.get("gain_low") is not None and test["gain_low"] <= 0:
-        sentences.append(
-            f"Its estimates on the humans' scale are off by {test['mean_absolute_error']:.2f} on average, which is not "
-            f"shown to be better than always saying the mean ({test['guess_error']:.2f})."
-        )
-    raised = [attack for attack in attacks if (attack["change_low"] or 0) > 0]
-    if raised:
-        worst = max(raised, key=lambda attack: attack["change"])
-        sentences.append(
-            f"It can be fooled: {worst['attack']} moves its scores by {worst['change']:+.2f} "
-            f"[{worst['change_low']:+.2f}, {worst['change_high']:+.2f}] on average."
-        )
-    elif not attacks:
-        sentences.append("What texts that are written to fool it would score was not tried.")
     return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
 
 
@@ -426,4 +437,4 @@ def card_view(card: JudgeCard) -> str:
             f"  estimates on the humans' scale are off by {figure(test, 'mean_absolute_error')}; always saying the "
             f"mean: {figure(test, 'guess_error')}"
         )
-    return "\n".join([*lines, *(f"  - {limit}" for limit in card.limits)])
+    return "\n".join([*lines, *(f"  - {sentence}" for sentence in card.verdict)])

@@ -63,7 +63,9 @@ _ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
 
 _MADE = {"_target_": str}
 _CARD = {
-    **{"dimension": str, "range": [float], "scale": (None, [float]), "limits": [object], "figures": {str: dict}},
+    **{"dimension": str, "range": [float], "scale": (None, [float])},
+    "uses?": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
+    **{"limits": [object], "figures": {str: dict}},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "attacks": [dict],
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
@@ -75,6 +77,8 @@ _CARD = {
     **{"rubric": {str: str}, "data": dict, "tried": [dict], "made_with": dict, "files": {str: str}},
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
+
+_KEYS = tuple(name.removesuffix("?") for name in _CARD)
 
 _LIMITS = replace(YAML_LIMITS, loose=True)  # which a figure may be
 _LARGEST_FILE = 2**30
@@ -141,6 +145,8 @@ class JudgeCard:
         limits: sentences on where it must not be trusted.
         made_with: versions.
         files: content that its defense needs, by path beside the card -> SHA-256: detectors, standard vectors.
+        uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and rater with `_low` and
+            `_high`; none in cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -159,12 +165,20 @@ class JudgeCard:
     limits: Sequence[str]
     made_with: Mapping[str, Any]
     files: Mapping[str, str] = field(default_factory=dict)
+    uses: Sequence[Mapping[str, Any]] = ()
     folder: Path | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
         names = " with ".join(str(model["title"]) for model in self.models.values())
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
+
+    @property
+    def verdict(self) -> Sequence[str]:
+        """What its judge may be used for, a line a use, and its limits."""
+        uses = [f"{use['use'].replace('_', ' ')}: {use['verdict']}; {use['clause']}" for use in self.uses]
+        without = "It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
+        return [*(uses or [without]), *self.limits]
 
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else `UserError`; None
@@ -224,7 +238,7 @@ class JudgeCard:
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
         values = {**vars(self), "range": self.range.given, "estimate": self.estimate and vars(self.estimate)}
-        content = {"format": FORMAT} | {name: values[name] for name in _CARD}
+        content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
         try:
@@ -252,7 +266,7 @@ class JudgeCard:
             for file in content["files"]:
                 if not file or Path(file).is_absolute() or ".." in Path(file).parts:
                     raise UserError(f"files: {file} lies outside the card's folder; do not use this card.")
-            values = {key: content[key] for key in _CARD} | {
+            values = {key: content.get(key) for key in _KEYS} | {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
                 "parts": {key: content["parts"][key] for key in PARTS},
@@ -260,6 +274,7 @@ class JudgeCard:
                 "estimate": estimate
                 and Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
                 "limits": [str(limit) for limit in content["limits"]],
+                "uses": content.get("uses") or (),
             }
             card = cls(**values, folder=path.parent)
             card.check_parts()

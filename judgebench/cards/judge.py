@@ -183,7 +183,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     failed = int((frame["status"] == FAILED).sum())
     lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
     lines += [served_lines(answers.served)] if answers.served is not None else []
-    for line in [*lines, *(f"  - {escape_control(limit)}" for limit in card.limits)]:
+    for line in [*lines, *(f"  - {escape_control(limit)}" for limit in card.verdict)]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  - "))
     return target
 

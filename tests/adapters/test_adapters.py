@@ -20,7 +20,7 @@ def card(tmp_path_factory, tiny_pair):
     folder = tmp_path_factory.mktemp("card")
     GlobalHydra.instance().clear()
     small = ("data.limit_groups=2", "ranges=[[1,5]]", "assistant=none")
-    more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run")
+    more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run", "force=true")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["calibrate", "judge=local", f"judge.path={tiny_pair[0]}", *small, *more])

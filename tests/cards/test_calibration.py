@@ -85,10 +85,10 @@ def test_errors_equal_a_plain_loop_over_the_same_resamples():
     assert errors["guess_error_high"] == pytest.approx(np.quantile(drawn, 1 - low), abs=1e-9)
 
 
-def sentences(test, tried=(), estimate=None, wanted="none", attacks=()):
+def sentences(test, tried=(), estimate=None, wanted="none"):
     figures = {"promised": {name: test[name] for name in ("spearman", "spearman_low", "spearman_high")}, "test": test}
     data = {"name": "mine", "groups_are": "articles"}
-    return "\n".join(limits(tried, figures, estimate, wanted, list(attacks), data))
+    return "\n".join(limits(tried, figures, estimate, wanted, data))
 
 
 def setting(decoding, worth, **changes):
@@ -97,12 +97,9 @@ def setting(decoding, worth, **changes):
 
 
 GOOD = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "groups": 50, "flags": [], "failed_share": 0.0}
-POOR = {**GOOD, "gain_low": -0.1, "mean_absolute_error": 0.9, "guess_error": 0.8}
 MAP = Estimate("linear", (1.0,), (1.0,))
-DSI = {"attack": "dsi", "change": 1.2, "change_low": 1.1, "change_high": 1.3}
 TRIED = [setting("expectation", 0.69, taken=True), setting("contrastive", 0.716, best=True)]
 LIMITS = {
-    "0.50 [-0.10, 0.60], is not shown to be above 0": {"test": {**GOOD, "spearman_low": -0.1}},
     "has no interval": {"test": {**GOOD, "spearman_low": None}},
     "among 2 settings: the simplest one that none is clearly better than; 80 % of": {"tried": TRIED},
     "contrastive in range 1-5 would have promised spearman 0.716 on these texts, instead of 0.690": {"tried": TRIED},
@@ -110,15 +107,11 @@ LIMITS = {
     "It is flagged unstable: Spearman depends on the": {"test": {**GOOD, "flags": ["unstable"]}},
     "no score to 10 %": {"test": {**GOOD, "failed_share": 0.1}},
     "do not rise": {"wanted": "linear"},
-    "always saying the mean (0.80)": {"test": POOR, "wanted": "linear", "estimate": MAP},
-    "dsi moves its scores by +1.20 [+1.10, +1.30]": {"attacks": [DSI]},
-    "was not tried": {"attacks": []},
 }
 
 
 @pytest.mark.parametrize("sentence", LIMITS)
 def test_the_limits_say_what_the_figures_do(sentence):
-    fine = {"test": {**POOR, "gain_low": 0.1}, "wanted": "linear", "estimate": MAP}
-    fine["attacks"] = [{**DSI, "change_low": -0.1}]
+    fine = {"test": GOOD, "wanted": "linear", "estimate": MAP}
     assert sentence in sentences(**({"test": GOOD} | LIMITS[sentence]))
     assert sentences(**fine) == "All of this holds for texts as those of mine; for others, calibrate again."

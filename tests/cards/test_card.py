@@ -48,6 +48,10 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     card().write(tmp_path / "card.yaml")
     assert JudgeCard.read(tmp_path / "card.yaml") == card()
     assert (tmp_path / "card.yaml").read_text().startswith("# A judge card")
+    judged = card(uses=[{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}])
+    judged.write(tmp_path / "judged.yaml")
+    assert JudgeCard.read(tmp_path / "judged.yaml").verdict[0] == "order texts: yes; 75 % of pairs"
+    assert card().verdict[0].startswith("It has no verdict: it is of an earlier version")
     bare = card(estimate=None, scale=None)
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
@@ -167,7 +171,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         yaml.safe_dump({**content, "range": [3, 3]}): r"card.yaml: range",
         yaml.safe_dump({**content, "scale": [5, 1]}): r"card.yaml: scale must be \[low, high\]",
     }
-    for name in content.keys() - {"format", "sha256"}:
+    for name in content.keys() - {"format", "sha256", "uses"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
