@@ -49,8 +49,8 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
         "ranges=[[1,5]]",
         "decoding=[expectation]",
     ]
-    models = ["judge=local", f"judge.path={tiny_pair[0]}"]
-    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated", "force=true"])
+    models = ["judge=local", f"judge.path={tiny_pair[0]}", "force=true"]
+    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
     GlobalHydra.instance().clear()
     calibrate()
     Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())

@@ -74,7 +74,10 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         assert calibrate in COMMANDS
         run(
             patch,
-            [*filled(words_of(calibrate), folder, tiny_pair), "logger=none", "run_dir=run", "metrics.resamples=50", "force=true"],
+            [
+                *filled(words_of(calibrate), folder, tiny_pair),
+                *"logger=none run_dir=run metrics.resamples=50 force=true".split(),
+            ],
         )
         run(patch, ["judgebench.record", "run", "out=readings.parquet"])  # of the ranges of calibrate
     (folder / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
