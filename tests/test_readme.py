@@ -76,7 +76,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
             patch,
             [
                 *filled(words_of(calibrate), folder, tiny_pair),
-                *"logger=none run_dir=run metrics.resamples=50 force=true".split(),
+                *["logger=none", "run_dir=run", "metrics.resamples=50", "force=true"],
             ],
         )
         run(patch, ["judgebench.record", "run", "out=readings.parquet"])  # of the ranges of calibrate

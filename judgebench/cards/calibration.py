@@ -196,9 +196,7 @@ def _card(
         limits=sentences,
         made_with=made_with,
         files=files,
-        uses=[
-            {name: record[name] for name in _USE} for record in results.verdict if record["dimension"] == dimension
-        ],
+        uses=[{name: record[name] for name in _USE} for record in results.verdict if record["dimension"] == dimension],
         folder=results.folder,
     )
 
