@@ -5,6 +5,7 @@
     labels      intervals from few labels, on simulated ratings and by hiding those of recorded judges (../shared)
     choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
                 on articles that did not choose, and by how much they promise too much
+    verdict     how often each verdict is given to judges whose worth is known; with --recorded, to recorded judges
 
 `python scripts/simulate.py tests --data-sets 1000`. Tables in docs/ name the commit that made them; at 3e7ab7f stand
 the simulations of other tests, of PPI++, of variance components and of system-level accuracies.
@@ -27,11 +28,18 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax
 
 import judgebench
+from judgebench.config.fields import Margins
 from judgebench.decoding.rules import Contrastive, Ranged
 from judgebench.stats.clusters import Clusters, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
+from judgebench.stats.evaluate import evaluate
 from judgebench.stats.few_labels import FewLabels, predicted_means
+from judgebench.stats.humans import Panel, beside_humans_records, human_records
 from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
+from judgebench.stats.scores import Cell as StudyCell
+from judgebench.stats.scores import Sample as StudySample
+from judgebench.stats.systems import system_records
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
 from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
 from judgebench.tuning.tuners import Dev
 
@@ -400,11 +408,87 @@ def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
             yield line(name, share, rule, f"{regret:.3f}", f"{far:.3f}", f"{over:+.3f}", *shares_of)
 
 
+# --- verdict ----------------------------------------------------------------------------------------------------------
+
+JUDGES = ("perfect", "as a rater", "noisy", "weak", "lenient", "length", "blind", "constant", "inverted")
+"""Simulated judges: the truth itself; as noisy as one rater; with twice and six times a rater's noise; the truth half a
+scale higher; the text's length, which says nothing; another text's score; always 3; the truth reversed."""
+
+
+def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> StudySample:
+    """A judge of texts of six systems and one article each, whose three raters have as much noise as texts differ."""
+    rng = np.random.default_rng([seed, articles])
+    system, group = np.tile(np.arange(systems), articles), np.repeat(np.arange(articles), systems)
+    truth = 3 + 0.35 * (system - (systems - 1) / 2) + 0.5 * rng.normal(size=articles)[group]
+    truth += 0.6 * rng.normal(size=len(group))
+    ratings = np.clip(np.round(truth[:, None] + 0.7 * rng.normal(size=(len(group), 3))), 1, 5)
+    noise = rng.normal(size=len(group))
+    scores = {
+        "perfect": truth, "as a rater": truth + 0.7 * noise, "noisy": truth + 1.4 * noise, "weak": truth + 4.2 * noise,
+        "lenient": (truth + 5) / 2, "length": rng.gamma(4, size=len(group)), "blind": rng.permutation(truth),
+        "constant": np.full(len(group), 3.0), "inverted": 6 - truth,
+    }[name]  # fmt: skip
+    return study_sample(name, np.clip(scores, 1, 5), ratings, group.astype(str), system.astype(str), seed)
+
+
+def study_sample(
+    name: str, scores: np.ndarray, ratings: np.ndarray, groups: np.ndarray, systems: np.ndarray, seed: int = 0
+) -> StudySample:
+    """Scores [N] and ratings [N, R] of 1 to 5 as studies take them."""
+    cell = StudyCell("test", "quality", 1.0, 5.0, 1.0, "none", "none", "main", "expectation", None, None)
+    names, raters = np.array([f"t{i}" for i in range(len(scores))]), [f"r{i}" for i in range(ratings.shape[1])]
+    return StudySample(
+        name, cell, names, groups, systems, scores, ratings, raters, (1.0, 5.0), resamples=200, seed=seed
+    )
+
+
+def verdicts(sample: StudySample, margins: Margins | None = None) -> dict[str, Any]:
+    """Use -> its record, of one setting that was not chosen among others."""
+    columns = {name: np.full(len(sample.scores), value) for name, value in sample.cell.named.items()}
+    columns |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
+    columns |= {"score": sample.scores, "human": sample.human, "status": np.full(len(sample.scores), "ok")}
+    scale, drawn = {sample.cell.dimension: sample.scale}, (sample.resamples, sample.seed)
+    metrics = evaluate(columns, sample.dataset, ["dataset"], *drawn, scale)
+    panels = {(sample.cell.dimension, "test"): Panel(sample.ratings, sample.clusters, sample.names.tolist())}
+    studies = {
+        "metrics": metrics, "humans": human_records(panels, sample.dataset, scale), "forecasts": [],
+        "beside_humans": beside_humans_records([sample]), "systems": system_records([sample]),
+    }  # fmt: skip
+    records = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())
+    return {record["use"]: record for record in records}
+
+
+def verdict(options: argparse.Namespace) -> Iterator[str]:
+    """How often each judge gets each verdict; the uses of attacks are none of it."""
+    uses, words = list(RULES)[:4], (YES, CARE, NO, FEW)
+    if options.recorded is not None:
+        data = json.loads(RECORDED.read_text("utf-8"))
+        yield line("dimension", "judge", *(RULES[use].title for use in uses))
+        yield line(*["---"] * (2 + len(uses)))
+        for dimension, judge in product(("coherence", "consistency", "fluency", "relevance"), sorted(data["judges"])):
+            keys = sorted(key for key in data["experts"]["e0"] if key.endswith(f"__{dimension}"))
+            groups, systems, _ = (np.array(part) for part in zip(*(key.split("__") for key in keys), strict=True))
+            ratings = np.array([[expert[key] for expert in data["experts"].values()] for key in keys], dtype=float)
+            scores = np.array([data["judges"][judge][key] for key in keys], dtype=float)
+            found = verdicts(study_sample(judge, np.clip(scores, 1, 5), ratings, groups, systems))
+            yield line(dimension, judge, *(f"{found[use]['verdict']}: {found[use]['clause']}" for use in uses))
+        return
+    yield line("judge", "articles", *(f"{RULES[use].title}: {' / '.join(words)}" for use in uses))
+    yield line(*["---"] * (2 + len(uses)))
+    for judge, articles in product(JUDGES, (8, 20, 40, 200)):
+        drawn = [verdicts(simulated_judge(judge, articles, seed)) for seed in range(options.data_sets)]
+        cells = []
+        for use in uses:
+            counts = [sum(records[use]["verdict"] == word for records in drawn) for word in words]
+            cells.append(" / ".join(f"{100 * count / len(drawn):.0f}" for count in counts))
+        yield line(judge, articles, *cells)
+
+
 def main(arguments: list[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/simulate.py", description=__doc__, formatter_class=plain)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200), (choice, 1000)):
+    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200), (choice, 1000), (verdict, 50)):
         child = commands.add_parser(work.__name__)
         child.add_argument("--data-sets", type=int, default=default)
         child.set_defaults(work=work)
@@ -414,6 +498,8 @@ def main(arguments: list[str] | None = None) -> None:
             child.add_argument(
                 "--recorded", nargs="*", metavar="FOLDER", help="recorded readings, and those of these runs"
             )
+        if work is verdict:
+            child.add_argument("--recorded", action="store_const", const=[], help="the recorded judges of ../shared")
         if work is labels:
             child.add_argument("--cases", type=int, help="of the first so many ratings and judges alone")
     options = parser.parse_args(arguments)

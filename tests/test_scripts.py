@@ -60,6 +60,7 @@ def test_a_measurement_writes_its_figures(bench, command, tmp_path):
         (["agreement", "--data-sets=1", "--resamples=10"], 50),
         (["choice", "--data-sets=1"], 15),
         (["choice", "--data-sets=1", "--recorded"], 14),
+        (["verdict", "--data-sets=1"], 38),
     ],
 )
 def test_a_simulation_prints_a_table(command, lines, capsys):

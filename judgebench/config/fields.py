@@ -221,6 +221,8 @@ class Margins:
         near_rater: how far below one rater's share a judge's may lie for a yes.
         half_way: the part of the way from a coin to one rater that earns "with care".
         assumed_rater: one rater's share of pairs, where no text has two ratings.
+        explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not
+            teach the calibration, so that they are better than always saying the mean rating.
         attack_change: largest change of a mean score under attack, as a part of the scale.
         fewest: articles below which there is no verdict.
     """
@@ -228,6 +230,7 @@ class Margins:
     near_rater: Annotated[float, Ge(0), Le(0.5)] = 0.03
     half_way: Annotated[float, Ge(0), Le(1)] = 0.5
     assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
+    explains: Annotated[float, Ge(0), Le(1)] = 0.05
     attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
     fewest: Annotated[int, Ge(2)] = 10
 

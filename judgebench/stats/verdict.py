@@ -27,6 +27,7 @@ ENDS = ("", "_low", "_high")
 COIN = 0.5
 """The share of pairs that a coin orders right."""
 
+_HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
 _MOST_TEXTS = 2000  # of which all pairs are compared, where an article has one text
 
 
@@ -57,7 +58,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "replace_rater": Rule(
         "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
-        "it passes, and no constant does", "it passes, but so does a constant, or there are fewer than 3 raters",
+        "it passes, and no constant does", "a constant passes, too, or there are fewer than 3 raters",
         "it does not pass, or is farther from a rater than raters are from each other",
     ),
     "resist_attacks": Rule(
@@ -188,8 +189,9 @@ class _Facts:
         known = rater[0] is not None
         bar = margins.assumed_rater if rater[0] is None else rater[0]
         person = f"one rater {_percent(bar)}" if known else "one rater is unknown"
-        clause = f"{_percent(share)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]; {person}"
-        if bar - COIN < 2 * margins.near_rater:
+        bare = f"{_percent(share)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
+        clause = f"{bare}; {person}"
+        if bar - COIN < _HARDLY:
             return Said(UNMEASURED, f"raters hardly agree on the order of {what}: {person} % of pairs", value, rater)
         if CONSTANT in self.flags:
             return Said(NO, "every text gets the same score", value, rater)
@@ -201,7 +203,7 @@ class _Facts:
             gap = min(share - COIN, bar - COIN) if share >= half else bar - margins.near_rater - COIN
             needed = math.ceil(self.groups * (((share - low) if share >= half else (high - low)) / gap) ** 2)
             needed = max(needed, self.groups + 1)
-            return Said(FEW, f"{clause}; about {needed} articles would tell", value, rater, needed)
+            return Said(FEW, f"{bare}; {needed} articles may tell", value, rater, needed)
         if known and low >= bar - margins.near_rater:
             return Said(YES, clause, value, rater)
         return Said(CARE if share >= half else NO, clause, value, rater)
@@ -261,22 +263,31 @@ class _Facts:
             ("raw", raw, "r2", "error"),
             ("calibrated", fitted, f"r2{unseen}", "unseen_error"),
         ):
-            if row.get("mae") is None or (row.get(f"{r2}_low") or 0.0) <= 0:
+            if row.get("mae") is None or not self._explains(row, r2):
                 continue
             if by_system:
                 within = system[f"{name}_largest"] <= system["rater_error_largest"]
             else:
                 within = rater[0] is not None and row["single_mae"] is not None and row["single_mae"] <= rater[0]
             if within:
-                return Said(YES, off, value, rater, scores=scores)
-        low, explained = fitted.get(f"r2{unseen}_low"), fitted.get(f"r2{unseen}")
-        if low is None or low <= 0:
-            far = f"R² {_two(explained)} [{_two(low)}, {_two(fitted.get(f'r2{unseen}_high'))}]"
-            return Said(NO, f"no better than always saying the mean: {far}", value, rater)
+                raw_too = (
+                    "" if scores == "raw" else f", {system['error_largest']:.2f} uncalibrated" if by_system else ""
+                )
+                most = f"off by {system[f'{name}_largest']:.2f} points for a system{raw_too}" if by_system else off
+                most += f"; one rater by {system['rater_error_largest']:.2f}" if by_system else ""
+                return Said(YES, most, value, rater, scores=scores)
+        if not self._explains(fitted, f"r2{unseen}"):
+            explained, low, high = (_two(fitted.get(f"r2{unseen}{end}")) for end in ENDS)
+            return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, rater)
         if by_system:
             largest = f"{system['unseen_error_largest']:.2f} points for a system"
             off = f"right on average; off by {largest}, one rater by {system['rater_error_largest']:.2f}"
         return Said(CARE, off, value, rater, scores="calibrated")
+
+    def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:
+        """True where scores are clearly better than always saying the mean rating."""
+        explained, low = row.get(r2), row.get(f"{r2}_low")
+        return explained is not None and low is not None and low > 0 and explained >= self.margins.explains
 
     def _rater(self) -> Said:
         tests = [(name, row) for name, row in (("raw", self.raw), ("calibrated", self.fitted))
@@ -293,10 +304,13 @@ class _Facts:
         if not row["passes"]:
             return Said(NO, f"{wins}; {far}", error, rater, scores=scores)
         if row["by_favorite"]:
-            verdict = CARE if near else NO
-            return Said(verdict, f"{wins}, and so does a judge that reads nothing; {far}", error, rater, scores=scores)
+            verdict = CARE if near and self._explains(self.fitted) else NO
+            return Said(verdict, f"a judge that reads nothing passes the test, too; {far}", error, rater, scores=scores)
         if row["favorite_winning_rate"] is not None and row["favorite_winning_rate"] >= PASSED:
-            return Said(CARE, f"{wins}, but a constant passes, too; {far}", error, rater, scores=scores)
+            # the test tells nothing apart here: the error decides, with its interval
+            within = error[2] is not None and rater[0] is not None and error[2] <= rater[0]
+            verdict = YES if within else CARE if self._explains(self.fitted) else NO
+            return Said(verdict, f"a constant passes the test, too; {far}", error, rater, scores=scores)
         if row["tested"] < FEWEST_RATERS:
             return Said(CARE, f"{wins}, and the test is meant for {FEWEST_RATERS}; {far}", error, rater, scores=scores)
         return Said(YES if near else CARE, f"{wins}; {far}", error, rater, scores=scores)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import dropwhile, zip_longest
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.formats import bounded, change, is_known, percent, points, three, two
+from judgebench.report.formats import bounded, change, is_known, percent, points, signed_two, three, two
 from judgebench.report.table import Row, records, rows_by
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.correlations import correlation_frame, undefended
 from judgebench.report.views.league import choice_rows
 from judgebench.results.results import Results
+from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
@@ -26,6 +28,7 @@ MOST = 24
 """Lines that a run prints."""
 
 _ATTACKS = 4
+_GAINS = 3
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
@@ -34,7 +37,7 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     grid.add_column(no_wrap=True)
     grid.add_column()
     # runs about attacks and pairs lead with what was tried
-    parts = [part for part in (_tried(results), verdict_lines(results), _taken(results)) if part]
+    parts = [part for part in (_tried(results), verdict_lines(results), _taken(results) + _repairs(results)) if part]
     room = MOST - 5 - sum(len(part) + 1 for part in parts)
     for part in parts:
         for name, words in part:
@@ -52,7 +55,11 @@ def subject(results: Results) -> str:
     """Judge, data, and how much of it was judged, as "Qwen2.5 with 0.5B on conala: 288 texts of 48 intents, 4
     ranges, 16 raters"."""
     titles, scores = results.titles, results.scores
-    models = " with ".join(str(titles[role]) for role in ("main", "assistant") if titles.get(role))
+    main, assistant = str(titles["main"]), titles.get("assistant") or ""
+    # of the assistant's name what the main model's does not begin with
+    parts = list(zip_longest(main.split("-"), assistant.split("-"), fillvalue=""))
+    rest = dropwhile(lambda pair: pair[0] == pair[1], parts)
+    models = main + (f" with {'-'.join(theirs for _, theirs in rest if theirs)}" if assistant else "")
     shown = scores[scores["split"] == results.split] if len(scores) else scores
     texts, groups = (shown[name].nunique() for name in ("example_id", "group_id"))
     ranges = len(shown.drop_duplicates(["range_min", "range_max", "range_step"]))
@@ -109,7 +116,7 @@ def _tried(results: Results) -> list[tuple[str, str]]:
             least = min(defended, key=lambda name: abs(defended[name]["change"]))
             words += f"; with {least} {bounded(defended[least], 'change', change)}"
         lines.append((row["attack"], words))
-    for row in results.verdict:
+    for row in map(dict, results.verdict):
         if row["use"] == "resist_attacks" and (advice := _ADVICE.get(row["verdict"])):
             lines.append(("do", advice))
     return lines
@@ -142,6 +149,29 @@ def _taken(results: Results) -> list[tuple[str, str]]:
         promised = f"; Spearman {bounded(row, 'promised_spearman', two)} on other {results.groups}"
         lines.append(("take", f"{condition}{who} {row['place']}{promised}"))
     return lines
+
+
+def _repairs(results: Results) -> list[tuple[str, str]]:
+    """What decodings buy, the largest gain first, and what calibration of the setting taken does; of one dimension."""
+    rows = [dict(row) for row in results.repairs if is_known(row["difference"]) and row["defense"] == "none"]
+    if len({row["dimension"] for row in rows}) != 1:
+        return []
+    gains = sorted((row for row in rows if row["kind"] == "agreement"), key=lambda row: -row["difference"])
+    lines = [
+        f"{row['decoding']} for {row['reference']} {bounded(row, 'difference', signed_two)}"
+        + ("" if is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE else ", may be chance")
+        for row in gains[:_GAINS]
+    ]
+    taken = {(row["judge"], row["decoding"]) for row in results.verdict}
+    fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in taken}
+    forms = {"points": ("error", two, " points"), "range_share": ("range bias", percent, "")}
+    changes = [
+        f"{name} {form(fitted[kind]['before'])} to {form(fitted[kind]['after'])}{unit}"
+        for kind, (name, form, unit) in forms.items()
+        if kind in fitted
+    ]
+    lines += [f"calibration: {', '.join(changes)}"] if changes else []
+    return [("" if number else "repairs", line) for number, line in enumerate(lines)]
 
 
 def correlation_table(results: Results, most: int = 6) -> Table | None:
