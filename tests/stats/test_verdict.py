@@ -12,8 +12,8 @@ from judgebench.runtime.errors import UserError
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.scores import Cell
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, pair_shares, verdict_records
-from tests.test_scripts import script
 from tests.stats.recorded import needs_recorded
+from tests.test_scripts import script
 
 simulate = script("simulate")
 
