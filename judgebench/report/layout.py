@@ -64,13 +64,13 @@ _UNDER_ATTACK = (
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
-    PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range")),
+    PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range", correlations.REPAIRS)),
     PageSection("league", "Which repair helps?", (league.LEAGUE, "league", league.LEAGUE_BY_RANGE.tables)),
     PageSection("bias", "Range bias", (
         bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY,
     )),
     PageSection("contrast", "Contrastive decoding", (
-        correlations.COMPARISONS, correlations.other_statistics, TUNING, "path_", "grid_",
+        correlations.COMPARISONS, TUNING, "path_", "grid_",
     )),
     PageSection("attacks", "Attacks and defenses", (
         *_UNDER_ATTACK,
@@ -93,7 +93,7 @@ PAGE = (
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     *(league.LEAGUE, experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK),
-    *(correlations.COMPARISONS, TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
+    *(correlations.REPAIRS, correlations.COMPARISONS, TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
 )
 
 

@@ -30,12 +30,9 @@ their scale; the share of the variance of scores that the range makes (`both` of
 mean score by an attack, as part of the range."""
 
 DECODINGS = {"greedy": "main", "expectation": "main", "contrastive": "pair", "contrastive_expectation": "pair"}
-"""The decodings that are compared, and whose they are."""
+"""Decoding -> its judge, of those that are compared."""
 
-COMPARED = (
-    ("expectation", "greedy"),
-    *((name, plain) for name in ("contrastive", "contrastive_expectation") for plain in ("greedy", "expectation")),
-)
+COMPARED = (("expectation", "greedy"), *product(tuple(DECODINGS)[2:], tuple(DECODINGS)[:2]))
 """Each decoding, and what it is compared with."""
 
 RAW = "raw"
@@ -74,24 +71,17 @@ def repair_records(
         for name, kind in product(DECODINGS, () if table.compares else (POINTS, RANGE_SHARE)):
             plan[kind, CLEAN, base, name, RAW] = [(CLEAN, base, name)]
         for attack, defense, name in product(attacks, defenses, DECODINGS):
-            sides = [(a, d, name) for d in (defense, CLEAN) for a in (attack, CLEAN)]
-            plan[ATTACK, attack, defense, name, CLEAN] = sides
+            at = product((defense, CLEAN), (attack, CLEAN))
+            plan[ATTACK, attack, defense, name, CLEAN] = [(a, d, name) for d, a in at]
         # 3. what the run has of it, and one correction
-        family: list[dict[str, Any]] = []
+        family, about = list[dict[str, Any]](), dict[str, Any](dataset=dataset, split=table.split, dimension=dimension)
         for (kind, attack, defense, name, reference), sides in plan.items():
             ranged = [series.get(side, {}) for side in sides]
             cells = [[cells[at] for cells in ranged] for at in ranged[0] if all(at in cells for cells in ranged)]
             if cells:
-                record: dict[str, Any] = {
-                    "dataset": dataset,
-                    "split": table.split,
-                    "dimension": dimension,
-                    "kind": kind,
-                }
-                record |= {"judge": DECODINGS[name], "decoding": name, "attack": attack, "defense": defense}
-                record |= {"reference": reference, "ranges": len(cells)}
-                figures = paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
-                family.append(record | figures | {"p_holm": None})
+                record = about | {"kind": kind, "judge": DECODINGS[name], "decoding": name, "attack": attack}
+                record |= {"defense": defense, "reference": reference, "ranges": len(cells), "p_holm": None}
+                family.append(record | paired_figures(kind, table, cells, scale.get(dimension), resamples, seed))
         tested = [record for record in family if record["p"] is not None]
         for record, p_holm in zip(tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True):
             record["p_holm"] = p_holm

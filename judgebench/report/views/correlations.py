@@ -1,5 +1,5 @@
-"""Agreement with the humans: correlations by range, within groups and over systems; and paired differences between
-judges, as a table and in sentences.
+"""Agreement with the humans: correlations by range, within groups and over systems; what each repair changes; and
+paired differences between judges.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS, shown_level
 from judgebench.stats.evaluate import CONSTANT
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
+from judgebench.stats.repairs import AGREEMENT, ATTACK, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN, shown_split
 
 _CONDITION = ["dimension", "attack", "defense"]
@@ -243,6 +244,60 @@ LEVELS = View(
 )  # fmt: skip
 
 
+# --- what each repair changes ----------------------------------------------------------------------------------------
+
+_KINDS = {
+    AGREEMENT: ("Spearman", "{decoding} for {reference}"),
+    POINTS: ("points off the humans' mean", "calibrated {decoding}"),
+    RANGE_SHARE: ("range's share of variance", "calibrated {decoding}"),
+    ATTACK: ("change by an attack, of the range", "{defense} against {attack}, {decoding}"),
+}
+"""Kind of a repair -> its figure, and what it is called."""
+
+
+def repair_rows(results: Results) -> Rows:
+    """The records of repairs.json that have figures, kind by kind, with `measured`, `name` and `significant`."""
+    known = [row for row in records(results.repairs) if row["difference"] is not None]
+    rows = [row for kind in _KINDS for row in known if row["kind"] == kind]
+    for row in rows:
+        row["measured"], row["name"] = (line.format(**row) for line in _KINDS[row["kind"]])
+        outside = row["difference_low"] is not None and not row["difference_low"] <= 0 <= row["difference_high"]
+        row |= {
+            "significant": outside and (1.0 if row["p_holm"] is None else row["p_holm"]) <= SIGNIFICANCE,
+            "condition": row["dimension"],
+        }
+    return rows
+
+
+REPAIRS = View(
+    "repairs", "What each repair changes, in the mean over ranges", repair_rows,
+    (
+        Col("repair", "name", left=True, width=30),
+        Col("before", "before", three),
+        Col("after", "after", three),
+        Col("difference", "difference", signed_three, signed_three, marked="significant"),
+        Col("p, Holm", "p_holm", p_value, says="paired permutation test over whole {groups}"),
+    ),
+    by=["dimension"], size="{n} {examples_word} of {groups} {groups_word}", sections=["measured"],
+    section="{measured}", note=lambda results, rows: comparison_note(rows, results.groups),
+    brackets="{groups} resampled", marks="significant after Holm's correction",
+)  # fmt: skip
+
+
+def change_sentences(results: Results) -> list[str]:
+    """A dimension's repairs, the one that helps most first: decodings by what they change of Spearman, and calibration
+    of the best of them."""
+    sentences = []
+    for part in rows_by(repair_rows(results), ["dimension"]):
+        agreement, share = ([row for row in part if row["kind"] == kind] for kind in (AGREEMENT, RANGE_SHARE))
+        plain = next((row["reference"] for row in agreement), "")
+        rows = sorted((row for row in agreement if row["reference"] == plain), key=lambda row: -row["difference"])
+        best = max(agreement, key=lambda row: row["after"])["decoding"] if agreement else ""
+        share.sort(key=lambda row: row["decoding"] != best)
+        sentences.append(say("change", rows=rows, share=share[:1], of=part[0], groups=results.groups))
+    return list(filter(None, sentences))
+
+
 # --- paired differences ----------------------------------------------------------------------------------------------
 
 
@@ -296,8 +351,16 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
     return rows
 
 
-def _of_run(results: Results, statistic: str = SHOWN) -> Rows:
-    return comparison_rows(unattacked(results.comparisons), results.groups, statistic)
+def _of_run(results: Results) -> Rows:
+    rows = comparison_rows(unattacked(results.comparisons), results.groups)
+    names = ("level", "dimension", "defense", "first_decoding", "second_decoding")
+    planned = [("dataset", *(row[name] for name in ("dimension", "defense", "decoding", "reference")))
+               for row in results.repairs if row["kind"] == AGREEMENT]  # fmt: skip
+    for row in rows:  # `REPAIRS` has the mean
+        row["planned"] = tuple(row[name] for name in names) in planned
+        if row["planned"]:
+            row["fold"] = f"{row['condition']}: {row['first_name']} against {row['second_name']}, in each range"
+    return [row for row in rows if not (row["planned"] and row["mean"])]
 
 
 def comparison_note(rows: Rows, groups: str, together: bool = False) -> str:
@@ -331,37 +394,12 @@ COMPARISONS = View(
 )  # fmt: skip
 
 
-def other_statistics(results: Results) -> list[Block]:
-    """The same in the other correlations, folded."""
-    tables: list[Block] = []
-    for name in (name for name in CORRELATIONS if name != SHOWN):
-        view: dict[str, Any] = dict.fromkeys(("note", "brackets", "marks"), "")
-        view |= {"name": f"comparisons_{name}", "heading": f"Differences in {name.capitalize()}"}
-        view |= {"columns": [replace(column, says="") for column in COMPARISONS.columns]}
-        view |= {"folded": f"{{condition}}: the same in {name.capitalize()}"}
-        tables += replace(COMPARISONS, frame=partial(_of_run, statistic=name), **view).tables(results)
-    return tables
-
-
-def change_sentences(results: Results) -> list[str]:
-    """One sentence a comparison against the main model: where contrasting changes Spearman significantly."""
-    return _sentences([row for row in _of_run(results) if row["second_judge"] == "main"], runs=False)
-
-
 def comparison_sentences(rows: Rows) -> list[str]:
     """One sentence a comparison of two runs: where they differ significantly."""
-    return _sentences(rows, runs=True) or [
-        "No two of these runs have judged the same examples under the same condition."
-    ]
-
-
-def _sentences(rows: Rows, runs: bool) -> list[str]:
     sentences = []
     for block in rows_by(rows, _BY):
-        means = [row for row in block if row["mean"]]
         ranges = [row for row in block if not row["mean"]] or block
         clear = [row for row in ranges if row["significant"]]
         facts = {"clear": clear, "widest": max(ranges, key=lambda row: abs(row["difference"]))}
-        unbounded = any(row["low"] is None for row in ranges)
-        sentences.append(say("change", runs=runs, rows=ranges, means=means, unbounded=unbounded, **facts))
-    return sentences
+        sentences.append(say("runs", rows=ranges, **facts))
+    return sentences or ["No two of these runs have judged the same examples under the same condition."]
