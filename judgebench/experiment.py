@@ -29,7 +29,7 @@ from judgebench.types import Condition, Example, Prompt
 
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
-    from judgebench.judges.loop import Models, Trainers
+    from judgebench.judges.models import Models, Trainers
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""

@@ -9,43 +9,38 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
-import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.utils import instantiate
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from judgebench.attacks.adv_suffix import learn
 from judgebench.config.fields import MEASURE, plain
-from judgebench.config.keys import path_of
+from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
 from judgebench.judges.api.settings import unpaid
-from judgebench.judges.engine.kernels import compute_on
-from judgebench.judges.loop import Models, measure
+from judgebench.judges.models import Models, Trainers
 from judgebench.judges.reader import IN_STORE
-from judgebench.judges.sharding import check_split
 from judgebench.judges.spec import LOCAL, RECORDED
 from judgebench.readings.reading import reading_columns
 from judgebench.report.paper import check_tables
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.distributed import begin, here
+from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
 from judgebench.types import Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FREE = frozenset(
     (
@@ -78,6 +73,8 @@ class Read:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
+        import pandas as pd
+
         return pd.DataFrame(self.columns)
 
 
@@ -156,6 +153,7 @@ class Job:
         key: see `judgebench.job.key_of`.
         tables: names of the paper tables to write.
         models: those that are loaded.
+        trainer: see `trainers`.
     """
 
     config: DictConfig
@@ -167,6 +165,7 @@ class Job:
     tables: Sequence[str]
     clock: Clock
     console: Terminal
+    trainer: Trainers
     models: Models = field(default_factory=Models)
 
     @classmethod
@@ -177,14 +176,16 @@ class Job:
         with clock("load"):
             last = load_last(config)
             key = last.key if last else key_of(config)
-            trainer = trainer_of(config, [])
+            make = trainers(parts)
+            trainer = make([])
             processes = begin(trainer)
-            compute_on(trainer.strategy.root_device, config.get("compile", True))
 
             def parsed() -> Experiment:
                 # the last run may know the data and the prompts
                 experiment = last.experiment.again(parts) if last else Experiment.parse(config, parts)
                 for source in experiment.sources:
+                    from judgebench.judges.sharding import check_split  # torch with it
+
                     check_split(source, trainer)
                 return experiment
 
@@ -197,12 +198,12 @@ class Job:
         notes = dict.fromkeys(source.dtype_note for source in experiment.sources if source.dtype_note is not None)
         if processes.first and notes:
             console.print("\n".join(notes), highlight=False, markup=False)
-        return cls(config, experiment, folder, logger, last, key, tables, clock, console)
+        return cls(config, experiment, folder, logger, last, key, tables, clock, console, make)
 
     def prepare(self, stage: str) -> None:
         """Prepares those defenses that needed what a stage brings."""
         with self.clock("defense"):
-            self.experiment = self.experiment.prepared(stage, self.models, partial(trainer_of, self.config))
+            self.experiment = self.experiment.prepared(stage, self.models, self.trainer)
         self.clock.move(self.models.seconds, "defense", "load")
         self.models.seconds = 0.0
 
@@ -211,8 +212,10 @@ class Job:
         search, config = self.experiment.search, self.config
         if search is None:
             return None
+        from judgebench.attacks.adv_suffix import learn  # torch with it
+
         with self.clock("attack"):
-            trainer = trainer_of(config, [])
+            trainer = self.trainer([])
             if trainer.world_size > 1:
                 raise UserError(
                     "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with "
@@ -233,7 +236,7 @@ class Job:
     def read(self) -> Read | None:
         """Reads what judge and assistant answer; None in a process that only helped."""
         reader = self.experiment.reader(self.models)
-        trainer = reader.read(partial(trainer_of, self.config))
+        trainer = reader.read(self.trainer)
         readings = reader.readings(self.experiment.data.split)
         read = Read(readings, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence)
         self.clock.move(reader.models.seconds, "read", "load")
@@ -247,7 +250,9 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
         # the speed of the passes, from what can be read already; none where nothing is computed here
         reader, paces = experiment.reader(), []
         if LOCAL in experiment.judge.gives:
-            runner = reader.runner(partial(trainer_of, experiment.config))
+            from judgebench.judges.loop import measure  # torch with it
+
+            runner = reader.runner(trainers(experiment))
             paces = measure(runner, reader.passes, reader.judge.token_budget)
     if not here().first:
         return
@@ -258,12 +263,13 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
             console.print(line, highlight=False, markup=False)
 
 
-def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
-    """The configured trainer, tried before anything is read."""
-    # which device computes stands in environment.json; the rest is advice on training
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    try:
-        trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
-    except (MisconfigurationException, TypeError, ValueError, RuntimeError, KeyError) as error:
-        raise UserError(f"trainer: Lightning does not take it: {' '.join(str(error).split())[:400]}") from error
-    return trainer
+def trainers(parts: Parts) -> Trainers:
+    """Makes the configured trainer, with some callbacks; what stands for it where one process reads no model here, as
+    of recorded readings or served judges: nothing else needs Lightning and torch."""
+    given, usual = plain(parts.config.trainer), plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
+    differs = {name for name in {*given, *usual} if given.get(name) != usual.get(name)} - {"enable_progress_bar"}
+    if not parts.computes and (not differs or (differs == {"accelerator"} and given["accelerator"] == "cpu")):
+        return lambda callbacks: Alone(given.get("enable_progress_bar", True) or None)
+    from judgebench.judges.loop import trainer_of  # torch and Lightning with it
+
+    return partial(trainer_of, parts.config)

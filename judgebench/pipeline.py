@@ -38,7 +38,6 @@ from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
 from judgebench.stats.verdict import verdict_records
-from judgebench.tracking.wandb import log_run
 from judgebench.tuning.choose import choice_records
 from judgebench.tuning.tune import Tuned, tune
 from judgebench.tuning.tuners import CrossFit
@@ -195,6 +194,8 @@ def _write(job: Job, results: Results, read: Read) -> Results:
                 folder.write_file(f"figures/{name}", drawing)
             folder.write_file("report.html", page)
         if job.logger is not None:
+            from judgebench.tracking.wandb import log_run
+
             log_run(job.logger, results, figures, files)
     results = replace(results, environment=describe_environment(**cost, seconds=job.clock.seconds))
     folder.write("environment", results.environment)

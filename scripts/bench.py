@@ -40,13 +40,12 @@ from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Contrastive, Expectation
+from judgebench.judges.batches import plan, root_of, roots, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
-from judgebench.judges.engine.packing import root_of, unique_tokens
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, ScoreRange

@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
+from judgebench.judges.batches import Batch
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
@@ -48,8 +49,9 @@ from judgebench.judges.engine.kernels import (
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule, Models
-from judgebench.judges.passes import Batch, ModelView, ScorePass
+from judgebench.judges.loop import JudgeModule
+from judgebench.judges.models import Models
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

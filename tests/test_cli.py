@@ -136,7 +136,7 @@ def test_nan_in_a_free_answer_is_told(judgebench, tiny_pair, tmp_path, smollm2_t
 
 
 def test_a_large_main_model_leaves_before_the_assistant_comes(judgebench, tiny_pair, monkeypatch):
-    monkeypatch.setattr("judgebench.judges.loop._RESERVE", 1.0)
+    monkeypatch.setattr("judgebench.judges.models._RESERVE", 1.0)
     seen = []
     load = ModelSource.model
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from judgebench.components import MOVED_TARGETS
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
@@ -334,7 +335,8 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
     places |= {"defense.helper": parts["defense"]["helper"]}
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
-        module, _, name = _ANSWERS_FOR.get(part["_target_"], part["_target_"]).rpartition(".")
+        target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])
+        module, _, name = MOVED_TARGETS.get(target, target).rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
         fields = {field.name for field in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)

@@ -12,15 +12,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import lightning as L
 import numpy as np
 import pandas as pd
-from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
@@ -30,10 +27,9 @@ from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.job import Read, show_dry_run, trainer_of
+from judgebench.job import Read, show_dry_run, trainers
 from judgebench.judges.api.settings import is_loopback
-from judgebench.judges.engine.kernels import compute_on
-from judgebench.judges.loop import Models, Trainers
+from judgebench.judges.models import Models, Trainers
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.errors import UserError, escape_control, shown
@@ -97,8 +93,9 @@ class Judge:
             check_settings(card, overridden)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, send_to=send_to)
-        compute_on(trainer_of(self._config, []).strategy.root_device)
         self._experiment = Experiment.parse(self._config)
+        self._trainer = trainers(self._experiment)
+        self._trainer([])  # a mistake in it
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
@@ -130,12 +127,7 @@ class Judge:
         prompts = self._experiment.builder.build(data.examples, ready)
         experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
 
-        def quiet(callbacks: list[Callback]) -> L.Trainer:  # one bar a text is no news
-            return trainer_of(
-                self._config, [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
-            )
-
-        answers = read(experiment, self._models, quiet)
+        answers = read(experiment, self._models, lambda bar: self._trainer([]))  # one bar a text is no news
         assert answers is not None  # the trainer of `scoring_config` has one process
         if self._check:
             check_models(self.card, answers.fingerprints)
@@ -163,8 +155,9 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         check_settings(card, overridden)
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
     whole = scoring_config(card, plain(config.data), **settings, send_to=hosts, overridden=overridden)
-    compute_on(trainer_of(whole, []).strategy.root_device)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
+    trainer = trainers(experiment)
+    trainer([])  # a mistake in it
     if config.dry_run:
         show_dry_run(experiment, console)
         return None
@@ -172,7 +165,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     # after, for a server says what it is with its answers
     if config.check_models:
         check_models(card, experiment.reader(models).fingerprints)
-    answers = read(experiment, models, partial(trainer_of, whole))
+    answers = read(experiment, models, trainer)
     if answers is None:
         return None
     if config.check_models:

@@ -39,10 +39,10 @@ from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, DefenseSettings, select_defenses
+from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource, check_vocabularies
-from judgebench.judges.spec import SERVED, JudgeSettings
+from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
@@ -234,6 +234,12 @@ class Parts:
         return next(place for place in JUDGES if place in self.judge.gives)
 
     @property
+    def computes(self) -> bool:
+        """True where models are read here: the judge, its assistant, or those of a search or of defenses."""
+        planned = any(isinstance(defense, Planned) for defense in self.defenses)
+        return LOCAL in self.judge.gives or self.assistant.source is not None or self.search is not None or planned
+
+    @property
     def contrasting(self) -> list[str]:
         """Names of the decodings that need an assistant."""
         return [name for name, decoding in self.decodings.items() if decoding.needs_assistant]
@@ -360,9 +366,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
 
 
 def with_data(parts: Parts) -> Parts:
-    """The same with the data read, so that a mistake in them is named before torch is imported; where it is imported
-    already, they are read when they are needed, if the last run's cannot be used again."""
-    if "torch" in sys.modules:
+    """The same with the data read, so that a mistake in them is named before what takes seconds is imported; in a later
+    run of a process they are read when they are needed, if the last run's cannot be used again."""
+    if "judgebench.pipeline" in sys.modules:
         return parts
     mistakes = Mistakes()
     with mistakes.caught():

@@ -286,9 +286,7 @@ class Ordinal(_Repair):
 
 def _normalized(logprobs: np.ndarray) -> np.ndarray:
     """Log-probabilities [N, K] normalized over the candidates, zeros (-inf) read as in `floored`."""
-    import torch  # takes seconds
-
-    possible = floored(torch.from_numpy(logprobs)).numpy()
+    possible = floored(logprobs)
     return possible - np.logaddexp.reduce(possible, axis=1, keepdims=True)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -110,7 +111,16 @@ class Decoding:
         )
 
 
-def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: float = 0.0) -> torch.Tensor:
+Array = TypeVar("Array", np.ndarray, "torch.Tensor")
+"""An array of numpy's or of torch's; laws are the same for both, and recorded readings need no torch."""
+
+
+def _library(array: Any) -> Any:
+    """numpy or torch, of which an array is: both have functions of the same names."""
+    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
+
+
+def contrast(main: Array, assistant: Array, kappa: float, alpha: float = 0.0) -> Array:
     """Scores adjusted by contrastive decoding: log p_main - lambda * log p_asst, up to a constant of each row.
 
     Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" with p_asst = softmax(e / t). As
@@ -138,24 +148,26 @@ def contrast(main: torch.Tensor, assistant: torch.Tensor, kappa: float, alpha: f
     if kappa != 0:  # 0 * inf is NaN, and lambda = 0 must be the plain decoding to the last bit
         adjusted = main - kappa * floored(assistant)
     if alpha > 0:
-        adjusted = adjusted.masked_fill(~plausible(main, alpha), -math.inf)
+        adjusted = _library(main).where(plausible(main, alpha), adjusted, -math.inf)
     return adjusted
 
 
-def floored(assistant: torch.Tensor) -> torch.Tensor:
+def floored(assistant: Array) -> Array:
     """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
-    possible = assistant.isfinite()
-    floor = assistant.masked_fill(~possible, math.inf).amin(dim=1, keepdim=True)
-    floor = floor.where(floor.isfinite(), floor.new_zeros(()))
-    return assistant.where(possible, floor)
+    of = _library(assistant)
+    possible = of.isfinite(assistant)
+    floor = of.amin(of.where(possible, assistant, math.inf), axis=1, keepdims=True)
+    result: Array = of.where(possible, assistant, of.where(of.isfinite(floor), floor, 0.0))
+    return result
 
 
-def plausible(main: torch.Tensor, alpha: float) -> torch.Tensor:
+def plausible(main: Array, alpha: float) -> Array:
     """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main; everywhere in a row
     of zeros (-inf)."""
+    of = _library(main)
     if alpha == 0:
-        return ~main.isnan()  # of which there are none
-    return ~(main < main.amax(dim=1, keepdim=True) + math.log(alpha))
+        return ~of.isnan(main)  # of which there are none
+    return ~(main < of.amax(main, axis=1, keepdims=True) + math.log(alpha))
 
 
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -376,12 +388,10 @@ class Contrastive(Decoding):
         main = checked_logprobs("main", main, values)
         if assistant is None:
             raise ValueError("contrastive decoding needs the assistant's log-probabilities, got None")
-        import torch
-
         assistant = checked_logprobs("assistant", assistant, values)
         if len(main) != len(assistant):
             raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
-        return contrast(torch.from_numpy(main), torch.from_numpy(assistant), self.kappa, self.alpha).numpy()
+        return contrast(main, assistant, self.kappa, self.alpha)
 
     def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from judgebench.judges.models import Models, Trainers
+
 if TYPE_CHECKING:
     import lightning as L
     import torch
 
     from judgebench.judges.loading import ModelSource
-    from judgebench.judges.loop import Models, Trainers
-    from judgebench.judges.passes import ModelView, Pass
+    from judgebench.judges.passes import LocalPass, ModelView
     from judgebench.readings.store import ReadingStore
 
 # torch is imported where something is read: settings and defenses are made without
@@ -28,15 +29,13 @@ def reader_for(judge: Any, task: Any) -> Any:
         from judgebench.judges.api.reader import ApiReader
 
         return ApiReader(judge, task)
-    kinds = {spec.LOCAL: reader.Reader, spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
+    if spec.LOCAL in judge.gives:
+        from judgebench.judges.local import Reader
+
+        return Reader(judge, task)
+    kinds = {spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
     (kind,) = (kind for place, kind in kinds.items() if place in judge.gives)
     return kind(judge, task)
-
-
-def _no_models() -> Models:
-    from judgebench.judges.loop import Models
-
-    return Models()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +45,12 @@ class PassRunner:
 
     store: ReadingStore
     trainer: Trainers
-    models: Models = field(default_factory=_no_models)
+    models: Models = field(default_factory=Models)
 
-    def run(self, passes: Sequence[Pass], token_budget: int, doing: str = "Reading") -> L.Trainer | None:
+    def run(self, passes: Sequence[LocalPass], token_budget: int, doing: str = "Reading") -> L.Trainer | None:
         """Computes and stores what is missing of each pass, in batches of `token_budget`; see `loop.compute`."""
-        from judgebench.judges.loop import compute, pending
+        from judgebench.judges.batches import pending
+        from judgebench.judges.loop import compute
 
         return compute(self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing)
 

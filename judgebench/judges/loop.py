@@ -3,14 +3,14 @@ speed of a run's passes, measured on a little of each (`dry_run=measure`)."""
 
 from __future__ import annotations
 
-import gc
 import hashlib
+import logging
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
+from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, RichProgressBar
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from omegaconf import DictConfig
 from torch.utils.data import DataLoader
-from transformers import PreTrainedModel
 
 from judgebench.judges import sharding
-from judgebench.judges.engine.kernels import free_memory, hardware, memory_of, out_of_memory, return_freed
+from judgebench.judges.batches import Batch, assigned, batch_costs, pending
+from judgebench.judges.engine.kernels import compute_on, hardware, out_of_memory
 from judgebench.judges.engine.plain import layers_of
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Batch, Pass, ScorePass, assigned, batch_costs, unique_batches
+from judgebench.judges.models import Models
+from judgebench.judges.passes import LocalPass, ScorePass
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
@@ -35,12 +38,6 @@ from judgebench.runtime.errors import UserError
 if TYPE_CHECKING:
     from judgebench.judges import PassRunner
 
-Trainers = Callable[[list[Callback]], L.Trainer]
-"""Makes a Trainer with these callbacks."""
-
-_RESERVE = 0.2
-"""Share of a memory that is kept for what passes compute; models that no pass needs at the moment make room for it."""
-
 SECONDS = 30.0
 """Most seconds of reading in a measurement, of all passes together. Loading the models and trying them come on top."""
 
@@ -48,46 +45,23 @@ BATCHES = 3
 """Most batches that a measurement reads of each pass: the first warms up, the others count."""
 
 
-class Models:
-    """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[ModelSource, PreTrainedModel] = {}
-        self.seconds = 0.0
-
-    def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
-        """The model of a source; where it is not in memory, `load` loads it, or `ModelSource.model`."""
-        if source not in self._loaded:
-            began = time.perf_counter()
-            with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
-                self._loaded[source] = source.model() if load is None else load(source)
-            self.seconds += time.perf_counter() - began
-        return self._loaded[source]
-
-    def make_room(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others where those that are needed, and what they compute, have no room with them."""
-        return_freed()
-        needed = sum(source.weight_bytes() for source in sources if source not in self._loaded)
-        device = hardware().device
-        idle = {model.device for source, model in self._loaded.items() if source not in sources}
-
-        def crowded() -> bool:
-            devices = idle | ({device} if idle else set())
-            room = {each: free_memory(each) - _RESERVE * memory_of(each) for each in devices}
-            return any(room[each] < (needed if each == device else 0) for each in devices)
-
-        # machines may differ in their memory, but models that are split are loaded by all processes or by none
-        if here().agree(crowded):
-            self._loaded = {source: model for source, model in self._loaded.items() if source in sources}
-            gc.collect()  # a compiled block refers to itself, and would hold its weights until Python looks
-        return_freed()
+def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
+    """The configured trainer, on whose device models run from now on, tried before anything is read."""
+    # which device computes stands in environment.json; the rest is advice on training
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    try:
+        trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
+    except (MisconfigurationException, TypeError, ValueError, RuntimeError, KeyError) as error:
+        raise UserError(f"trainer: Lightning does not take it: {' '.join(str(error).split())[:400]}") from error
+    compute_on(trainer.strategy.root_device, config.get("compile", True))
+    return trainer
 
 
 class JudgeModule(L.LightningModule):
     """Runs one pass over planned batches, and stores each as soon as it is read, whole or not at all."""
 
     def __init__(
-        self, pass_: Pass, models: Models, store: ReadingStore | None = None, batches: Sequence[Batch] = ()
+        self, pass_: LocalPass, models: Models, store: ReadingStore | None = None, batches: Sequence[Batch] = ()
     ) -> None:
         super().__init__()
         self.batches = batches
@@ -205,9 +179,9 @@ class ReadingBar(RichProgressBar):
 
 def compute(
     runner: PassRunner,
-    todo: Sequence[tuple[Pass, Sequence[Batch]]],
+    todo: Sequence[tuple[LocalPass, Sequence[Batch]]],
     doing: str,
-    judge: Callable[[Pass, Models, ReadingStore, Sequence[Batch]], JudgeModule] = JudgeModule,
+    judge: Callable[[LocalPass, Models, ReadingStore, Sequence[Batch]], JudgeModule] = JudgeModule,
 ) -> L.Trainer | None:
     """Computes and stores batches; gives the last trainer that ran, None if nothing was missing. `UserError` where a
     prompt does not fit into memory, another process has ended, or one would read something else.
@@ -257,15 +231,6 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, title: str) -> None:
             if isinstance(end.__context__, KeyboardInterrupt):
                 raise end.__context__ from None
             raise
-
-
-def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
-    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
-    keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-    batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
-    missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
-    left = (batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches)
-    return [batch for batch in left if batch is not None]
 
 
 @dataclass(frozen=True)
@@ -343,7 +308,7 @@ class TimedJudge(JudgeModule):
         return []
 
 
-def measure(runner: PassRunner, passes: Sequence[Pass], token_budget: int) -> list[Pace]:
+def measure(runner: PassRunner, passes: Sequence[LocalPass], token_budget: int) -> list[Pace]:
     """Reads the first `BATCHES` of each pass, for `SECONDS` at most, and says how fast that was; batches that are
     finished are stored, and not read again.
 
@@ -354,7 +319,7 @@ def measure(runner: PassRunner, passes: Sequence[Pass], token_budget: int) -> li
     trials = [(pass_, pending(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
     share = SECONDS / max(1, sum(bool(batches) for _, batches in trials))
 
-    def timed(pass_: Pass, *parts: Any) -> TimedJudge:
+    def timed(pass_: LocalPass, *parts: Any) -> TimedJudge:
         return judges.setdefault(id(pass_), TimedJudge(pass_, *parts, seconds=share))
 
     compute(runner, trials, "Measuring", timed)

@@ -1,20 +1,11 @@
-"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed;
-and batches of prompts that are read together, their cost, and the process that reads each.
-
-A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
-the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
-the same batches and gives the same numbers to the last bit.
-"""
+"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed."""
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,9 +13,9 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from judgebench.judges.batches import Batch, Pass, roots
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import hardware, head_size
-from judgebench.judges.engine.packing import root_of, unique_tokens
 from judgebench.judges.engine.plain import (
     Chooser,
     EncoderDecoderEngine,
@@ -43,170 +34,6 @@ from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Prompt, ScoreRange
-
-_SPLIT_ABOVE = 8
-"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
-Only memory asks for the split."""
-
-Tokens = dict[Condition, tuple[int, int]]
-"""Condition -> tokens of its prompts together, and those of them that must be computed."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Prompts that are read in one forward pass: groups of one condition, but for the attack."""
-
-    groups: tuple[tuple[Prompt, ...], ...]
-
-    @property
-    def prompts(self) -> list[Prompt]:
-        return [prompt for group in self.groups for prompt in group]
-
-    @property
-    def token_ids(self) -> list[list[np.ndarray]]:
-        """Of its prompts, group by group, as engines take them."""
-        return [[prompt.token_ids for prompt in group] for group in self.groups]
-
-    def tokens(self, root: int = 0) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
-        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(self.token_ids, root=root)
-
-    def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
-        """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
-        groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
-        left = tuple(group for group in groups if group)
-        return Batch(left) if left else None
-
-    def halves(self) -> list[Batch]:
-        """The batch in two: its groups, or the prompts of its only group."""
-        if len(self.groups) > 1:
-            middle = len(self.groups) // 2
-            return [Batch(self.groups[:middle]), Batch(self.groups[middle:])]
-        middle = len(self.groups[0]) // 2
-        return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
-
-
-def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
-    """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
-    the same."""
-    shared = {
-        alike: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
-        for alike, groups in _by_condition(prompts).items()
-    }
-    every = dict.fromkeys(prompt.alike for prompt in prompts)
-    return {(condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every}
-
-
-def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
-    """Tokens to compute of each batch, where the roots of all `prompts` are known."""
-    known = roots(prompts)
-    return [batch.tokens(len(known[batch.prompts[0].alike]))[1] for batch in batches]
-
-
-def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
-    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
-    order in which conditions and groups appear."""
-    batches: list[Batch] = []
-    known = roots(prompts)
-
-    def split(group: Batch, root: int) -> list[Batch]:
-        if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
-            return [group]
-        return [part for half in group.halves() for part in split(half, root)]
-
-    for groups in _by_condition(prompts).values():
-        batch: list[tuple[Prompt, ...]] = []
-        size = 0
-        root = len(known[next(iter(groups.values()))[0].alike])
-        for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
-            cost = part.tokens(root)[1]
-            if batch and size + cost > token_budget:
-                batches.append(Batch(tuple(batch)))
-                batch, size = [], 0
-            batch += part.groups
-            size += cost
-        batches.append(Batch(tuple(batch)))
-    return batches
-
-
-def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
-    """Condition, but for the attack, and fold -> group_id -> prompts."""
-    together: dict[tuple[Condition, str], dict[str, list[Prompt]]] = {}
-    for prompt in prompts:
-        groups = together.setdefault((replace(prompt.condition, attack=""), prompt.fold), {})
-        groups.setdefault(prompt.example.group_id, []).append(prompt)
-    return together
-
-
-def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
-    """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
-    the other's rival."""
-    seen: set[Hashable] = set()
-
-    def first(prompt: Prompt) -> bool:
-        name, before = identity(prompt), len(seen)
-        seen.add(name)
-        return len(seen) > before
-
-    return [left for batch in batches if (left := batch.only(first)) is not None]
-
-
-def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
-    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
-    condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
-    those before them. Without a budget every prompt is computed, or billed, whole."""
-    totals: Counter[Condition] = Counter()
-    for prompt in prompts:
-        totals[prompt.condition] += len(prompt.token_ids)
-    if not token_budget:
-        return {condition: (total, total) for condition, total in totals.items()}
-    computed: Counter[Condition] = Counter()
-    known = roots(prompts)
-    begun: set[int] = set()
-    batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
-    for batch in batches:
-        conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
-        root, before = known[batch.prompts[0].alike], 0
-        if sharing and id(root) not in begun:
-            begun.add(id(root))
-            computed[conditions[0]] += len(root)
-        for i, condition in enumerate(conditions):
-            part = batch.only(lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted)  # type: ignore[misc]
-            assert part is not None
-            total, unique = part.tokens(len(root))
-            now = unique if sharing else total
-            computed[condition] += now - before
-            before = now
-    return {condition: (total, computed[condition]) for condition, total in totals.items()}
-
-
-def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
-    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
-
-    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
-    `costs` are [batches] tokens to compute of each; the result has for each rank the indices of its batches, ascending.
-
-    Example:
-        >>> assign([5, 1, 4, 4], 2)
-        [[0, 1], [2, 3]]
-    """
-    shares: list[list[int]] = [[] for _ in range(ranks)]
-    lightest = [(0, rank) for rank in range(ranks)]
-    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
-        total, rank = heapq.heappop(lightest)
-        shares[rank].append(i)
-        heapq.heappush(lightest, (total + costs[i], rank))
-    return [sorted(share) for share in shares]
-
-
-def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
-    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
-    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
-    rounds = zip_longest(*assign(costs, ranks))
-    return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
-
-
-# --- passes ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -231,15 +58,13 @@ class ModelView:
         return {"dtype": dtype, **({} if kernels is None else {"kernels": kernels})}
 
 
-class Pass:
-    """One forward pass, or one generation, over each prompt, by the models of its `views`; a subclass says what is read
-    and under which keys the store holds it.
+class LocalPass(Pass):
+    """One forward pass, or one generation, over each prompt, by the models of its `views`.
 
     Attributes:
         engines: of each source, once there are models; of exits of one model, one.
     """
 
-    prompts: Sequence[Prompt]
     views: Sequence[ModelView]
     engines: Sequence[Engine]
 
@@ -256,30 +81,17 @@ class Pass:
     def roots(self) -> dict[tuple[Condition, str], np.ndarray]:
         return roots(self.prompts)
 
-    def batches(self, token_budget: int) -> list[Batch]:
-        """All of its prompts, whether or not their readings are stored."""
-        return plan(self.prompts, token_budget)
-
-    def keys(self, prompt: Prompt) -> list[str]:
-        """The keys under which the store holds what this pass computes for a prompt."""
-        raise NotImplementedError
-
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
         views = {source: [view for view in self.views if view.source == source] for source in self.sources}
         self.engines = [engine_for(models[source], views[source]) for source in views]
 
     def release(self) -> None:
-        """Lets go of its models."""
         self.engines = []
-
-    def read(self, batch: Batch) -> list[ModelReading]:
-        """Computes a batch; the readings stand in no particular order."""
-        raise NotImplementedError
 
 
 @dataclass
-class ScorePass(Pass):
+class ScorePass(LocalPass):
     """Candidate log-probabilities of one model, at one or several exits (`views`) in the same forward pass."""
 
     views: Sequence[ModelView]
@@ -322,7 +134,7 @@ class ScorePass(Pass):
 
 
 @dataclass
-class GeneratePass(Pass):
+class GeneratePass(LocalPass):
     """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition -> the prompt about
     nothing). `chooser` is the decoding that picks each token; its `repr` is part of the key. `thoughts` end at a
     closing think tag too, and their tokens are kept."""
@@ -423,7 +235,7 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
 
 
 @dataclass
-class LikelihoodPass(Pass):
+class LikelihoodPass(LocalPass):
     """The log-probability of every token of a text after its first, given those before; not of encoder-decoder models,
     which predict an answer and not the text that they read.
 

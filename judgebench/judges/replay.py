@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from judgebench.config.fields import Annotated, NotBlank, settings_of
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines
-from judgebench.judges.spec import GENERATION, REPLAYED, NoModel, check_unused
+from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
+from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
 from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 _Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
@@ -144,19 +142,13 @@ class AnswerFile:
     title: str
     encoder_decoder: ClassVar[bool] = False
 
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """One that knows no token and has no chat template: a prompt is the rubric's plain text, of 0 tokens."""
-        from tokenizers import Tokenizer
-        from tokenizers.models import BPE
-        from transformers import PreTrainedTokenizerFast
+    def tokenizer(self) -> Any:
+        """One of which a prompt is the rubric's plain text, of 0 tokens."""
+        return PlainTokenizer()
 
-        return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
-
-    def config(self) -> Any:
+    def config(self) -> NoConfig:
         """Limit of a model that reads a text of any length."""
-        from transformers import PretrainedConfig
-
-        return PretrainedConfig()
+        return NoConfig()
 
     def sha256(self) -> str:
         with self.path.open("rb") as file:

@@ -41,6 +41,16 @@ class Source(Protocol):
     def config(self) -> Any: ...
 
 
+@dataclass(frozen=True)
+class NoConfig:
+    """Stand-in for a model's configuration where the model is not here; None: it reads texts of any length."""
+
+    max_position_embeddings: int | None = None
+
+    def get_text_config(self, decoder: bool) -> NoConfig:
+        return self
+
+
 class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
 

@@ -12,7 +12,8 @@ import inspect
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -53,6 +54,36 @@ _LIKE_ANY_CONTROL = (
     rf"(?i:[{_LEFT}](?:{'|'.join(_WORDS)})[{_RIGHT}])",
     rf"(?i:[{_OPEN}](?:{'|'.join(_BRACKETED)})[{_CLOSE}])",
 )
+
+
+@dataclass(frozen=True)
+class PlainTokenizer:
+    """The tokenizer of a judge that has none here: every so many `characters` are a token, which has no name; without
+    them a text has 0 tokens. It has no chat template, and those attributes of transformers' that prompts ask for.
+
+    Example:
+        >>> PlainTokenizer(4)(["ten chars."])["offset_mapping"]
+        [[(0, 4), (4, 8), (8, 10)]]
+    """
+
+    characters: int | None = None
+    chat_template: ClassVar[None] = None
+    bos_token_id = eos_token_id = unk_token_id = chat_template
+    all_special_tokens: ClassVar[Sequence[str]] = ()
+    added_tokens_decoder: ClassVar[Mapping[int, Any]] = {}
+    name_or_path: ClassVar[str] = ""
+    is_fast: ClassVar[bool] = True
+
+    def __call__(self, texts: Sequence[str], **options: Any) -> dict[str, list[Any]]:
+        size = self.characters
+        spans = [[(i, min(i + size, len(text))) for i in range(0, len(text), size)] if size else [] for text in texts]
+        return {"input_ids": [[0] * len(row) for row in spans], "offset_mapping": spans}
+
+    def get_vocab(self) -> dict[str, int]:
+        return {}
+
+    def apply_chat_template(self, conversation: Any, tokenize: bool, add_generation_prompt: bool) -> NoReturn:
+        raise ValueError("there is no chat template")
 
 
 def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:

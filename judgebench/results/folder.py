@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -288,9 +289,9 @@ def describe_environment(
     command: str | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json: package versions (null: not installed), Python, platform, how products in
-    float32 are computed (highest: in float32), the code's git commit (null: no checkout), and the arguments."""
-    import torch  # here: run folders are asked about before torch is needed
-
+    float32 are computed (highest: in float32; null: without torch), the code's git commit (null: no checkout), and the
+    arguments."""
+    torch = sys.modules.get("torch")  # what reads no model here does without it
     packages: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -300,7 +301,7 @@ def describe_environment(
         "packages": packages,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "float32_products": torch.get_float32_matmul_precision(),
+        "float32_products": None if torch is None else torch.get_float32_matmul_precision(),
         "git_commit": commit,
         "git_changed": changed,
         "command": command,

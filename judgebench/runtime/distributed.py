@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +51,22 @@ _LEFT = b"left"
 """The last sign of life of a process that has done its share."""
 
 
+@dataclass(frozen=True)
+class Alone:
+    """Stand-in for a Lightning Trainer in a run of one process in which no model is read here: such a run needs
+    neither Lightning nor torch. It has those attributes of a Trainer that are asked for.
+
+    Attributes:
+        progress_bar_callback: True for a bar, None for none.
+    """
+
+    progress_bar_callback: bool | None = True
+    world_size = 1
+    global_rank = 0
+    is_global_zero = True
+    strategy = None
+
+
 class Lost(UserError):
     """Another process of the run has ended."""
 
@@ -68,7 +85,7 @@ class Processes:
         count: the number of processes.
     """
 
-    def __init__(self, trainer: L.Trainer | None = None):
+    def __init__(self, trainer: L.Trainer | Alone | None = None):
         strategy: Any = None if trainer is None else trainer.strategy
         self._strategy = strategy
         self.count = 1 if trainer is None else int(trainer.world_size)
@@ -311,7 +328,7 @@ class Processes:
 _runs = [Processes()]
 
 
-def begin(trainer: L.Trainer) -> Processes:
+def begin(trainer: L.Trainer | Alone) -> Processes:
     """Begins a run under this trainer, and gives its processes, as `here` does from now on."""
     _runs[:] = [Processes(trainer)]
     return here()

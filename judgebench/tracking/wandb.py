@@ -13,16 +13,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from lightning.pytorch.loggers import WandbLogger
-from lightning.pytorch.loggers.logger import rank_zero_experiment
-from lightning.pytorch.utilities import rank_zero_only
-from matplotlib.figure import Figure
-from PIL import Image
 
 from judgebench.config.fields import LOGGER_MODES as MODES
 from judgebench.report.views.run import served_scalars
@@ -36,6 +32,7 @@ from judgebench.types import LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
     import wandb
+    from matplotlib.figure import Figure
 
 _SCALARS = (
     *("pearson", "spearman", "spearman_low", "spearman_high", "kendall"),
@@ -236,14 +233,14 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
-class QuietWandbLogger(WandbLogger):
-    """Lightning's W&B logger that prints nothing, keeps its files in the run folder, and stays off the network.
+class QuietWandbLogger:
+    """Means to log to W&B that print nothing, keep their files in the run folder, and stay off the network.
 
     Args:
         save_dir: the run folder; W&B's files go to its `wandb/`.
         mode: "offline" writes files that `wandb sync` can send later; "online" sends at once and needs `wandb login` or
             WANDB_API_KEY; "disabled" does nothing.
-        kwargs: see `lightning.pytorch.loggers.WandbLogger` and `wandb.init`.
+        kwargs: see `wandb.init`.
     """
 
     def __init__(self, save_dir: str | Path, mode: str = "offline", **kwargs: Any) -> None:
@@ -253,23 +250,23 @@ class QuietWandbLogger(WandbLogger):
         hide = hider(environment_secrets())  # whatever was interpolated into a name or a note
         kwargs = {name: hide(value) if isinstance(value, str) else value for name, value in kwargs.items()}
         # W&B's service outlives a run, and reads a relative path from where it was started
-        super().__init__(save_dir=Path(save_dir).absolute(), mode=mode, settings=settings, **kwargs)
-        self._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B 0.31 warns whenever it is passed
+        self.save_dir = Path(save_dir).absolute()
+        self._init: dict[str, Any] = {"dir": self.save_dir, "mode": mode, "settings": settings, **kwargs}
 
-    @property
-    @rank_zero_experiment
+    @cached_property
     def experiment(self) -> wandb.Run:
-        if self._experiment is None:
-            # Even offline, W&B's background service looks for its telemetry server; it reads this when it starts.
-            os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-            os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")  # it has something to say wherever openai is imported
-            logging.raiseExceptions = False  # W&B keeps a log of its own, whose failures are no traceback's worth
-            Path(str(self.save_dir)).mkdir(parents=True, exist_ok=True)  # W&B falls back to /tmp where it is missing
-        return super().experiment
+        # Even offline, W&B's background service looks for its telemetry server; it reads this when it starts.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")  # it has something to say wherever openai is imported
+        logging.raiseExceptions = False  # W&B keeps a log of its own, whose failures are no traceback's worth
+        self.save_dir.mkdir(parents=True, exist_ok=True)  # W&B falls back to /tmp where it is missing
+        import wandb
+
+        return wandb.init(**self._init)
 
 
 @contextmanager
-def _logged(logger: WandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Run]:
+def _logged(logger: QuietWandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Run]:
     """The logger's run, which ends with the block, so that the next job of a multirun starts its own."""
     failed, name = True, "WANDB_DATA_DIR"
     try:
@@ -277,7 +274,7 @@ def _logged(logger: WandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Ru
         # W&B stages tables in the home folder until they are sent; so they stay with the run that they belong to
         staged = name not in os.environ and os.environ.setdefault(name, str(Path(run.dir).parent.resolve()))
         try:
-            logger.log_hyperparams(dict(config))
+            run.config.update(dict(config), allow_val_change=True)
             yield run
             failed = False
         finally:
@@ -291,9 +288,12 @@ def _logged(logger: WandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Ru
         ) from error
 
 
-@rank_zero_only
 def log_run(
-    logger: WandbLogger, results: Results, figures: Mapping[str, Figure], files: Sequence[Path] = (), examples: int = 50
+    logger: QuietWandbLogger,
+    results: Results,
+    figures: Mapping[str, Figure],
+    files: Sequence[Path] = (),
+    examples: int = 50,
 ) -> None:
     """Logs a finished run: the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences`
     (in the run's summary); the tables of `tables_of` and `attack/trace` (every word that was scored); the figures.
@@ -320,9 +320,8 @@ def log_run(
         run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
 
 
-@rank_zero_only
 def log_sweep(
-    logger: WandbLogger, config: Mapping[str, Any], summary: Mapping[str, Any], figures: Mapping[str, Figure]
+    logger: QuietWandbLogger, config: Mapping[str, Any], summary: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> None:
     """Logs a finished sweep: the best setting of every cell as a table and as scalars, the figures.
 
@@ -356,6 +355,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
 def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
     """Figures at the resolution of print; W&B's own conversion stops at that of screens."""
     import wandb
+    from PIL import Image
 
     images = {}
     for name, figure in figures.items():

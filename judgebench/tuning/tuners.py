@@ -105,15 +105,13 @@ def kappa_path(main: np.ndarray, assistant: np.ndarray, values: np.ndarray, alph
     """The path of `Contrastive(kappa, alpha=alpha).scores(main, assistant, values)`, for `rule` argmax, of
     log-probabilities [N, K] and candidates [K]. Time goes as N * K * K at worst. ValueError for shapes that do not fit,
     NaN or +inf, or values that do not ascend."""
-    import torch
-
     values = np.asarray(values, dtype=np.float64)
     main = checked_logprobs("main", main, values)
     assistant = checked_logprobs("assistant", assistant, values)
     if len(main) != len(assistant):
         raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
-    slopes = floored(torch.from_numpy(assistant)).numpy()
-    heights = np.where(plausible(torch.from_numpy(main), alpha).numpy(), main, -math.inf)
+    slopes = floored(assistant)
+    heights = np.where(plausible(main, alpha), main, -math.inf)
 
     # 1. At kappa = 0 the first of equal heights wins; just above, the one of them that sinks least.
     plain = heights.argmax(axis=1)

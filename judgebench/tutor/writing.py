@@ -17,8 +17,9 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
+from judgebench.judges.batches import Batch
 from judgebench.judges.engine.plain import Side, generate, stops_of
-from judgebench.judges.passes import Batch, ModelView, Pass, refuse_nan
+from judgebench.judges.passes import LocalPass, ModelView, refuse_nan
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key
@@ -124,7 +125,7 @@ class Written:
 
 
 @dataclass
-class WritePass(Pass):
+class WritePass(LocalPass):
     """Texts of one tutor, each different one written once; see `judges.passes.Pass`.
 
     Args:

@@ -23,8 +23,9 @@ from judgebench.data.dataset import (
     validate,
     with_joint,
 )
-from judgebench.judges.loop import JudgeModule, Models
-from judgebench.judges.passes import Batch
+from judgebench.judges.batches import Batch
+from judgebench.judges.loop import JudgeModule
+from judgebench.judges.models import Models
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

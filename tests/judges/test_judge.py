@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from judgebench.judges import loop as judging
+from judgebench.judges.batches import Batch
+from judgebench.judges.engine import kernels
 from judgebench.judges.engine.kernels import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule, Models, Pace
-from judgebench.judges.passes import Batch, ModelView, ScorePass
+from judgebench.judges.loop import JudgeModule, Pace
+from judgebench.judges.models import Models
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.report.views.run import duration, pace_lines
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -67,12 +70,13 @@ def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     """A process whose address space is limited reads a batch that is too large for it."""
     script = f"""
 import resource, numpy as np, torch
-from judgebench.judges.loop import JudgeModule, Models
+from judgebench.judges.models import Models
+from judgebench.judges.loop import JudgeModule
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.engine.kernels import out_of_memory
 from judgebench.judges.passes import ScorePass, ModelView
-from judgebench.judges.passes import Batch
+from judgebench.judges.batches import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 torch.set_num_threads(1)
@@ -112,7 +116,7 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
     held = models.get(first), models.get(second)
     models.make_room({second})
     assert (models.get(first), models.get(second)) == held
-    monkeypatch.setattr("judgebench.judges.loop._RESERVE", 1.0)
+    monkeypatch.setattr("judgebench.judges.models._RESERVE", 1.0)
     models.make_room({second})
     assert models.get(second) is held[1]
     assert models.get(first) is not held[0]
@@ -158,9 +162,9 @@ def test_two_models_that_fit_together_are_loaded_once_for_many_texts(monkeypatch
 
     monkeypatch.setattr(ModelSource, "weight_bytes", lambda self: sizes[self.path])
     monkeypatch.setattr(ModelSource, "model", lambda self: loads.append(self.path) or Loaded(self.path))
-    monkeypatch.setattr(judging, "hardware", lambda: Hardware(device))
-    monkeypatch.setattr(judging, "memory_of", lambda _: 80e9)
-    monkeypatch.setattr(judging, "free_memory", free)
+    monkeypatch.setattr(kernels, "hardware", lambda: Hardware(device))
+    monkeypatch.setattr(kernels, "memory_of", lambda _: 80e9)
+    monkeypatch.setattr(kernels, "free_memory", free)
     main, assistant = ModelSource("14B"), ModelSource("3B")
 
     def read(pairs):

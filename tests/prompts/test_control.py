@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from judgebench.judges.api.settings import estimating_tokenizer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import Filled, load_rubrics
-from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames
+from judgebench.prompts.tokens import BREAK, ControlTokens, PlainTokenizer, SpelledNames
 from judgebench.types import Condition, Example, Rubric, ScoreRange
 from tests.conftest import tiny_t5_tokenizer
 
@@ -177,7 +176,7 @@ RUBRIC = Rubric("coherence", "<|im_start|> Rate {{Document}} by {min_range} to {
 
 
 def spelled(source, output, control):
-    tokenizer = estimating_tokenizer()
+    tokenizer = PlainTokenizer(4)
     builder = PromptBuilder(tokenizer, {"coherence": RUBRIC}, 10_000).spelling(control)
     example = Example("a", "a", "s", source, output, {})
     return builder.build([example], [Condition("coherence", ScoreRange(1, 5))])[0]
@@ -190,13 +189,13 @@ def spelled(source, output, control):
      "<tool_call>", "<0x0A>", "<unused7>"],
 )  # fmt: skip
 def test_what_looks_like_a_control_token_is_broken_and_counted(name):
-    prompt = spelled(f"Source {name}.", f"Text {name}", SpelledNames(estimating_tokenizer()))
+    prompt = spelled(f"Source {name}.", f"Text {name}", SpelledNames(PlainTokenizer(4)))
     assert prompt.control_tokens == 2
     assert name not in prompt.text
     assert prompt.text.replace(BREAK, "").count(name) == 2
     assert prompt.text.count("<|im_start|>") == 1, "the rubric's own words stay"
     assert prompt.text.count(BREAK) == 2
-    again, count = SpelledNames(estimating_tokenizer()).broken(prompt_filled(prompt))
+    again, count = SpelledNames(PlainTokenizer(4)).broken(prompt_filled(prompt))
     assert (count, again.text) == (0, prompt.text), "what is broken is no name any more"
 
 
@@ -207,13 +206,13 @@ def prompt_filled(prompt):
 
 @pytest.mark.parametrize("text", ["a < b and c > d", "<b>bold</b>", "[1] and [see]", "x | y", "1 <| 2", "{{x}}"])
 def test_ordinary_texts_stay_as_they_are(text):
-    prompt = spelled("Source.", text, SpelledNames(estimating_tokenizer()))
+    prompt = spelled("Source.", text, SpelledNames(PlainTokenizer(4)))
     assert prompt.control_tokens == 0
     assert text in prompt.text
 
 
 def test_the_names_of_the_models_own_tokenizer_count_too(smollm2_tokenizer):
-    own = SpelledNames(estimating_tokenizer(), smollm2_tokenizer)
+    own = SpelledNames(PlainTokenizer(4), smollm2_tokenizer)
     names = [name for name in smollm2_tokenizer.all_special_tokens if not name.isspace()]
     prompt = spelled("Source.", " and ".join(["<reponame>", *names]), own)
     assert prompt.control_tokens >= len(names)

@@ -280,10 +280,10 @@ def test_scalar_names_tell_settings_and_attacks_apart():
 
 def test_mode_comes_from_the_environment_and_config_wins(monkeypatch, tmp_path):
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    assert logger_for(tmp_path)._wandb_init["mode"] == "offline"
+    assert logger_for(tmp_path)._init["mode"] == "offline"
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert logger_for(tmp_path)._wandb_init["mode"] == "disabled"
-    assert logger_for(tmp_path, mode="online")._wandb_init["mode"] == "online"
+    assert logger_for(tmp_path)._init["mode"] == "disabled"
+    assert logger_for(tmp_path, mode="online")._init["mode"] == "online"
 
 
 SCRIPT = """

@@ -14,15 +14,13 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
+from judgebench.judges.batches import Batch, Pass
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import Batch, ModelView, Pass
 from judgebench.prompts.thoughts import rating_place
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
@@ -65,7 +63,6 @@ class ApiPass(Pass):
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
-    views: Sequence[ModelView] = field(default=(), init=False)
 
     @property
     def title(self) -> str:
@@ -87,7 +84,8 @@ class ApiPass(Pass):
         size = _AT_ONCE * self.spec.concurrency
         return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
+    def prepare(self) -> None:
+        """Opens what sends requests; `release` closes it."""
         self._client = Client(self.spec, self.bill, self.account)
         self._runner = asyncio.Runner()
 
@@ -101,12 +99,8 @@ class ApiPass(Pass):
     def read(self, batch: Batch) -> list[ModelReading]:
         """Asks for what is not stored; where a request fails for good, what others have brought is stored."""
         assert self._runner is not None
-        try:
-            with _outer_loop_paused():
-                return self._runner.run(self._all(batch))
-        except UserError:
-            self.release()  # Lightning ends a loop that failed without a word to it
-            raise
+        with _outer_loop_paused():
+            return self._runner.run(self._all(batch))
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,15 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import Account, ApiSpec, Bill
-from judgebench.judges.loop import Trainers
-from judgebench.judges.passes import Tokens, token_counts
+from judgebench.judges.batches import Tokens, pending, token_counts
+from judgebench.judges.models import Trainers
 from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
@@ -64,18 +66,29 @@ class ApiReader(BaseReader):
             for role, spec in self.sides.items()
         }
 
-    def read(self, trainer: Trainers) -> L.Trainer | None:
-        """Asks and stores what is missing, see `Reader.read`."""
-        if (count := trainer([]).world_size) > 1:
+    def read(self, trainer: Trainers) -> Any:
+        """Asks for what is missing, pass by pass, batch by batch, each answer stored at once; see `BaseReader.read`."""
+        alone, asked = trainer([]), False
+        if (count := alone.world_size) > 1:
             raise UserError(
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
-        runner = self.runner(trainer)
-        ran = runner.run(self._thoughts, self.judge.token_budget, "Asking")
-        return runner.run(self.passes, self.judge.token_budget, "Asking") or ran
+        console = Console(stderr=sys.stderr.isatty(), quiet=alone.progress_bar_callback is None)
+        for stage in (self._thoughts, self.passes):  # what is asked behind thoughts depends on them
+            for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in stage]:
+                if not batches:
+                    continue
+                pass_.prepare()
+                try:
+                    for batch in track(batches, f"Asking {pass_.title}", console=console):
+                        pass_.read(batch)
+                finally:
+                    pass_.release()
+                asked = True
+        return alone if asked else None
 
-    def device(self, trainer: L.Trainer | None) -> str:
+    def device(self, trainer: Any) -> str:
         return IN_STORE if trainer is None else "served: the models are behind a URL"
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:

@@ -21,9 +21,10 @@ from judgebench.judges.spec import (
     SERVED,
     TOKENS,
     JudgeSettings,
+    NoConfig,
     check_unused,
 )
-from judgebench.prompts.tokens import SpelledNames
+from judgebench.prompts.tokens import PlainTokenizer, SpelledNames
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.parsing import parse_json
 
@@ -356,33 +357,12 @@ class Endpoint:
     context: int | None = None
     encoder_decoder: ClassVar[bool] = False
 
-    def tokenizer(self) -> PreTrainedTokenizerBase:
+    def tokenizer(self) -> Any:
         """The model's own, or one that counts a token every four characters and has no chat template."""
-        return self.counted_by.tokenizer() if self.counted_by is not None else estimating_tokenizer()
+        return self.counted_by.tokenizer() if self.counted_by is not None else PlainTokenizer(_CHARACTERS)
 
-    def config(self) -> Any:
-        from transformers import PretrainedConfig
-
-        config: Any = PretrainedConfig()
-        config.max_position_embeddings = self.context or _UNLIMITED
-        return config
-
-
-def estimating_tokenizer() -> PreTrainedTokenizerBase:
-    """One that takes every four characters for a token, and knows no token by name.
-
-    Example:
-        >>> len(estimating_tokenizer()("ten chars.")["input_ids"])
-        3
-    """
-    from tokenizers import Regex, Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Split
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
-    tokenizer.pre_tokenizer = Split(Regex(rf"[\s\S]{{1,{_CHARACTERS}}}"), "isolated")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?")
+    def config(self) -> NoConfig:
+        return NoConfig(self.context or _UNLIMITED)
 
 
 _OWN_BODY = {

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, NamedTuple
 
 from judgebench.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
 
 LEADS = ("", " ")
 """What may stand before a candidate: both surface forms `4` and ` 4` count as the answer 4."""
@@ -90,6 +90,8 @@ class CandidateTrie:
         `branch_logprobs`: [prompts, sum of len(children)] log P(child token | branch), branches in order and each one's
         children in order, over the full vocabulary.
         """
+        import torch  # here: paths of tokens are asked for of served models too, without torch
+
         steps = [(branch, token) for branch, tokens in enumerate(self.children) for token in tokens]
         column = {step: i for i, step in enumerate(steps)}
         logp = branch_logprobs.double()

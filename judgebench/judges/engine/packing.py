@@ -21,14 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from judgebench.judges.batches import Groups, common_prefix
 from judgebench.judges.engine.candidates import Branch
 from judgebench.judges.engine.kernels import Segments, to_device
-
-Groups = Sequence[Sequence[np.ndarray]]
-"""Token ids of each prompt, the prompts of a group together."""
-
-_WORTH_SHARING = 16
-"""Tokens that a root must have; below that it only costs calls."""
 
 
 class Stretch(NamedTuple):
@@ -182,33 +177,6 @@ def _calls(
     ]
     parts, read_parts = (tuple(call for wanted, call in each if wanted) for each in (calls, read_calls))
     return parts, read_parts
-
-
-def common_prefix(prompts: Sequence[np.ndarray]) -> int:
-    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of its own to be
-    read at."""
-    shortest = min(len(ids) for ids in prompts) - 1
-    first = prompts[0][:shortest]
-    same = np.ones(shortest, dtype=bool)
-    for ids in prompts[1:]:
-        same &= ids[:shortest] == first
-    return shortest if same.all() else int(np.argmin(same))
-
-
-def root_of(groups: Groups) -> np.ndarray:
-    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
-    if len(groups) < 2:
-        return np.zeros(0, np.int32)
-    prompts = [ids for group in groups for ids in group]
-    length = common_prefix(prompts)
-    return np.asarray(prompts[0][: length if length >= _WORTH_SHARING else 0])
-
-
-def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
-    """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
-    ends = [max(root, common_prefix(group)) for group in groups]
-    pairs = zip(groups, ends, strict=True)
-    return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
 
 
 def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:

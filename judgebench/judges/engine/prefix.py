@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from judgebench.judges.batches import Groups, root_of
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import Segments, hardware, keep_freed, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
-from judgebench.judges.engine.packing import Groups, Packed, following_tokens, pack_prompts, root_of
+from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import Continuations, Head, PlainEngine, Wanted, layers_of
 from judgebench.runtime.errors import UserError
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.decoding.rules import contrast
+from judgebench.decoding.rules import candidate_distribution, contrast
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of, rows_of
 from judgebench.report.views.bias import spans
 from judgebench.report.views.run import FLAGS
@@ -258,20 +258,17 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
     for at in np.flatnonzero(both.to_numpy()).tolist():
         if (row := rows[at]) is not None:
             by_place.setdefault(int(index.place[row]), []).append(at)
-    if by_place:
-        import torch  # it takes seconds, and most runs have no series of the pair
     for place, numbers in by_place.items():
         part = run.readings.iloc[numbers]
         main, assistant = (
-            torch.tensor(np.array(part[name].tolist(), dtype=np.float64))
-            for name in ("main_logprobs", "assistant_logprobs")
+            np.array(part[name].tolist(), dtype=np.float64) for name in ("main_logprobs", "assistant_logprobs")
         )
         for number, series in enumerate(index.series):
             if series.run != which or series.judge != "pair" or (number, place) not in index.knobs:
                 continue
             _, decoding, lambda_, temperature = index.knobs[number, place]
             adjusted = contrast(main, assistant, lambda_ / temperature, plausibility(run.config, decoding))
-            likely = torch.nan_to_num(torch.softmax(adjusted, dim=1)).numpy().round(4).tolist()
+            likely = candidate_distribution(adjusted).round(4).tolist()
             for at, values in zip(numbers, likely, strict=True):
                 shares.setdefault(at, {})[str(number)] = values
     return shares

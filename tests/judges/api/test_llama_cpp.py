@@ -14,8 +14,9 @@ import torch
 from judgebench.decoding import Expectation
 from judgebench.judges.api.passes import ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import ApiSpec, Bill
+from judgebench.judges.batches import Batch
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.passes import Batch, ModelView, ScorePass
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, Rubric, ScoreRange
@@ -57,7 +58,7 @@ def pass_of(spec, prompts, folder):
 def listed(spec, prompts, folder):
     """What the server's lists say of each prompt: [candidates] value, lower, upper, log, and the notes."""
     pass_ = pass_of(spec, prompts, folder)
-    pass_.prepare({})
+    pass_.prepare()
     readings = {reading.key: reading for reading in pass_.read(Batch((tuple(prompts),)))}
     pass_.release()
     found = [readings[pass_.keys(prompt)[0]] for prompt in prompts]

@@ -1,0 +1,253 @@
+"""Batches of prompts that are read together, their cost, the process that reads each, and what a pass over them is.
+
+A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
+the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
+the same batches and gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import numpy as np
+
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
+from judgebench.types import Condition, Prompt
+
+Groups = Sequence[Sequence[np.ndarray]]
+"""Token ids of each prompt, the prompts of a group together."""
+
+_WORTH_SHARING = 16
+"""Tokens that a root must have; below that it only costs calls."""
+
+_SPLIT_ABOVE = 8
+"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
+Only memory asks for the split."""
+
+Tokens = dict[Condition, tuple[int, int]]
+"""Condition -> tokens of its prompts together, and those of them that must be computed."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prompts that are read in one forward pass: groups of one condition, but for the attack."""
+
+    groups: tuple[tuple[Prompt, ...], ...]
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [prompt for group in self.groups for prompt in group]
+
+    @property
+    def token_ids(self) -> list[list[np.ndarray]]:
+        """Of its prompts, group by group, as engines take them."""
+        return [[prompt.token_ids for prompt in group] for group in self.groups]
+
+    def tokens(self, root: int = 0) -> tuple[int, int]:
+        """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
+        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(self.token_ids, root=root)
+
+    def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
+        """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
+        groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
+        left = tuple(group for group in groups if group)
+        return Batch(left) if left else None
+
+    def halves(self) -> list[Batch]:
+        """The batch in two: its groups, or the prompts of its only group."""
+        if len(self.groups) > 1:
+            middle = len(self.groups) // 2
+            return [Batch(self.groups[:middle]), Batch(self.groups[middle:])]
+        middle = len(self.groups[0]) // 2
+        return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
+
+
+def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
+    """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
+    the same."""
+    shared = {
+        alike: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
+        for alike, groups in _by_condition(prompts).items()
+    }
+    every = dict.fromkeys(prompt.alike for prompt in prompts)
+    return {(condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every}
+
+
+def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
+    """Tokens to compute of each batch, where the roots of all `prompts` are known."""
+    known = roots(prompts)
+    return [batch.tokens(len(known[batch.prompts[0].alike]))[1] for batch in batches]
+
+
+def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
+    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
+    order in which conditions and groups appear."""
+    batches: list[Batch] = []
+    known = roots(prompts)
+
+    def split(group: Batch, root: int) -> list[Batch]:
+        if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
+            return [group]
+        return [part for half in group.halves() for part in split(half, root)]
+
+    for groups in _by_condition(prompts).values():
+        batch: list[tuple[Prompt, ...]] = []
+        size = 0
+        root = len(known[next(iter(groups.values()))[0].alike])
+        for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
+            cost = part.tokens(root)[1]
+            if batch and size + cost > token_budget:
+                batches.append(Batch(tuple(batch)))
+                batch, size = [], 0
+            batch += part.groups
+            size += cost
+        batches.append(Batch(tuple(batch)))
+    return batches
+
+
+def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
+    """Condition, but for the attack, and fold -> group_id -> prompts."""
+    together: dict[tuple[Condition, str], dict[str, list[Prompt]]] = {}
+    for prompt in prompts:
+        groups = together.setdefault((replace(prompt.condition, attack=""), prompt.fold), {})
+        groups.setdefault(prompt.example.group_id, []).append(prompt)
+    return together
+
+
+def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
+    """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
+    the other's rival."""
+    seen: set[Hashable] = set()
+
+    def first(prompt: Prompt) -> bool:
+        name, before = identity(prompt), len(seen)
+        seen.add(name)
+        return len(seen) > before
+
+    return [left for batch in batches if (left := batch.only(first)) is not None]
+
+
+def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
+    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
+    condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
+    those before them. Without a budget every prompt is computed, or billed, whole."""
+    totals: Counter[Condition] = Counter()
+    for prompt in prompts:
+        totals[prompt.condition] += len(prompt.token_ids)
+    if not token_budget:
+        return {condition: (total, total) for condition, total in totals.items()}
+    computed: Counter[Condition] = Counter()
+    known = roots(prompts)
+    begun: set[int] = set()
+    batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
+    for batch in batches:
+        conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
+        root, before = known[batch.prompts[0].alike], 0
+        if sharing and id(root) not in begun:
+            begun.add(id(root))
+            computed[conditions[0]] += len(root)
+        for i, condition in enumerate(conditions):
+            part = batch.only(lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted)  # type: ignore[misc]
+            assert part is not None
+            total, unique = part.tokens(len(root))
+            now = unique if sharing else total
+            computed[condition] += now - before
+            before = now
+    return {condition: (total, computed[condition]) for condition, total in totals.items()}
+
+
+def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
+    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
+
+    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
+    `costs` are [batches] tokens to compute of each; the result has for each rank the indices of its batches, ascending.
+
+    Example:
+        >>> assign([5, 1, 4, 4], 2)
+        [[0, 1], [2, 3]]
+    """
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    lightest = [(0, rank) for rank in range(ranks)]
+    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
+        total, rank = heapq.heappop(lightest)
+        shares[rank].append(i)
+        heapq.heappush(lightest, (total + costs[i], rank))
+    return [sorted(share) for share in shares]
+
+
+def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
+    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
+    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
+    rounds = zip_longest(*assign(costs, ranks))
+    return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
+
+
+def common_prefix(prompts: Sequence[np.ndarray]) -> int:
+    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of its own to be
+    read at."""
+    shortest = min(len(ids) for ids in prompts) - 1
+    first = prompts[0][:shortest]
+    same = np.ones(shortest, dtype=bool)
+    for ids in prompts[1:]:
+        same &= ids[:shortest] == first
+    return shortest if same.all() else int(np.argmin(same))
+
+
+def root_of(groups: Groups) -> np.ndarray:
+    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
+    if len(groups) < 2:
+        return np.zeros(0, np.int32)
+    prompts = [ids for group in groups for ids in group]
+    length = common_prefix(prompts)
+    return np.asarray(prompts[0][: length if length >= _WORTH_SHARING else 0])
+
+
+def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
+    """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
+    ends = [max(root, common_prefix(group)) for group in groups]
+    pairs = zip(groups, ends, strict=True)
+    return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
+
+
+# --- passes ----------------------------------------------------------------------------------------------------------
+
+
+class Pass:
+    """One reading of each prompt, by a model here or elsewhere; a subclass says what is read and under which keys the
+    store holds it."""
+
+    prompts: Sequence[Prompt]
+
+    @property
+    def title(self) -> str:
+        raise NotImplementedError
+
+    def batches(self, token_budget: int) -> list[Batch]:
+        """All of its prompts, whether or not their readings are stored."""
+        return plan(self.prompts, token_budget)
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        """The keys under which the store holds what this pass computes for a prompt."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Lets go of what reading needs: models in memory, connections."""
+        raise NotImplementedError
+
+    def read(self, batch: Batch) -> list[ModelReading]:
+        """Computes a batch; the readings stand in no particular order."""
+        raise NotImplementedError
+
+
+def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
+    keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
+    batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
+    missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
+    left = (batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches)
+    return [batch for batch in left if batch is not None]
