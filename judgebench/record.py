@@ -3,6 +3,8 @@
 `python -m judgebench judge=recorded judge.path=FILE.parquet` then decodes, tunes, calibrates, sweeps and reports
 without a model. The file holds what models gave, by example_id and condition, and no text that was judged, no prompt,
 no secret and no path; free answers stand in it as they were written.
+
+  out=FILE.parquet  the file that is written
 """
 
 from __future__ import annotations

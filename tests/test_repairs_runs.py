@@ -86,6 +86,9 @@ def test_tasks_end_in_one_league(judgebench):
         (["compare_with=contrastive"], "there are expectation, greedy, median"),
         (["compare_with=range_mean"], "compare_with: 'range_mean'"),
         (["compare_with=3"], "compare_with: 3 should be"),
+        (["judge=replay", "judge.path=x.jsonl", "decoding=[greedy]"], "there are greedy; take compare_with=greedy."),
+        (["decoding=[ridge_ranges]"], "it comes with decoding=[repairs], and alone as '+decoding.ridge_ranges={_target_:"),
+        (["decoding=[{_target_: mine.X}]"], "decoding takes names of its choices; a class of your own stands next"),
     ],
 )
 def test_a_plain_decoding_that_is_none_is_refused(judgebench, given, said):

@@ -8,6 +8,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from judgebench.job import key_of
+from judgebench.judges.loop import trainer_of
+from judgebench.runtime.errors import UserError
 
 
 @pytest.fixture
@@ -39,3 +41,10 @@ def test_a_run_by_itself_and_another_multirun_share_nothing(multirun):
     assert key() != before
     multirun.mode = RunMode.RUN
     assert key() == ""
+
+
+@pytest.mark.parametrize("name", ["tpu", "hpu"])
+def test_an_accelerator_whose_library_is_absent_is_a_sentence(name):
+    trainer = {"_target_": "lightning.Trainer", "_partial_": True, "accelerator": name, "logger": False}
+    with pytest.raises(UserError, match=r"^trainer: Lightning does not take it: "):
+        trainer_of(OmegaConf.create({"trainer": trainer}), [])

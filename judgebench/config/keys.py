@@ -181,6 +181,11 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
         if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
             raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {_nearest_of(key, known)}")
+        if key in groups() and re.match(r"[^=]*=\[.*\{", override):
+            raise UserError(
+                f"{masked_argument(override)}: {key} takes names of its choices; a class of your own stands next to "
+                f"them, as '+{key}.mine={{_target_: mine.Class}}'."
+            )
     # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults are not Hydra's
     extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
     jobs: list[DictConfig] = []
@@ -299,7 +304,13 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         place = str(error.missing_cfg_file)
         group = next((group for group in groups() if place.startswith(f"{group}/")), place.rpartition("/")[0])
         name = place.removeprefix(f"{group}/")
-        sentence = f"{group}: there is no {group} {name!r}; {_nearest_of(name, choices(group) or error.options or ())}"
+        remedy = _nearest_of(name, choices(group) or error.options or ())
+        for file in (FOLDER / group).glob("*.yaml"):  # an entry that a choice has besides others
+            entry = OmegaConf.select(OmegaConf.load(file), name) if name.isidentifier() else None
+            if isinstance(entry, DictConfig) and "_target_" in entry:
+                content = ", ".join(f"{key}: {value}" for key, value in entry.items() if value is not None)
+                remedy = f"it comes with {group}=[{file.stem}], and alone as '+{group}.{name}={{{content}}}'."
+        sentence = f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]

@@ -230,7 +230,7 @@ def mismatches(parts: Parts) -> Broken:
     if isinstance(plain, str) and plain not in alone:
         yield (
             f"compare_with: {plain!r} is no decoding here that scores the main model alone in each range; there are "
-            f"{', '.join(alone) or 'none'}.",
+            f"{', '.join(alone) or 'none'}; take {f'compare_with={alone[0]}' if alone else 'decoding=[expectation]'}.",
             ("compare_with", "decoding"),
         )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives

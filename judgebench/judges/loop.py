@@ -51,7 +51,7 @@ def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     try:
         trainer: L.Trainer = instantiate(config.trainer)(callbacks=callbacks)
-    except (MisconfigurationException, TypeError, ValueError, RuntimeError, KeyError) as error:
+    except (MisconfigurationException, ImportError, TypeError, ValueError, RuntimeError, KeyError) as error:
         raise UserError(f"trainer: Lightning does not take it: {' '.join(str(error).split())[:400]}") from error
     compute_on(trainer.strategy.root_device, config.get("compile", True))
     return trainer

@@ -23,7 +23,7 @@ from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECO
 from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
-from judgebench.types import FAILED, Condition, Prompt
+from judgebench.types import CLAMPED, FAILED, Condition, Prompt
 
 
 def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -125,6 +125,13 @@ class Member:
                 raise UserError(f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave it out.")
             if main is None:
                 score = parse_answer(row["text"], prompt.condition.range, prompt.choices)
+                if score.status == CLAMPED and isinstance(source, ReplaySpec) and not source.fields.get("range"):
+                    raise UserError(
+                        f"judge.path: {answers.file} does not say its range, and says {row['text']!r} of example "
+                        f"{prompt.example.example_id}, which {prompt.condition.range} does not have; take the range "
+                        "that was asked for, as 'ranges=[[0,4]]', name the field with it, as fields={range: range}, or "
+                        "empty an answer that is a slip."
+                    )
                 main = score_shares(np.array([np.nan if score.status == FAILED else score.value]), values)[0]
             readings[id(prompt)] = main, other if self.judge == "main" else None, row.get("seconds", 0.0)
         return readings

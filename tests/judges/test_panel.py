@@ -239,6 +239,9 @@ def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: 
         panel([written([row(p) for p in texts])], prompts(NARROW, asked="Grade"))
     with pytest.raises(UserError, match=r"judge.members\[1\].path: 6 of 6 prompts are not what was read"):
         panel([whole, written([row(p, candidates=["1", "2", "4"]) for p in texts])], texts)
+    shifted = said(file, "shifted", texts, [0, 1, 2, 2, 1, 0])
+    with pytest.raises(UserError, match=r"\[0\].path: shifted.jsonl does not say its range, and says '0' of example"):
+        panel([shifted], texts)
     alone = written([row(p, assistant_logprobs=None) for p in texts])
     with pytest.raises(UserError, match=r"judge.members\[0\].path: held.parquet lacks its assistant's log-prob"):
         panel([{"path": alone, "judge": "assistant"}], texts)
