@@ -308,7 +308,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         for file in (FOLDER / group).glob("*.yaml"):  # an entry that a choice has besides others
             entry = OmegaConf.select(OmegaConf.load(file), name) if name.isidentifier() else None
             if isinstance(entry, DictConfig) and "_target_" in entry:
-                content = ", ".join(f"{key}: {value}" for key, value in entry.items() if value is not None)
+                content = ", ".join(f"{key!s}: {value!s}" for key, value in entry.items() if value is not None)
                 remedy = f"it comes with {group}=[{file.stem}], and alone as '+{group}.{name}={{{content}}}'."
         sentence = f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
