@@ -106,11 +106,20 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     np.testing.assert_allclose(written["score"], run[written["example_id"]], atol=1e-9)
     if card.estimate is not None:
         np.testing.assert_allclose(written["estimate"], card.estimate(written["score"].to_numpy()))
-    judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite")
+    # six articles: the whole scale at 90 %, less at 80 %
+    assert (written[["low", "high", "wide"]] == [1, 5, True]).all(axis=None)
+    assert "100 % of the texts have a 90 % interval wider than 50 % of the scale: too wide to use." in " ".join(
+        out.split()
+    )
+    judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite", level=0.8, wide=1.0)
     together = judge.score_all([{"source": text["source"], "output": text["output"]} for text in texts[:5]])
     alone = judge.score(texts[3]["source"], texts[3]["output"])
     assert [judged.score for judged in together] == pytest.approx(list(written["score"][:5]), abs=1e-3)
     assert alone.score == pytest.approx(together[3].score, abs=1e-3)  # batches round otherwise
+    low, high = card.intervals.ends(np.array([judged.estimate for judged in together]), 0.8, (1, 5))
+    assert [(judged.low, judged.high) for judged in together] == list(zip(low, high, strict=True))
+    assert (high - low < 4).any()
+    assert {judged.wide for judged in together} == {False}
     assert judge.score_all([]) == []
     with pytest.raises(UserError, match="the judged text is empty"):
         judge.score("An article.", " ")
@@ -146,6 +155,24 @@ def test_a_decoding_of_all_ranges_has_no_card(calibrate, tiny_pair, monkeypatch,
     assert (code, "range_mean: takes the readings of all ranges" in " ".join(err.split())) == (2, True), err
 
 
+def test_a_card_of_an_earlier_version_scores_without_intervals_and_says_why(calibrated, score):
+    content = yaml.safe_load((calibrated / "run" / "judge_card.yaml").read_text())
+    del content["intervals"], content["sha256"]
+    (calibrated / "run" / "earlier.yaml").write_text(yaml.safe_dump(content))
+    for out in ("earlier.jsonl", "earlier.parquet"):
+        code, said, err = score("card=run/earlier.yaml", "data.path=texts.jsonl", f"out={out}")
+        assert (code, err.count("earlier version")) == (0, 0), err
+        assert (
+            " ".join(said.split()).count("No intervals: the card is of an earlier version; `python -m judgebench") == 1
+        )
+    assert [json.loads(Path("earlier.jsonl").read_text().splitlines()[0])[name] for name in ("low", "wide")] == [
+        None
+    ] * 2
+    assert pd.read_parquet("earlier.parquet")[["low", "high", "wide"]].isna().all(axis=None)
+    judged = Judge.from_card("run/earlier.yaml").score("An article.", "Its summary.")
+    assert (math.isnan(judged.low), judged.wide) == (True, None)
+
+
 def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, tiny_pair):
     other = ("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=other.jsonl")
     code, _, err = score(*other, f"+judge.path={tiny_pair[1]}")
@@ -168,6 +195,8 @@ def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, ti
         (("card=nowhere.yaml",), "there is no such file"),
         (("card=run/config.yaml",), "this is no judge card"),
         (("card=run/judge_card.yaml",), "data.path is not given"),
+        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "level=1.0"), "level: 1.0 should be less than 1"),
+        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "wide=0"), "wide: 0 should be greater than 0"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.txt"), "the ending says what is written"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "data.fields.output=text"), "field 'text' is missing"),
     ],

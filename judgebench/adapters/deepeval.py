@@ -29,6 +29,7 @@ class JudgeCardMetric(BaseMetric):
 
     Attributes:
         score: share of that way; 0 where the judge gave no score or there is nothing to judge: `error` then says so.
+        score_breakdown: the judge's answer: score, estimate, low, high and wide of `judgebench.cards.judge.Judged`.
     """
 
     def __init__(self, card: str, threshold: float = 0.5, **options: Any) -> None:
@@ -48,6 +49,7 @@ class JudgeCardMetric(BaseMetric):
             self.reason = self.error = "There is no actual_output to judge."
             return self.score
         judged = self.judge.score(str(test_case.input), str(test_case.actual_output))
+        self.score_breakdown = vars(judged)
         low, high = self.judge.card.range.minimum, self.judge.card.range.maximum
         failed = math.isnan(judged.score)
         self.score = 0.0 if failed else (judged.score - low) / (high - low)

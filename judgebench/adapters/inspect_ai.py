@@ -47,14 +47,13 @@ def judge_card(card: str, source: str | None = None, estimate: bool = False, **o
         async with turn:
             judged = await asyncio.to_thread(judge.score, text, state.output.completion)
         value = judged.estimate if estimate else judged.score
-        known = {"status": judged.status, "score": judged.score, "estimate": judged.estimate}
         if math.isnan(value):
             return Score.unscored(explanation="The judge gave no score.", metadata={"status": judged.status})
         return Score(
             value=value,
             answer=state.output.completion,
             explanation=f"{judge.card.title}: {judged.score:g}",
-            metadata={name: one for name, one in known.items() if one == one},
+            metadata={name: one for name, one in vars(judged).items() if one is not None and one == one},
         )
 
     return score

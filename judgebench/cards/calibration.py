@@ -6,15 +6,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Estimate, JudgeCard, check_arguments
+from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Errors, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import TEST, JudgeDataModule
@@ -28,9 +27,9 @@ from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import Clusters
+from judgebench.stats.clusters import Clusters, divided
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.forecasts import NOT_ANSWERING
+from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
@@ -45,6 +44,7 @@ _USE = ("use", "verdict", "clause", *(f"{name}{end}" for name in ("value", "rate
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
+_MOST = 1000  # texts whose errors a card holds
 _OF_RECORDED = (
     "It was calibrated on recorded readings: it scores other texts where its models lie, which +judge.path=DIR (and "
     "+assistant.path=DIR) names and their SHA-256 tells."
@@ -161,11 +161,14 @@ def _card(
             rows = rows[empty if value is None or value == "" else rows[name] == value]
     rows = rows[rows["status"] != FAILED]
     # 3. its figures
-    estimate = fit(settings.estimate, rows["score"].to_numpy(), rows["human"].to_numpy(), score_range, scale)
+    score, human = (rows[name].to_numpy(dtype=float) for name in ("score", "human"))
+    estimate, errors = fit(settings.estimate, score, human, score_range, scale), None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
     if estimate is not None:
-        resampled = {name: int(config.metrics[name]) for name in ("resamples", "seed")}
-        figures[TEST] |= estimate_errors(settings.estimate, rows, score_range, scale, **resampled)
+        groups, seed = rows["group_id"].to_numpy(dtype=str), int(config.metrics.seed)
+        rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
+        errors = fit_errors(rated)[1]
+        figures[TEST] |= estimate_errors(rated, int(config.metrics.resamples))
     attacks = attacked(results.metrics, selected, dimension)
     sentences = [f"Of no use, and made by force=true: {useless}."] if useless is not None else []
     sentences += limits(tried, figures, estimate, settings.estimate, about)
@@ -184,6 +187,7 @@ def _card(
         parts=parts,
         models={role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"},
         estimate=estimate,
+        intervals=errors,
         scale=scale,
         figures={split: figure for split, figure in figures.items() if figure},
         attacks=attacks,
@@ -331,30 +335,72 @@ def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix("promised_"): value for name, value in selected.items() if name.startswith("promised_")}
 
 
-def estimate_errors(
-    kind: str,
-    rows: pd.DataFrame,
-    score_range: ScoreRange,
-    scale: tuple[float, float] | None,
-    resamples: int,
-    seed: int,
-    folds: int = 5,
-) -> dict[str, float | None]:
+class Labelled(NamedTuple):
+    """Texts [n] of a judge and humans, in articles `groups`, from which an estimate of a kind is learned."""
+
+    scores: np.ndarray
+    humans: np.ndarray
+    groups: np.ndarray
+    kind: str
+    range: ScoreRange
+    scale: tuple[float, float] | None
+    seed: int
+
+    def without(self, out: np.ndarray) -> Labelled:
+        """The other texts; all where there are none."""
+        rows = out if out.all() else ~out
+        return self._replace(scores=self.scores[rows], humans=self.humans[rows], groups=self.groups[rows])
+
+    def learned(self) -> tuple[Estimate, Errors]:
+        """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half their mean."""
+        estimate = fit(self.kind, self.scores, self.humans, self.range, self.scale)
+        estimate = estimate or Estimate("none", (self.range.minimum,), (float(self.humans.mean()),))
+        said = estimate(self.scores)
+        off, centered = np.abs(self.humans - said), said - said.mean()
+        usual, slope = float(off.mean()), float(centered @ off / max(centered @ centered, 1e-9))
+        return estimate, Errors((usual - slope * float(said.mean()), slope, usual / 2 if usual > 1e-9 else 1.0))
+
+    def cross_fitted(self, folds: int = 5) -> np.ndarray:
+        """[2, n] distances of estimates that other articles teach from the humans' scores, and the usual ones there."""
+        fold = deal(self.groups, min(folds, len(np.unique(self.groups))), self.seed)
+        errors = np.empty((2, len(fold)))
+        for out in (fold == number for number in np.unique(fold)):
+            estimate, spread = self.without(out).learned()
+            said = estimate(self.scores[out])
+            errors[:, out] = np.abs(said - self.humans[out]), spread.usual(said)
+        return errors
+
+
+def fit_errors(rated: Labelled) -> tuple[Estimate, Errors]:
+    """The map that all texts teach, and its cross-fitted errors, of at most `_MOST` texts drawn with the seed; of none
+    where there is a single article, which no other can teach."""
+    (error, usual), (estimate, spread) = rated.cross_fitted(), rated.learned()
+    labels, number = np.unique(rated.groups, return_inverse=True)
+    kept = np.random.default_rng(rated.seed).permutation(len(number))[: _MOST if len(labels) > 1 else 0]
+    relative = (error / usual)[kept].round(6).tolist()
+    return estimate, replace(spread, errors=tuple(relative), articles=tuple(number[kept].tolist()))
+
+
+def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`; `guess_error`, that of
-    always saying the other folds' mean; `gain`, the latter less the former; each with the `_low` and `_high` of a 95 %
-    interval by `resamples` of the groups. `rows` has the columns score, human, group_id."""
-    score, human = (rows[name].to_numpy(dtype=float) for name in ("score", "human"))
-    clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), resamples, seed)
-    fold = deal(rows["group_id"].to_numpy(dtype=str), min(folds, clusters.count), seed)
-    error, guess = np.empty(len(human)), np.empty(len(human))
-    for number in np.unique(fold):
-        kept, out = fold != number, fold == number
-        mean = human[kept].mean() if kept.any() else human.mean()
-        estimate = fit(kind, score[kept], human[kept], score_range, scale)
-        guess[out] = np.abs(mean - human[out])
-        error[out] = guess[out] if estimate is None else np.abs(estimate(score[out]) - human[out])
+    always saying the mean; `gain`, the latter less the former. On a known scale, of the intervals of each tenth of the
+    articles by the others: `coverage`, the share that holds the humans' score; mean `width`; `constant_width`, around
+    the mean; `narrower`, 1 - width / constant_width. Each has a 95 % interval by `resamples` of the groups."""
+    clusters, sides = Clusters.of(rated.groups, resamples, rated.seed), (rated, rated._replace(kind="none"))
+    error, guess = (side.cross_fitted(folds)[0] for side in sides)
     figures = {"mean_absolute_error": error, "guess_error": guess, "gain": guess - error}
-    return clusters.record({name: clusters.mean(values) for name, values in figures.items()})
+    means = {name: clusters.mean(values) for name, values in figures.items()}
+    if rated.scale is not None:
+        fold, ends = deal(rated.groups, 10, rated.seed), np.empty((2, 2, len(error)))
+        for out in (fold == number for number in np.unique(fold)):
+            for which, side in enumerate(sides):
+                estimate, errors = fit_errors(side.without(out))
+                ends[which][:, out] = errors.ends(estimate(rated.scores[out]), LEVEL, rated.scale)
+        inside = np.abs(rated.humans - ends[0].mean(axis=0)) <= (ends[0, 1] - ends[0, 0]) / 2 + 1e-9
+        width, constant = (clusters.mean(high - low) for low, high in ends)
+        means |= {"coverage": clusters.mean(inside), "width": width, "constant_width": constant}
+        means |= {"narrower": 1 - divided(width, constant)}
+    return clusters.record(means)
 
 
 def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str) -> list[dict[str, Any]]:
@@ -408,6 +454,12 @@ def limits(
     if wanted != "none" and estimate is None:
         sentences.append(
             "The humans' scores do not rise with its scores, so there is no estimate on the humans' scale."
+        )
+    if test.get("narrower") is not None:
+        hardly = "hardly " if test["narrower"] < 0.1 or (test["narrower_low"] or 1) <= 0 else ""
+        sentences.append(
+            f"Its {100 * LEVEL:.0f} % intervals of single texts are {test['width']:.2f} wide, {hardly}narrower than a "
+            f"constant's ({100 * test['narrower']:.0f} %) and hold {100 * test['coverage']:.0f} % of humans' scores."
         )
     return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
 

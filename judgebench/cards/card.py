@@ -68,6 +68,7 @@ _CARD = {
     "uses?": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
     **{"limits": [object], "figures": {str: dict}},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
+    "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
     "attacks": [dict],
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
     "series": {"judge": str, "decoding": str},
@@ -127,6 +128,43 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Errors:
+    """The errors of an estimate on articles that did not teach it, for intervals of single texts: conformal by article,
+    over their usual size (Lei et al., "Distribution-Free Predictive Inference for Regression", 2018, section 5.2).
+
+    Attributes:
+        spread: their usual size, in points: a + b * estimate, and at least c, as (a, b, c).
+        errors, articles: [n] of texts, over the usual size there, and the number of each one's article.
+    """
+
+    spread: tuple[float, ...]
+    errors: tuple[float, ...] = ()
+    articles: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        paired = len(self.spread) == 3 and len(self.errors) == len(self.articles)
+        if not paired or not np.isfinite([*self.spread, *self.errors]).all() or self.spread[2] <= 0:
+            raise UserError("intervals: they take a spread [a, b, c], c above 0, and errors, one an article, finite.")
+
+    def usual(self, estimates: np.ndarray) -> np.ndarray:
+        return np.maximum(self.spread[0] + self.spread[1] * estimates, self.spread[2])
+
+    def ends(self, estimates: np.ndarray, level: float, scale: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned, at least `level` of
+        new articles' texts lie there. It is the whole scale with fewer than level / (1 - level) articles.
+
+        Example:
+            >>> errors = Errors((0.5, 0.0, 0.1), (0.0, 1.0, 2.0), (0, 1, 2))
+            >>> [ends.tolist() for ends in errors.ends(np.array([1.25, 3.0]), 0.5, (1, 5))]  # the 2nd, of .5 * (3 + 1)
+            [[1.0, 2.5], [1.75, 3.5]]
+        """
+        from judgebench.stats.forecasts import conformal_quantile  # it takes a third of a second to import
+
+        reach = self.usual(estimates) * conformal_quantile(np.array(self.errors), np.array(self.articles), level)
+        return np.clip(estimates - reach, *scale), np.clip(estimates + reach, *scale)
+
+
+@dataclass(frozen=True)
 class JudgeCard:
     """A calibrated judge.
 
@@ -138,6 +176,7 @@ class JudgeCard:
         parts: `PARTS` of the configuration, resolved.
         models: role -> title and SHA-256 of each model's content.
         estimate: map from its scores to the humans' scale; None where there is none.
+        intervals: the estimate's errors; None where `no_intervals` says why.
         scale: the humans' own [low, high]; None where it is not known.
         figures: dev and test: its agreement with humans, with 95 % intervals.
         attacks: changes of its scores by the attacks that were tried.
@@ -168,6 +207,7 @@ class JudgeCard:
     files: Mapping[str, str] = field(default_factory=dict)
     uses: Sequence[Mapping[str, Any]] = ()
     folder: Path | None = field(default=None, compare=False)
+    intervals: Errors | None = None
 
     @property
     def title(self) -> str:
@@ -180,6 +220,14 @@ class JudgeCard:
         uses = [f"{use['use'].replace('_', ' ')}: {use['verdict']}; {use['clause']}" for use in self.uses]
         without = "It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
         return [*(uses or [without]), *self.limits]
+
+    @property
+    def no_intervals(self) -> str | None:
+        """Why scores by the card have no intervals, a sentence; None where they have."""
+        if self.estimate is None or self.scale is None:
+            return "No intervals: the card has no map from its scores to the humans' scale, or that is unknown."
+        again = "the card is of an earlier version; `python -m judgebench.calibrate data=... judge=...` makes another"
+        return f"No intervals: {again}." if self.intervals is None else None
 
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else `UserError`; None
@@ -238,7 +286,8 @@ class JudgeCard:
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
-        values = {**vars(self), "range": self.range.given, "estimate": self.estimate and vars(self.estimate)}
+        values = {**vars(self), "range": self.range.given}
+        values |= {name: values[name] and vars(values[name]) for name in ("estimate", "intervals")}
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
         text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
@@ -261,7 +310,7 @@ class JudgeCard:
             raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
         check_shape(content, _CARD, name, f"it is damaged, so {again}")
         try:
-            estimate, scale = content["estimate"], content["scale"]
+            estimate, scale, intervals = content["estimate"], content["scale"], content.get("intervals")
             if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf):
                 raise UserError(f"scale must be [low, high], got {shown(scale)}.")
             for file in content["files"]:
@@ -274,6 +323,7 @@ class JudgeCard:
                 "scale": scale and (float(scale[0]), float(scale[1])),
                 "estimate": estimate
                 and Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
+                "intervals": intervals and Errors(*(tuple(intervals[key]) for key in ("spread", "errors", "articles"))),
                 "limits": [str(limit) for limit in content["limits"]],
                 "uses": content.get("uses") or (),
             }

@@ -21,7 +21,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.fields import plain
+from judgebench.config.fields import IntervalSettings, plain
 from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
@@ -50,11 +50,16 @@ class Judged:
         score: in the card's range; NaN where the judge gave none.
         estimate: of a human's score, on the humans' scale; NaN where the card has no such map.
         status: `parsed`, `failed` or `clamped`, see `judgebench.types`.
+        low, high: of the humans' score, on their scale; NaN without a score, and where the card has `no_intervals`.
+        wide: whether that interval is too wide to use; None without one.
     """
 
     score: float
     estimate: float
     status: str
+    low: float
+    high: float
+    wide: bool | None
 
 
 class Judge:
@@ -66,6 +71,7 @@ class Judge:
         judge, assistant: what differs here from the card, as `{"path": "models/mine"}`.
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
+        level, wide: of intervals, see `judgebench.config.fields.IntervalSettings`.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -84,8 +90,11 @@ class Judge:
         assistant: Mapping[str, Any] | None = None,
         check_models: bool = True,
         send_to: str | Sequence[str] | None = None,
+        level: float = 0.9,
+        wide: float = 0.5,
     ) -> None:
         self.card = card
+        self.intervals = IntervalSettings(level, wide)
         self._check = check_models
         self._models = Models()
         overridden: Overridden = {"judge": judge, "assistant": assistant}
@@ -132,9 +141,9 @@ class Judge:
         if self._check:
             check_models(self.card, answers.fingerprints)
             self._check = answers.served is not None  # models in memory do not change; a server may change its own
-        frame = scored(self.card, experiment, answers)
-        columns = (frame["score"].astype(float), frame["estimate"].astype(float), frame["status"].astype(str))
-        return [Judged(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        frame = scored(self.card, experiment, answers, self.intervals)
+        names = ("score", "estimate", "status", "low", "high", "wide")
+        return [Judged(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)]
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
@@ -150,6 +159,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
+    intervals = IntervalSettings(config.level, config.wide)
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if config.check_models:
         check_settings(card, overridden)
@@ -171,11 +181,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     if config.check_models:
         check_models(card, answers.fingerprints)
     # 3. the scores
-    frame = scored(card, experiment, answers)
+    frame = scored(card, experiment, answers, intervals)
     write_scores(frame, target)
     failed = int((frame["status"] == FAILED).sum())
     lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
     lines += [served_lines(answers.served)] if answers.served is not None else []
+    wide = f"{100 * frame['wide'].eq(True).mean():.0f} % of the texts have a {100 * intervals.level:g} % interval wider"
+    lines.append(card.no_intervals or f"{wide} than {100 * intervals.wide:g} % of the scale: too wide to use.")
     for line in [*lines, *(f"  - {escape_control(limit)}" for limit in card.verdict)]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  - "))
     return target
@@ -275,9 +287,10 @@ def literal(node: Any) -> Any:
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", node) if isinstance(node, str) else node
 
 
-COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "status")
+COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "low", "high", "wide", "status")
 """The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the humans' scale, null
-where the card has no such map; `status`, as in scores.parquet: a failed score is null."""
+where the card has no such map; `low` and `high`, the ends of its interval, and `wide`, whether that is too wide to use,
+null where the card has no intervals; `status`, as in scores.parquet: a failed score is null."""
 
 
 def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
@@ -292,7 +305,7 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
     return Read(readings, reader.fingerprints, reader.device(last), reader.served)
 
 
-def scored(card: JudgeCard, experiment: Experiment, answers: Read) -> pd.DataFrame:
+def scored(card: JudgeCard, experiment: Experiment, answers: Read, settings: IntervalSettings) -> pd.DataFrame:
     """`COLUMNS`, one row a text, in the order of the data."""
     columns = decode(answers.readings, experiment.decodings)
     frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
@@ -307,6 +320,11 @@ def scored(card: JudgeCard, experiment: Experiment, answers: Read) -> pd.DataFra
     frame.loc[frame["status"] == FAILED, "score"] = np.nan  # the range's minimum stands in where scores are counted
     scores = frame["score"].to_numpy(dtype=float)
     frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
+    frame = frame.assign(low=np.nan, high=np.nan, wide=None)
+    if card.intervals is not None and card.scale is not None:
+        low, high = card.intervals.ends(frame["estimate"].to_numpy(dtype=float), settings.level, card.scale)
+        wide = pd.array(high - low > settings.wide * (card.scale[1] - card.scale[0]) + 1e-9, dtype="boolean")
+        frame = frame.assign(low=low, high=high, wide=pd.Series(wide).astype(object).where(~np.isnan(low), None))
     return frame[list(COLUMNS)]
 
 

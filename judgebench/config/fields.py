@@ -239,6 +239,18 @@ class Margins:
 
 
 @dataclass(frozen=True)
+class IntervalSettings:
+    """conf/score.yaml's `level`, the share of texts whose interval is to hold the humans' score, and `wide`, the share
+    of the humans' scale beyond which an interval is too wide to use; `UserError` of values that cannot be."""
+
+    level: Annotated[float, Gt(0), Lt(1)] = 0.9
+    wide: Annotated[float, Gt(0), Le(1)] = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """Keys of conf/config.yaml that are switches."""
 

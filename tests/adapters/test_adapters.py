@@ -61,6 +61,9 @@ def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch
     expected = [judge.score(*pair).score for pair in zip(ARTICLES[:2], ANSWERS[:2], strict=True)]
     scores = [sample.scores["judge_card"] for sample in log.samples]
     assert [score.value for score in scores[:2]] == pytest.approx(expected, abs=1e-3)
+    judged = judge.score(ARTICLES[0], ANSWERS[0])
+    assert {name: scores[0].metadata[name] for name in ("low", "high", "wide")} == {"low": 1, "high": 5, "wide": True}
+    assert scores[0].metadata["estimate"] == pytest.approx(judged.estimate, abs=1e-3)
     assert scores[2].explanation == "There is no answer to judge.", "which ends no evaluation of the others"
     assert log.results.scores[0].metrics["mean"].value == pytest.approx(sum(expected) / 2, abs=1e-3)
 
@@ -86,6 +89,7 @@ results = evaluate(
 judged = Judge.from_card(card).score(case.input, case.actual_output)
 assert abs(data.score - (judged.score - 1) / 4) < 1e-6, (data, judged)
 assert data.success and metric.is_successful()
+assert metric.score_breakdown["wide"] is True and metric.score_breakdown["low"] == 1
 strict = JudgeCardMetric(card, threshold=1.0)
 strict.measure(case)
 assert not strict.is_successful()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.cards.calibration import CalibrationSettings, estimate_errors, fit, limits
-from judgebench.cards.card import Estimate
+from judgebench.cards.calibration import CalibrationSettings, Labelled, estimate_errors, fit, fit_errors, limits
+from judgebench.cards.card import Errors, Estimate
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
 from judgebench.types import ScoreRange
@@ -21,7 +20,7 @@ def test_settings_that_cannot_be_are_refused():
         CalibrationSettings("accuracy")
 
 
-RANGE = ScoreRange(0, 10)
+RANGE, TO_FIVE = ScoreRange(0, 10), ScoreRange(1, 5)
 
 
 def rated(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -59,30 +58,127 @@ def test_knots_that_are_no_map_are_refused(scores, humans):
         Estimate("linear", scores, humans)
 
 
-def frame(scores, humans, groups):
-    return pd.DataFrame({"score": scores, "human": humans, "group_id": groups})
+def frame(scores, humans, groups, kind="linear", scale=(1, 5), seed=0, given=TO_FIVE):
+    return Labelled(np.array(scores), np.array(humans), np.array(groups), kind, given, scale, seed)
 
 
 def test_errors_by_hand():
     """Two articles, one fold each: a line through the other article's two texts, and its mean."""
     rows = frame([1.0, 3.0, 1.0, 2.0], [2.0, 4.0, 1.0, 4.0], ["a", "a", "b", "b"])
-    errors = estimate_errors("linear", rows, ScoreRange(1, 5), (1, 5), 200, 0)
+    errors = estimate_errors(rows, 200)
     # a by b's line 3 score - 2, within 1 to 5: 1, 5; b by a's line score + 1: 2, 3
     assert errors["mean_absolute_error"] == pytest.approx((1 + 1 + 1 + 1) / 4)
     assert errors["guess_error"] == pytest.approx((0.5 + 1.5 + 2 + 1) / 4)
     assert errors["gain"] == pytest.approx(0.25)
+    assert (errors["coverage"], errors["width"], errors["narrower"]) == (1, 4, 0), "of one article the whole scale"
+    # either line is exact where it was learned, so the usual error is 1 point
+    assert fit_errors(rows)[1].errors == (1, 1, 1, 1)
 
 
 def test_errors_equal_a_plain_loop_over_the_same_resamples():
     rng = np.random.default_rng(0)
-    rows = frame(rng.uniform(1, 3, 30), rng.uniform(1, 5, 30), np.repeat([f"g{i}" for i in range(6)], 5))
-    errors = estimate_errors("none", rows, ScoreRange(1, 3), (1, 5), 500, 3, folds=6)
-    human = rows["human"].to_numpy().reshape(6, 5)
+    groups = np.repeat([f"g{i}" for i in range(6)], 5)
+    rows = frame(rng.uniform(1, 3, 30), rng.uniform(1, 5, 30), groups, "none", seed=3, given=ScoreRange(1, 3))
+    errors = estimate_errors(rows, 500, folds=6)
+    human = rows.humans.reshape(6, 5)
     error = np.abs(np.array([(human.sum() - human[g].sum()) / 25 for g in range(6)])[:, None] - human)
     drawn = [np.repeat(error, weights, axis=0).mean() for weights in group_weights(6, 500, 3)]
     low = stats.norm.cdf(np.sqrt(6 / 5) * stats.t.ppf(0.025, 5))
     assert errors["guess_error_low"] == pytest.approx(np.quantile(drawn, low), abs=1e-9)
     assert errors["guess_error_high"] == pytest.approx(np.quantile(drawn, 1 - low), abs=1e-9)
+
+
+# --- intervals of single texts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+@given(st.integers(0, 10_000))
+def test_where_nothing_is_learned_coverage_is_exact(level, seed):
+    """Of articles in a bag, each is as likely as the others to be the new one: one text each, the share of those that
+    lie inside is the next of 1 / n, 2 / n ... above the level; with several texts at least the level."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 12)
+    for group in (np.arange(12), np.repeat(np.arange(12), sizes)):
+        estimates, spread = rng.uniform(1, 5, len(group)), (0.2, 0.3, 0.4)
+        usual = Errors(spread).usual(estimates)
+        off = rng.normal(size=12)[group] + rng.normal(size=len(group))
+        inside = np.empty(12)
+        for new in range(12):
+            seen, here = group != new, group == new
+            errors = Errors(spread, tuple(np.abs(off)[seen]), tuple(group[seen]))
+            low, high = errors.ends(estimates[here], level, (-99, 99))
+            human = (estimates + off * usual)[here]
+            inside[new] = ((low <= human) & (human <= high)).mean()
+        if len(group) == 12:
+            assert inside.mean() == np.ceil(12 * level - 1e-9) / 12
+        assert inside.mean() >= level - 1e-9
+
+
+def test_intervals_are_those_of_crepes():
+    crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
+    rng = np.random.default_rng(0)
+    estimates, off, spread = rng.uniform(1, 5, 60), rng.normal(size=60), (0.3, 0.2, 0.5)
+    usual = Errors(spread).usual(estimates)
+    errors = Errors(spread, tuple(np.abs(off / usual)), tuple(range(60)))
+    library = crepes.ConformalRegressor()
+    library.fit(residuals=off, sigmas=usual)
+    theirs = library.predict_int(y_hat=estimates, sigmas=usual, confidence=0.9, y_min=1, y_max=5)
+    assert np.stack(errors.ends(estimates, 0.9, (1, 5)), axis=1) == pytest.approx(theirs, abs=1e-10)
+
+
+def simulated(seed: int, articles: int, texts: int = 4) -> tuple[Labelled, np.ndarray]:
+    """A judge that knows half of what humans say, and is surer of good texts; articles share an error."""
+    rng, group = np.random.default_rng(seed), np.repeat(np.arange(articles), texts)
+    scores = rng.uniform(0, 10, len(group))
+    noise = rng.normal(0, 0.3, articles)[group] + rng.normal(0, 1, len(group)) * (1.1 - 0.1 * scores)
+    return frame(scores, np.clip(2 + 0.25 * scores + noise, 1, 5), group, given=RANGE), group
+
+
+def test_what_is_learned_keeps_coverage_of_new_articles_and_narrows_where_the_judge_is_sure():
+    inside, widths = [], []
+    for seed in range(200):
+        rated, group = simulated(seed, 21)
+        new = group == 20
+        estimate, errors = fit_errors(rated.without(new))
+        low, high = errors.ends(estimate(rated.scores[new]), 0.9, (1, 5))
+        inside.append(np.mean((low <= rated.humans[new]) & (rated.humans[new] <= high)))
+        widths.append(errors.usual(np.array([2.0, 4.0])))
+    assert 0.89 < np.mean(inside) < 0.97
+    assert np.mean(widths, axis=0)[0] > 1.5 * np.mean(widths, axis=0)[1]
+    measured = estimate_errors(simulated(0, 60)[0], 0)
+    assert measured["coverage"] > 0.85
+    assert measured["narrower"] == pytest.approx(1 - measured["width"] / measured["constant_width"])
+    assert measured["narrower"] > 0.1
+
+
+def test_out_of_fold_errors_are_those_of_a_plain_loop():
+    rated, group = simulated(1, 5)
+    _, errors = fit_errors(rated)
+    for one in range(5):  # five articles, five folds
+        kept, out = group != one, group == one
+        line = np.polyfit(rated.scores[kept], rated.humans[kept], 1)
+        said, here = (np.clip(np.polyval(line, rated.scores[rows]), 1, 5) for rows in (kept, out))
+        off = np.abs(said - rated.humans[kept])
+        usual = np.maximum(np.polyval(np.polyfit(said, off, 1), here), off.mean() / 2)
+        at = np.array(errors.articles) == one
+        expected = np.sort(np.abs(here - rated.humans[out]) / usual)
+        assert np.sort(np.array(errors.errors)[at]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_card_holds_few_errors_of_many_texts_and_none_of_one_article():
+    rated, _ = simulated(0, 400)
+    kept = fit_errors(rated)[1]
+    assert (len(kept.errors), len(kept.articles)) == (1000, 1000)
+    assert set(zip(kept.articles, kept.errors, strict=True)) <= set(_all_errors(rated))
+    alone = fit_errors(simulated(0, 1)[0])[1]
+    assert alone.errors == ()
+    assert [end.tolist() for end in alone.ends(np.array([3.0]), 0.5, (1, 5))] == [[1.0], [5.0]]
+
+
+def _all_errors(rated):
+    error, usual = rated.cross_fitted()
+    _, number = np.unique(rated.groups, return_inverse=True)
+    return zip(number.tolist(), (error / usual).round(6).tolist(), strict=True)
 
 
 def sentences(test, tried=(), estimate=None, wanted="none"):
@@ -97,6 +193,7 @@ def setting(decoding, worth, **changes):
 
 
 GOOD = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "groups": 50, "flags": [], "failed_share": 0.0}
+WIDE = {"width": 3.2, "narrower": 0.04, "narrower_low": 0.01, "coverage": 0.91}
 MAP = Estimate("linear", (1.0,), (1.0,))
 TRIED = [setting("expectation", 0.69, taken=True), setting("contrastive", 0.716, best=True)]
 LIMITS = {
@@ -107,6 +204,8 @@ LIMITS = {
     "It is flagged unstable: Spearman depends on the": {"test": {**GOOD, "flags": ["unstable"]}},
     "no score to 10 %": {"test": {**GOOD, "failed_share": 0.1}},
     "do not rise": {"wanted": "linear"},
+    "90 % intervals of single texts are 3.20 wide, hardly narrower than a constant's (4 %)": {"test": GOOD | WIDE},
+    "3.20 wide, narrower than a constant's (14 %) and hold 91 % of": {"test": GOOD | WIDE | {"narrower": 0.14}},
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgebench.cards.card import Estimate, JudgeCard
+from judgebench.cards.card import Errors, Estimate, JudgeCard
 from judgebench.cards.judge import scoring_config
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
@@ -55,6 +55,11 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     bare = card(estimate=None, scale=None)
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
+    assert "no map from its scores to the humans' scale" in bare.no_intervals
+    whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)))
+    whole.write(tmp_path / "whole.yaml")
+    assert JudgeCard.read(tmp_path / "whole.yaml") == whole
+    assert whole.no_intervals is None
 
 
 def test_a_card_that_was_changed_by_hand_says_so_once_and_is_used(tmp_path, capsys):
@@ -87,6 +92,8 @@ def test_a_card_of_an_earlier_version_is_read_silently(capsys):
     earlier = JudgeCard.read(Path(__file__).with_name("judge_card_3e7ab7f.yaml"))
     assert earlier.title == ("Qwen2.5-Coder-1.5B-Instruct with Qwen2.5-Coder-0.5B-Instruct, quality 1-5, contrastive")
     assert earlier.estimate is not None
+    assert earlier.intervals is None
+    assert "earlier version; `python -m judgebench.calibrate data=... judge=...` makes another" in earlier.no_intervals
     assert earlier.figures["test"]["spearman"] == pytest.approx(0.6112, abs=1e-3)
     assert scoring_config(earlier, {"rows": []}, store="s").judge.path == earlier.parts["judge"]["path"]
     assert capsys.readouterr().err == ""
@@ -171,7 +178,12 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         yaml.safe_dump({**content, "range": [3, 3]}): r"card.yaml: range",
         yaml.safe_dump({**content, "scale": [5, 1]}): r"card.yaml: scale must be \[low, high\]",
     }
-    for name in content.keys() - {"format", "sha256", "uses"}:
+    for wide in ({"errors": [1.0]}, {"spread": [1.0, 0.0, 0.0]}, {"spread": [1.0]}, {"errors": [1.0, float("nan")]}):
+        errors = {"spread": [1.0, 0.0, 0.5], "errors": [1.0, 2.0], "articles": [0, 1], **wide}
+        wrong[yaml.safe_dump({**content, "intervals": errors})] = (
+            r"card.yaml: intervals: they take a spread \[a, b, c\]"
+        )
+    for name in content.keys() - {"format", "sha256", "intervals", "uses"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
