@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lightning as L
 import torch
 from hydra.utils import instantiate
-from lightning.pytorch.callbacks import Callback, RichProgressBar
+from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
@@ -34,6 +34,7 @@ from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.progress import Progressing
 
 if TYPE_CHECKING:
     from judgebench.judges import PassRunner
@@ -164,17 +165,33 @@ class JudgeModule(L.LightningModule):
         return [reading for half in batch.halves() for reading in self._within_memory(half)]
 
 
-class ReadingBar(RichProgressBar):
-    """Lightning's rich bar, with the model's name."""
+class ReadingBar(ProgressBar):
+    """The readings that all processes have done of a pass, as the first one counts them."""
 
-    def __init__(self, title: str, doing: str):
-        # a sweep keeps what its trials print in a file, but whoever sits before a terminal wants to see the reading
-        super().__init__(leave=True, console_kwargs={"stderr": sys.stderr.isatty()})
-        self._description = f"{doing} with {title}"
+    def __init__(self, what: str, readings: int):
+        super().__init__()
+        self._progress, self._shown = Progressing(what, readings), True
 
-    @property
-    def predict_description(self) -> str:
-        return self._description
+    def disable(self) -> None:
+        """Lightning's, in all processes but the first."""
+        self._shown = False
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self._shown:
+            self._progress.__enter__()
+
+    def on_predict_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *numbers: int
+    ) -> None:
+        if self._shown:
+            self._progress.advance(len(batch.prompts) * sharding.reader_count(trainer))
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self._shown:
+            self._progress.__exit__(None, None, None)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        self.on_predict_end(trainer, pl_module)
 
 
 def compute(
@@ -202,7 +219,8 @@ def compute(
                 digest.update(b"batch" + "".join(key for p in batch.prompts for key in pass_.keys(p)).encode())
             processes.check_same(digest.hexdigest(), "prompts")
         runner.models.make_room({source for later, _ in todo[i:] for source in later.sources})
-        trainer = runner.trainer([ReadingBar(pass_.title, doing)])
+        readings = sum(len(batch.prompts) for batch in batches)
+        trainer = runner.trainer([ReadingBar(f"{doing} with {pass_.title}", readings)])
         dealt = assigned(batches, batch_costs(pass_.prompts, batches), sharding.reader_count(trainer))
         with processes.watched() if sharding.is_split(trainer.strategy) else nullcontext():
             _predict(trainer, judge(pass_, runner.models, store, dealt), pass_.title)

@@ -281,7 +281,7 @@ class _Facts:
             return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, rater)
         if by_system:
             largest = f"{system['unseen_error_largest']:.2f} points for a system"
-            off = f"right on average; off by {largest}, one rater by {system['rater_error_largest']:.2f}"
+            off = f"right on average; off by {largest}, a rater by {system['rater_error_largest']:.2f}"
         return Said(CARE, off, value, rater, scores="calibrated")
 
     def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
@@ -24,6 +21,7 @@ from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.progress import Progressing
 from judgebench.types import FAILED, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
@@ -74,15 +72,18 @@ class ApiReader(BaseReader):
                 f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
-        console = Console(stderr=sys.stderr.isatty(), quiet=alone.progress_bar_callback is None)
+        shown = alone.progress_bar_callback is not None
         for stage in (self._thoughts, self.passes):  # what is asked behind thoughts depends on them
             for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in stage]:
                 if not batches:
                     continue
                 pass_.prepare()
+                before, readings = self._bill.spent, sum(len(batch.prompts) for batch in batches)
                 try:
-                    for batch in track(batches, f"Asking {pass_.title}", console=console):
-                        pass_.read(batch)
+                    with Progressing(f"Asking {pass_.title}", readings, shown) as progress:
+                        for batch in batches:
+                            pass_.read(batch)
+                            progress.advance(len(batch.prompts), self._bill.spent - before)
                 finally:
                     pass_.release()
                 asked = True

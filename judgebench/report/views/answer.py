@@ -89,7 +89,7 @@ def verdict_lines(results: Results) -> list[tuple[str, Any]]:
         if several and row["use"] in list(RULES)[1:4]:  # all for one reason
             continue
         calibrated = row["verdict"] == YES and row["scores"] == "calibrated"
-        words = Text(("calibrated" if calibrated else row["verdict"]).ljust(15), style=COLORS[row["verdict"]])
+        words = Text(("calibrated" if calibrated else row["verdict"]).ljust(14), style=COLORS[row["verdict"]])
         name = "verdict" if several and row["use"] in RULES and row["verdict"] == FEW else RULES[row["use"]].title
         lines.append((name, words.append(row["clause"], style="default")))
     return lines
