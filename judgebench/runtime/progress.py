@@ -64,8 +64,6 @@ class Progressing:
             line = f"{self._what}: {self._done:,} of {self._total:,} readings{f', {words}' if words else ''}"
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._bar is not None:
             self._bar.stop()
