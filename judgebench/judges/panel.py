@@ -16,7 +16,7 @@ from scipy.optimize import nnls
 
 from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
 from judgebench.decoding.parser import parse_answer
-from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
+from judgebench.decoding.rules import Ranged, candidate_distribution, expected_value, has_answer
 from judgebench.judges.recorded import RecordedSpec, answers_of
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
@@ -74,15 +74,34 @@ def stacking_weights(scores: np.ndarray, human: np.ndarray, groups: np.ndarray) 
     1996; of sum 1 as in van der Laan, Polley and Hubbard, "Super learner", 2007). Equal where no member's scores rise
     with the humans'; NaN where no other article can teach. A text without one of the scores teaches nothing. Of 1, 2, 3
     and 3, 2, 1 against human scores of 10, 20, 30, all the weight is the first one's."""
-    taught, weights = np.isfinite(human) & np.isfinite(scores).all(axis=0), np.full(scores.shape, np.nan)
+    weights = np.full(scores.shape, np.nan)
     for group in np.unique(groups):
-        rows = taught & (groups != group)
-        if rows.any():
-            centered = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
-            learned = nnls(centered.T, human[rows] - human[rows].mean())[0]
-            learned = learned if learned.any() else np.ones(len(scores))
-            weights[:, groups == group] = (learned / learned.sum())[:, None]
+        if (learned := taught_weights(scores, human, groups != group)) is not None:
+            weights[:, groups == group] = learned[:, None]
     return weights
+
+
+def taught_weights(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """The weights [M] that the texts `rows` [N] teach, see `stacking_weights`; None where none of them can."""
+    rows = rows & np.isfinite(human) & np.isfinite(scores).all(axis=0)
+    if not rows.any():
+        return None
+    centered = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
+    learned = nnls(centered.T, human[rows] - human[rows].mean())[0]
+    learned = learned if learned.any() else np.ones(len(scores))
+    return np.asarray(learned / learned.sum())
+
+
+def stacked(members: Ranged, human: np.ndarray, rows: np.ndarray) -> Ranged:
+    """The readings of a panel, [N, K], with the weights that the texts `rows` alone teach, from its members', [N, M, K]
+    (`Reading.members`); equal ones where none of them can."""
+    main, other = (None if side is None else np.moveaxis(np.asarray(side, np.float64), 1, 0) for side in members[:2])
+    assert main is not None
+    scores = np.array([np.where(has_answer(one), expected_value(one, members.values), np.nan) for one in main])
+    learned = taught_weights(scores, human, rows)
+    weights = np.broadcast_to(np.ones((len(main), 1)) if learned is None else learned[:, None], scores.shape)
+    pair = None if other is None else pool(other, weights * np.isfinite(scores))
+    return Ranged(pool(main, weights), pair, members.values)
 
 
 @dataclass(frozen=True)
@@ -209,6 +228,8 @@ class PanelSpec(RecordedSpec):
             for i, prompt in enumerate(texts):
                 row = {"main_logprobs": together[i], "assistant_logprobs": pair and pair[i], "text": None}
                 row |= {"seconds": sum(part[i][2] for part in parts)}
+                if self.combine == "nnls":  # so that a choice can learn weights from fewer articles
+                    row["members"] = [part[i] for part in main], pair and [part[i] for part in others]
                 given[prompt.example.example_id, prompt.condition] = [row]
         missing = [prompt for prompt in prompts if (prompt.example.example_id, prompt.condition) not in given]
         scored = (f"{one.name} {len(asked) - count:,}" for one, count in zip(self.judges, failed, strict=True))

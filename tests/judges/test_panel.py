@@ -19,6 +19,10 @@ from judgebench.judges.panel import PanelSpec, stacking_weights
 from judgebench.record import main as record
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
+from judgebench.stats.scores import Scores
+from judgebench.tuning import CrossFit
+from judgebench.tuning.choose import Learner, choice_records, deal
+from judgebench.tuning.tune import cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 from tests.judges.test_recorded import ATTACKED, EXAMPLES, NARROW, SPLIT, prompts, row, written  # noqa: F401
 from tests.stats.recorded import judges, needs_recorded, recorded
@@ -183,6 +187,42 @@ def test_learned_weights_are_those_of_a_linear_pool(file):
         panel(members, silent, "nnls", dict.fromkeys("abcd", "test"))
 
 
+def test_weights_are_learned_within_each_fold_of_a_choice(file):
+    rng = np.random.default_rng(3)
+    human = rng.integers(1, 4, 30).astype(float)
+    texts = [
+        Prompt(Example(f"t{i}", f"a{i // 3}", "s", "g", "x", {"coherence": score}), NARROW, "", "", np.zeros(0))
+        for i, score in enumerate(human)
+    ]
+    numbers = [np.clip(human + rng.normal(size=30), 1, 3).round(2).tolist() for _ in range(3)]
+    members = [said(file, f"judge{i}", texts, part) for i, part in enumerate(numbers)]
+    answers = panel(members, texts, "nnls", {f"a{i}": "test" for i in range(10)})
+    rows = [answers.to(prompt)[0] for prompt in texts]
+    readings = [
+        Reading(prompt, "test", tuple(row["main_logprobs"]), members=row["members"])
+        for prompt, row in zip(texts, rows, strict=True)
+    ]
+    tuned = cross_fit(readings, {"expectation": Expectation()}, CrossFit(folds=3), {"coherence": (1, 3)})
+    assert not tuned.decodings["coherence", NARROW.range], "what is reported is decoded as it was read"
+    learner, names = tuned.learners["coherence", NARROW.range, "none"]["expectation"]
+    assert names == [prompt.example.example_id for prompt in texts]
+    one, two = learner.groups == "a4", np.isin(learner.groups, ["a4", "a5"])
+    np.testing.assert_allclose(learner.scores(~one)[one], scores_of(answers, texts)[one], atol=1e-6)
+    changed = Learner(Expectation(), learner.readings, np.where(two, 4 - human, human), learner.groups, ())
+    assert (changed.scores(~two) == learner.scores(~two)).all(), "nothing of the articles that are held out"
+    assert (changed.scores(~one) != learner.scores(~one)).any()
+    # a choice that holds both out scores them by the others' weights
+    cells = Scores.of(decode(readings, {"expectation": Expectation()}, tuned.decodings))
+    crossfit, scale = CrossFit(folds=3, repeats=1), {"coherence": (1, 3)}
+    given = (cells, "mine", {"expectation": Expectation()}, tuned, crossfit, scale, 20)
+    (chosen,) = choice_records(*given)
+    fold, scores = deal(learner.groups, 3, 0), np.empty(30)
+    for part in range(3):
+        scores[fold == part] = learner.scores(fold != part)[fold == part]
+    assert chosen["worth"] == pytest.approx(spearmanr(scores, human).statistic)
+    assert chosen["settings"] is None
+
+
 # --- six recorded judges ----------------------------------------------------------------------------------------------
 
 
@@ -285,7 +325,7 @@ def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd)
     rows = [{"example_id": name, "rating": score} for name, score in zip(votes.example_id, votes.score, strict=True)]
     Path("votes.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     members = "judge.members=[first,{path: first, judge: assistant},{path: votes.jsonl, fields: {text: rating}}]"
-    shown = ("judge=panel", members, *asked, "report=true", "worth=true", "run_dir=panel")
+    shown = ("judge=panel", members, *asked, "report=true", "worth=true", "print=all", "run_dir=panel")
     _, out, _ = judgebench(*shown)
     assert "Scored: 72 of the 72 rows of a panel (mean of first 72, first's assistant 72, votes 72)." in " ".join(
         out.split()
