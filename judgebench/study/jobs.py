@@ -252,6 +252,7 @@ class TaskSummary(SweepSummary):
         from judgebench.report.comparison import lettered, render_tasks
         from judgebench.report.render import WIDTH, Terminal, to_terminal
         from judgebench.report.table import records
+        from judgebench.report.views.answer import tasks_answer
         from judgebench.report.views.league import league_of_tasks
         from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
         from judgebench.results.results import Results
@@ -272,7 +273,10 @@ class TaskSummary(SweepSummary):
             with atomic(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         console = Terminal(width=max(WIDTH, Terminal().width))
-        console.print(to_terminal([*TASKS_TABLE(lettered(runs)), *league_of_tasks(lettered(runs))]))
+        tables = (
+            [*TASKS_TABLE(lettered(runs)), *league_of_tasks(lettered(runs))] if config.get("print") == "all" else []
+        )
+        console.print(to_terminal([tasks_answer(runs), *tables]))
         print(folder / "tasks.html")
         print(folder)
 

@@ -356,9 +356,23 @@ def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
-    """A table an objective, and how many trials failed."""
-    count = summary["failed"]
-    return [*_SWEEP.tables(summary), *([Paragraph(f"{count} trials failed; study.json says why.")] if count else [])]
+    """What was tried, what was found and what to do; a table an objective, and how many trials failed."""
+    count, lines = summary["failed"], [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
+    for mean in summary["means"]:
+        cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"] and cell["best"]]
+        best = mean.get("one_setting") or (cells[0]["best"] if cells else None)
+        if best is None:
+            continue
+        promised = [cell["promised"] for cell in cells if cell.get("promised") is not None]
+        worth = f", by other articles {three(sum(promised) / len(promised))}" if promised else ""
+        lines.append(
+            f"found: {cells[0]['metric']} {three(best['dev'])} on the split that chose{worth}, test {three(best['test'])}"
+        )
+        lines.append(
+            f"do: take {params_text(best.get('params', {}))}; the figure by other articles or on test is what to expect"
+        )
+    table = [*map(Paragraph, lines), *_SWEEP.tables(summary)]
+    return [*table, *([Paragraph(f"{count} trials failed; study.json says why.")] if count else [])]
 
 
 _MEANS = {

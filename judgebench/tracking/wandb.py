@@ -295,8 +295,9 @@ def log_run(
     files: Sequence[Path] = (),
     examples: int = 50,
 ) -> None:
-    """Logs a finished run: the config; `scalars` such as `test/coherence/1-5/main/greedy/spearman` and `differences`
-    (in the run's summary); the tables of `tables_of` and `attack/trace` (every word that was scored); the figures.
+    """Logs a finished run: the config; in the run's summary `scalars` such as
+    `test/coherence/1-5/main/greedy/spearman`, `differences`, and the verdict on each use; the tables of `tables_of` and
+    `attack/trace` (every word that was scored); the figures.
 
     Args:
         files: of the run folder; readings, scores, metrics, phrases and findings of defenses are kept as artifacts.
@@ -317,6 +318,7 @@ def log_run(
         _keep_files(run, kept, used_files(results.config), {"models": dict(models)})
         run.log(content | _images(figures))
         run.summary.update(scalars(results.metrics) | differences(results.comparisons))
+        run.summary.update({f"verdict/{row['dimension']}/{row['use']}": row["verdict"] for row in results.verdict})
         run.summary.update(rankings(results.pairwise) | served_scalars(results.environment.get("served")))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import dropwhile, zip_longest
 from typing import Any
 
@@ -93,6 +93,22 @@ def verdict_lines(results: Results) -> list[tuple[str, Any]]:
         name = "verdict" if several and row["use"] in RULES and row["verdict"] == FEW else RULES[row["use"]].title
         lines.append((name, words.append(row["clause"], style="default")))
     return lines
+
+
+def tasks_answer(runs: Sequence[Results]) -> Table:
+    """A line a task and dimension: its verdicts, and the Spearman by other articles of the setting taken."""
+    grid, uses = Table.grid(padding=(0, 2)), [use for use in RULES if use != "resist_attacks"]
+    for head in ("task", *(RULES[use].title for use in uses), "Spearman"):
+        grid.add_column(Text(head, style="dim"), no_wrap=True)
+    grid.show_header = True
+    for run in runs:
+        for part in rows_by(choice_rows(run), ["dimension"]):
+            words = {row["use"]: row["verdict"] for row in run.verdict if row["dimension"] == part[0]["dimension"]}
+            cells = [Text(words.get(use, ""), style=COLORS.get(words.get(use, ""), "")) for use in uses]
+            name = run.dataset if len({row["dimension"] for row in run.choice}) == 1 else part[0]["dimension"]
+            taken = next(row for row in part if row["taken"])
+            grid.add_row(str(name), *cells, bounded(taken, "promised_spearman", two))
+    return grid
 
 
 def _tried(results: Results) -> list[tuple[str, str]]:
