@@ -364,15 +364,12 @@ def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
         if best is None:
             continue
         promised = [cell["promised"] for cell in cells if cell.get("promised") is not None]
-        worth = f", by other articles {three(sum(promised) / len(promised))}" if promised else ""
-        lines.append(
-            f"found: {cells[0]['metric']} {three(best['dev'])} on the split that chose{worth}, test {three(best['test'])}"
-        )
-        lines.append(
-            f"do: take {params_text(best.get('params', {}))}; the figure by other articles or on test is what to expect"
-        )
-    table = [*map(Paragraph, lines), *_SWEEP.tables(summary)]
-    return [*table, *([Paragraph(f"{count} trials failed; study.json says why.")] if count else [])]
+        worth = f", {three(sum(promised) / len(promised))} by other articles" if promised else ""
+        where = f"on the articles that chose{worth}, {three(best['test'])} on test"
+        lines.append(f"found: {cells[0]['metric']} {three(best['dev'])} {where}")
+        lines.append(f"do: take {params_text(best.get('params', {}))}; expect the latter figure")
+    lines += [f"{count} trials failed; study.json says why."] if count else []
+    return [*map(Paragraph, lines), *_SWEEP.tables(summary)]
 
 
 _MEANS = {
