@@ -240,7 +240,7 @@ def test_the_first_page_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys
         if row["study"] == "ranges" and row["judge"] == "main"
     }
     caption = (
-        f"it makes {share['greedy', False]} of the variance of its most likely scores, {share['expectation', False]} of "
-        f"the expectation's, and {share['expectation', True]} once that is calibrated"
+        f"it makes {share['greedy', False]} of the variance of its most likely scores, "
+        f"{share['expectation', False]} of the expectation's, and {share['expectation', True]} once that is calibrated"
     )
     assert caption in " ".join(README.split()), caption
