@@ -5,13 +5,16 @@ import re
 import shlex
 import sys
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from judgebench.config.fields import Margins
 from judgebench.config.keys import FOLDER
+from judgebench.stats.verdict import RULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -244,3 +247,18 @@ def test_the_first_page_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys
         f"{share['expectation', False]} of the expectation's, and {share['expectation', True]} once that is calibrated"
     )
     assert caption in " ".join(README.split()), caption
+    order = results.verdict[0]
+    example = (
+        f"orders {order['value']:.3f} [{order['value_low']:.3f}, {order['value_high']:.3f}] of the pairs as the other "
+        f"raters do, and one rater {order['rater']:.3f}"
+    )
+    assert example in PAGES[ROOT / "docs" / "verdict.md"], example
+
+
+def test_the_page_of_the_verdict_has_its_rules_and_margins():
+    page = PAGES[ROOT / "docs" / "verdict.md"]
+    table, thresholds = (page.split(f"## {name}\n")[1].split("\n## ")[0] for name in ("The rules", "Thresholds"))
+    rows = [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [list(rule) for rule in RULES.values()]
+    margins = {name: float(value) for name, value in re.findall(r"^\| `verdict\.(\w+)` \| (\S+) \|", thresholds, re.M)}
+    assert margins == asdict(Margins())
