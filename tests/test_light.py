@@ -36,6 +36,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
         (("judgebench.calibrate",), "usage"),
         (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is not given"),
+        (("judgebench.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
         (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
         (("judgebench.plan", "nowhere", "within=0.2"), "nowhere"),
     ],

@@ -361,13 +361,13 @@ class Labelled(NamedTuple):
         return estimate, Errors((usual - slope * float(said.mean()), slope, usual / 2 if usual > 1e-9 else 1.0))
 
     def cross_fitted(self, folds: int = 5) -> np.ndarray:
-        """[2, n] distances of estimates that other articles teach from the humans' scores, and the usual ones there."""
+        """[2, n] estimates that other articles teach less the humans' scores, and the usual distances there."""
         fold = deal(self.groups, min(folds, len(np.unique(self.groups))), self.seed)
         errors = np.empty((2, len(fold)))
         for out in (fold == number for number in np.unique(fold)):
             estimate, spread = self.without(out).learned()
             said = estimate(self.scores[out])
-            errors[:, out] = np.abs(said - self.humans[out]), spread.usual(said)
+            errors[:, out] = said - self.humans[out], spread.usual(said)
         return errors
 
 
@@ -377,18 +377,20 @@ def fit_errors(rated: Labelled) -> tuple[Estimate, Errors]:
     (error, usual), (estimate, spread) = rated.cross_fitted(), rated.learned()
     labels, number = np.unique(rated.groups, return_inverse=True)
     kept = np.random.default_rng(rated.seed).permutation(len(number))[: _MOST if len(labels) > 1 else 0]
-    relative = (error / usual)[kept].round(6).tolist()
+    relative = (np.abs(error) / usual)[kept].round(6).tolist()
     return estimate, replace(spread, errors=tuple(relative), articles=tuple(number[kept].tolist()))
 
 
 def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`; `guess_error`, that of
-    always saying the mean; `gain`, the latter less the former. On a known scale, of the intervals of each tenth of the
-    articles by the others: `coverage`, the share that holds the humans' score; mean `width`; `constant_width`, around
-    the mean; `narrower`, 1 - width / constant_width. Each has a 95 % interval by `resamples` of the groups."""
+    always saying the mean; `gain`, the latter less the former; `bias`, the mean of estimates less the humans'. On a
+    known scale, of the intervals of each tenth of the articles by the others: `coverage`, the share that holds the
+    humans' score; mean `width`; `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a
+    95 % interval by `resamples` of the groups."""
     clusters, sides = Clusters.of(rated.groups, resamples, rated.seed), (rated, rated._replace(kind="none"))
-    error, guess = (side.cross_fitted(folds)[0] for side in sides)
-    figures = {"mean_absolute_error": error, "guess_error": guess, "gain": guess - error}
+    bias, guess = (side.cross_fitted(folds)[0] for side in sides)
+    error, guess = np.abs(bias), np.abs(guess)
+    figures = {"mean_absolute_error": error, "guess_error": guess, "gain": guess - error, "bias": bias}
     means = {name: clusters.mean(values) for name, values in figures.items()}
     if rated.scale is not None:
         fold, ends = deal(rated.groups, 10, rated.seed), np.empty((2, 2, len(error)))

@@ -216,7 +216,7 @@ class JudgeCard:
 
     @property
     def verdict(self) -> Sequence[str]:
-        """What its judge may be used for, a line a use, and its limits."""
+        """Lines on each use of its judge, and its limits."""
         uses = [f"{use['use'].replace('_', ' ')}: {use['verdict']}; {use['clause']}" for use in self.uses]
         without = "It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
         return [*(uses or [without]), *self.limits]

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
@@ -155,16 +156,12 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
     if target.is_dir():
         raise UserError(f"out={target}: this is a folder; name a file.")
-    hosts = plain(config.get("send_to"))
-    hosts = [hosts] if isinstance(hosts, str) else [] if hosts is None else hosts
-    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
     intervals = IntervalSettings(config.level, config.wide)
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if config.check_models:
         check_settings(card, overridden)
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
-    whole = scoring_config(card, plain(config.data), **settings, send_to=hosts, overridden=overridden)
+    whole = scoring_config(card, plain(config.data), **settings, send_to=plain(config.send_to), overridden=overridden)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
     trainer = trainers(experiment)
     trainer([])  # a mistake in it
@@ -236,7 +233,9 @@ def scoring_config(
     than the card states, or parts do not fit this version. A card never says by itself that code which comes with a
     model may run, nor where texts or a key are sent."""
     # 1. the card's parts, agreed to, with the user's settings
-    overridden, hosts = overridden or {}, [send_to] if isinstance(send_to, str) else send_to or ()
+    overridden, hosts = overridden or {}, [send_to] if isinstance(send_to, str) else [] if send_to is None else send_to
+    if not isinstance(hosts, Sequence) or not all(isinstance(host, str) for host in hosts):
+        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
@@ -417,7 +416,7 @@ def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any
     typed = [masked_argument(argument) for argument in typed_overrides()]
     command = " ".join(more)
     if any(argument.startswith("card=") for argument in typed):
-        command = shlex.join(["python", "-m", "judgebench.score", *typed, *more])
+        command = shlex.join(["python", "-m", str(HydraConfig.get().help.app_name), *typed, *more])
     raise UserError(
         f"card: its {role} is at {url} and would be sent {' and '.join(sent)}. If you trust {host}, say so: "
         f"{command} (in Python {', '.join(python)})."

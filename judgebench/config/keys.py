@@ -107,7 +107,8 @@ def command_line() -> str | None:
     """The command that gives this run again, without secrets; None where Hydra has composed nothing."""
     if not HydraConfig.initialized():
         return None
-    whole: str = mask_secrets(shlex.join(["python", "-m", "judgebench", *map(masked_argument, typed_overrides())]))
+    module = str(HydraConfig.get().help.app_name)
+    whole: str = mask_secrets(shlex.join(["python", "-m", module, *map(masked_argument, typed_overrides())]))
     return whole
 
 

@@ -70,6 +70,7 @@ def test_errors_by_hand():
     assert errors["mean_absolute_error"] == pytest.approx((1 + 1 + 1 + 1) / 4)
     assert errors["guess_error"] == pytest.approx((0.5 + 1.5 + 2 + 1) / 4)
     assert errors["gain"] == pytest.approx(0.25)
+    assert errors["bias"] == pytest.approx((-1 + 1 + 1 - 1) / 4)
     assert (errors["coverage"], errors["width"], errors["narrower"]) == (1, 4, 0), "of one article the whole scale"
     # either line is exact where it was learned, so the usual error is 1 point
     assert fit_errors(rows)[1].errors == (1, 1, 1, 1)
@@ -178,7 +179,7 @@ def test_a_card_holds_few_errors_of_many_texts_and_none_of_one_article():
 def _all_errors(rated):
     error, usual = rated.cross_fitted()
     _, number = np.unique(rated.groups, return_inverse=True)
-    return zip(number.tolist(), (error / usual).round(6).tolist(), strict=True)
+    return zip(number.tolist(), np.abs(error / usual).round(6).tolist(), strict=True)
 
 
 def sentences(test, tried=(), estimate=None, wanted="none"):

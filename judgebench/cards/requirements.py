@@ -1,0 +1,153 @@
+"""Requirements of a judge that is measured again on labelled texts, and its changes since its card: pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from judgebench.cards.card import JudgeCard
+from judgebench.config.fields import known_keys
+from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.stats.clusters import CONFIDENCE, SIGNIFICANCE, Clusters
+from judgebench.stats.paired import holm
+from judgebench.stats.verdict import CARE, ENDS, NO, RULES, UNMEASURED, YES
+from judgebench.types import FAILED
+
+AT_LEAST = ("spearman", "pairs", "systems")
+"""Figures that `require` bounds from below; error and failed it bounds from above."""
+
+LEAST = {"yes": YES, "with_care": CARE}
+
+
+class Outcome(NamedTuple):
+    """One requirement and its bound; passed, failed, warning or not measured; and the reason in a clause."""
+
+    name: str
+    bound: str
+    state: str
+    reason: str
+
+
+class Change(NamedTuple):
+    """A figure here less the card's, with its 95 % interval and p."""
+
+    name: str
+    before: float
+    now: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def worse(self) -> bool:
+        """True where it is more than chance, and for the worse; a bias is, to either side."""
+        rise = self.now - self.before
+        return self.p < SIGNIFICANCE and {"spearman": -rise, "error": rise}.get(self.name, 1.0) > 0
+
+    def __str__(self) -> str:
+        chance = "p < .001" if self.p < 0.001 else f"p {self.p:.3f}".replace("0.", ".")
+        change = f"{self.now - self.before:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} here: {change}, {chance}"
+
+
+def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
+    """The config key `require`: use -> `yes` or `with_care`, figure -> bound; None takes the card's own verdicts. Else
+    `UserError`."""
+    if given is None:  # where another defense resists attacks with care, the card does not have it
+        given = {
+            use["use"]: use["verdict"].replace(" ", "_") for use in card.uses
+            if use["verdict"] in (YES, CARE) and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
+        }  # fmt: skip
+    if not isinstance(given, Mapping) or not given:
+        raise UserError(
+            "require: nothing is required (a card without a verdict of yes or with care asks for nothing by itself); "
+            "say what is, as 'require={order_texts: with_care, spearman_low: 0.3}'."
+        )
+    figures = [f"{name}{end}" for name in (*AT_LEAST, "error") for end in ENDS]
+    known_keys(given, [*RULES, *figures, "failed"], "require")
+    mistakes = Mistakes()
+    for name, value in given.items():
+        if name in RULES and value not in LEAST:
+            mistakes.add(f"require.{name}: {shown(value)} is not one of {', '.join(LEAST)}.")
+        elif name not in RULES and (type(value) not in (int, float) or not math.isfinite(value)):
+            mistakes.add(f"require.{name}: {shown(value)} is not a number.")
+    mistakes.tell()
+    return {str(name): value for name, value in given.items()}
+
+
+def figures_of(
+    card: JudgeCard, verdict: Sequence[Mapping[str, Any]], metric: Mapping[str, Any], rows: Any, **drawn: int
+) -> dict[str, float | None]:
+    """Figures of labelled texts with the ends of their intervals, of the judge's records of verdict.json, its record of
+    metrics.json over all pairs, and its rows of scores.parquet that humans rated; `drawn` are resamples and seed."""
+    figures = {f"spearman{end}": 0.0 if metric["constant"] else metric[f"spearman{end}"] for end in ENDS}
+    figures["failed"] = metric["failed_share"]
+    for record in verdict:
+        name = {"order_texts": "pairs", "compare_systems": "systems"}.get(record["use"])
+        figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS if name}
+    rows = rows[rows["status"] != FAILED]
+    if card.estimate is not None and len(rows):
+        off = card.estimate(rows["score"].to_numpy(dtype=float)) - rows["human"].to_numpy(dtype=float)
+        clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
+        figures |= clusters.record({"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)})
+    return figures
+
+
+def outcomes_of(
+    required: Mapping[str, str | float],
+    verdict: Sequence[Mapping[str, Any]],
+    figures: Mapping[str, float | None],
+    reason: str | None = None,
+) -> list[Outcome]:
+    """An outcome a requirement; `reason` says why nothing could be measured.
+
+    Example:
+        >>> outcomes_of({"spearman_low": 0.3}, [], {"spearman_low": 0.21})[0]
+        Outcome(name='spearman_low', bound='at least 0.3', state='failed', reason='0.210')
+    """
+    outcomes, by_use = [], {record["use"]: record for record in verdict}
+    for name, bound in required.items():
+        least = name.partition("_")[0] in AT_LEAST
+        text = LEAST[str(bound)] if name in RULES else f"at {'least' if least else 'most'} {bound:g}"
+        record, value = by_use.get(name, {"verdict": UNMEASURED, "clause": "no rater, no figures"}), figures.get(name)
+        said, met = "it has no number here", None
+        if name in RULES:
+            said = f"{record['verdict']}; {record['clause']}"
+            met = {YES: True, CARE: text == CARE, NO: False}.get(record["verdict"])
+        elif value is not None:
+            said, met = f"{value:.3f}", bool(value >= bound if least else value <= bound)  # type: ignore[operator]
+        state = UNMEASURED if met is None or reason is not None else "passed" if met else "failed"
+        outcomes.append(Outcome(name, text, state, reason or said))
+    return outcomes
+
+
+def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]:
+    """The changes of Spearman, of the estimates' error and of their bias, each known with the ends of its 95 % interval
+    from two independent samples, in each of which articles are resampled; p is corrected by Holm over these.
+
+    The standard error of a figure is the width of its interval over 2 z, z = 1.960; a change is normal with the root
+    of the sum of the two squares (the two-sample z test; Wald, 1943). Where the samples share texts, p is too large.
+
+    Example:
+        Widths .392 and .294 are standard errors .1 and .075; together .125, and -.25 is twice that.
+
+        >>> card = {"spearman": 0.7, "spearman_low": 0.504, "spearman_high": 0.896}
+        >>> (change,) = changes_of(card, {"spearman": 0.45, "spearman_low": 0.303, "spearman_high": 0.597})
+        >>> round(change.p, 3), round(change.low, 3), round(change.high, 3)
+        (0.046, -0.495, -0.005)
+    """
+    z, changes = float(special.ndtri(CONFIDENCE[1])), list[Change]()
+    for name in ("spearman", "error", "bias"):
+        pair: Any = [[side.get(f"{name}{end}") for end in ENDS] for side in (card, here)]
+        before, now = pair
+        if None in before + now:
+            continue
+        change, error = now[0] - before[0], math.hypot(before[2] - before[1], now[2] - now[1]) / (2 * z)
+        p = 2 * float(special.ndtr(-abs(change) / error)) if error > 0 else float(change == 0)
+        changes.append(Change(name, before[0], now[0], change - z * error, change + z * error, p))
+    corrected = holm(np.array([change.p for change in changes])).tolist()
+    return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

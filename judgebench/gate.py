@@ -1,0 +1,191 @@
+"""The command line: `python -m judgebench.gate card=FILE data.path=LABELS`, a judge that passes, fails or cannot be
+measured: exit codes 0, 1 and 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.cards.card import JudgeCard
+from judgebench.cli import as_sentence, handle_errors, run_checked
+from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
+from judgebench.config.keys import FOLDER, path_of
+from judgebench.config.parts import check_config, data_of
+from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.files import atomic, user_path
+from judgebench.study.jobs import check_one_run
+
+if TYPE_CHECKING:
+    from judgebench.cards.requirements import Outcome
+
+_MOST_LINES = 16  # of requirements in a terminal of 24
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """Keys of conf/gate.yaml; `UserError` of values that cannot be."""
+
+    drift: Annotated[str, OneOf(("fail", "warn", "off"))]
+    junit: Annotated[str, NotBlank()] | None
+    summary: str | None
+    readings: Annotated[str, NotBlank()] | None
+    check_models: bool
+
+    def __post_init__(self) -> None:
+        check_fields(self, "gate")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the run folder."""
+
+    head: str
+    outcomes: Sequence[Outcome]
+    notes: Sequence[str] = ()
+    folder: Path | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code: what has failed counts more than what could not be measured."""
+        states = {outcome.state for outcome in self.outcomes}
+        return 1 if "failed" in states else 2 if "not measured" in states else 0
+
+    @property
+    def title(self) -> str:
+        return ("passed", "failed", "could not be measured")[self.code]
+
+    def terminal(self) -> str:
+        """At most 24 lines, first the requirements that are not met."""
+        rows = [(row.state, f"{row.name}: {row.bound}", row.reason) for row in self.outcomes]
+        rows.sort(key=lambda row: row[0] == "passed")
+        left = len(rows) - _MOST_LINES
+        lines = [f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}" for state, name, said in rows]
+        lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
+        return escape_control("\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]))
+
+    def write(self, settings: GateSettings) -> None:
+        """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
+        from judgebench.report.render import TEMPLATES
+
+        for name, template in ((settings.junit, "gate.xml.j2"), (settings.summary, "gate.md.j2")):
+            if name is None or not name.strip():
+                continue
+            path, text = user_path(name), TEMPLATES.get_template(template).render(gate=self)
+            try:
+                if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
+                    text = path.read_text("utf-8") + text
+                with atomic(path) as temporary:
+                    temporary.write_text(text, "utf-8")
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written ({error.strerror or error}); name another file.") from error
+
+
+def main() -> None:
+    """Decides as the command line says; an error of judgebench itself ends with 2, for Python would say 1: failed."""
+    try:
+        with handle_errors("judgebench.gate", "gate"):
+            _main()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(2)
+
+
+@hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="gate")
+def _main(config: DictConfig) -> None:
+    with as_sentence():
+        # 1. the settings and the card
+        check_one_run(HydraConfig.get())
+        settings = GateSettings(**{str(name): config.get(name) for name in GateSettings.__dataclass_fields__})
+        if OmegaConf.is_missing(config, "card"):
+            raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.")
+        card = JudgeCard.read(path_of(config, "card"))
+        from judgebench.cards.requirements import Outcome, requirements_of  # it takes a second to import
+
+        required = requirements_of(plain(config.get("require")), card)
+        # 2. the measurement; a mistake stands in the files, too
+        try:
+            decision = _measured(config, card, settings, required)
+        except UserError as error:
+            why = " ".join(error.sentences)
+            outcomes = [Outcome(name, str(bound), "not measured", why) for name, bound in required.items()]
+            Decision(f"{card.title}.", outcomes).write(settings)
+            raise
+        if decision is None:  # a dry run, or a process that only helped to read
+            return
+        decision.write(settings)
+        print(decision.terminal(), decision.folder, sep="\n")
+    sys.exit(decision.code)
+
+
+def _measured(
+    config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
+) -> Decision | None:
+    """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
+    from judgebench.cards.calibration import fingerprint
+    from judgebench.cards.judge import check_models, check_settings, scoring_config
+    from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
+    from judgebench.stats.verdict import ENDS
+
+    # 1. the texts, all of which are reported, on the card's scale
+    data = plain(config.data)
+    data |= {"dimensions": [card.dimension]} | ({"dev_share": 0} if "dev_share" in data else {})
+    if "scale" in data and data["scale"] is None and card.scale is not None:
+        data["scale"] = list(card.scale)
+    card.check_task(None, data["scale"] if isinstance(data.get("scale"), list) else None)
+    # 2. the card's judge, or what it has said of these texts
+    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
+    if settings.check_models:
+        check_settings(card, overridden)
+    given = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
+    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **given)
+    if settings.readings is not None:
+        for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
+            whole[role] = {**OmegaConf.load(FOLDER / role / "recorded.yaml"), "path": settings.readings}
+            del whole[role]["defaults"]
+    attacks = plain(config.attacks) or [row["attack"] for row in card.attacks if "resist_attacks" in required]
+    changed: dict[str, Any] = {
+        "name": "gate",
+        "run_dir": str(path_of(config, "run_dir")),
+        "attacks": ["none", *attacks],
+    }
+    changed |= {"report": config.report, "examples": config.report, "worth": True, "print": "none"}
+    whole.merge_with(changed, {"metrics": config.metrics})
+    parts = check_config(whole)
+    parts = replace(parts, data=data_of(parts))
+    # 3. the run
+    results = run_checked(parts)
+    if results is None:
+        return None
+    if settings.check_models:
+        check_models(card, results.environment["model_fingerprints"])
+    place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
+    metric = next((row for row in results.metrics if place.items() <= row.items()), None)
+    rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]
+    rows = rows[rows["human"].notna()]
+    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they decide
+    clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
+    reason = "too few rated articles" if metric is None or not clauses else clauses.pop() if len(clauses) == 1 else None
+    figures = figures_of(card, results.verdict, metric, rows, **config.metrics) if metric and reason is None else {}
+    outcomes, notes = outcomes_of(required, results.verdict, figures, reason), []
+    test, promised = (card.figures.get(name, {}) for name in ("test", "promised"))
+    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {**test, **promised}
+    for change in changes_of(promised, figures) if settings.drift != "off" else ():
+        state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
+        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+    if fingerprint(parts.data) == card.data.get("sha256"):
+        notes.append("These texts made the card: its verdicts flatter it here, and a drift is harder to see.")
+    head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
+    return Decision(head, outcomes, notes, results.folder)
+
+
+if __name__ == "__main__":
+    main()

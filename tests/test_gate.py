@@ -1,0 +1,299 @@
+"""The gate: a judge that passes, fails or cannot be measured; its drift; and the file for CI as printed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hydra.core.global_hydra import GlobalHydra
+
+from judgebench.calibrate import main as calibrate_main
+from judgebench.cards import JudgeCard
+from judgebench.cards.calibration import Labelled, estimate_errors, fit
+from judgebench.cards.requirements import Change, changes_of, figures_of, outcomes_of, requirements_of
+from judgebench.gate import main as gate_main
+from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.correlation import DistinctPairs
+from judgebench.types import ScoreRange
+
+ROOT = Path(__file__).parents[1]
+FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
+
+
+def write(path: Path, rows) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0.7, constant: bool = False) -> list:
+    """A file of labels by three raters, four systems an article; the answers of a judge with that noise."""
+    rng = np.random.default_rng(seed)
+    rows, answers = [], []
+    for article in range(articles):
+        for system in range(4):
+            quality = rng.normal(3 + 0.3 * system, 1)
+            scores = np.clip(np.round(quality + 0.5 * rng.normal(size=3)), 1, 5).tolist()
+            text = {
+                "example_id": f"{name}-{article}-{system}",
+                "group_id": f"{name}-{article}",
+                "system_id": f"s{system}",
+            }
+            text |= {"source": f"Article {name} {article}.", "output": f"Summary {system} of {article}."}
+            rows.append(text | {"human": {"coherence": [3.0] * 3 if constant else scores}})
+            said = int(np.clip(round(quality + noise * rng.normal()), 1, 5))
+            answers.append({"example_id": text["example_id"], "text": str(said)})
+    write(folder / f"{name}.jsonl", rows)
+    return answers
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a card of a replayed judge, labels of several kinds, and answers to all of them."""
+    folder = tmp_path_factory.mktemp("gate")
+    (folder / "judge").mkdir()
+    good = labelled(folder / "judge", "calibrated", 30, 0) + labelled(folder / "judge", "labels", 24, 1)
+    good += labelled(folder, "few", 5, 2) + labelled(folder, "alike", 12, 3, constant=True)
+    write(folder / "judge" / "answers.jsonl", good)
+    write(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
+    write(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
+    judge = ("judge=replay", "judge.path=judge/answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    data = ("data=jsonl", "data.path=judge/calibrated.jsonl", "data.scale=[1,5]", "dimensions=[coherence]")
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        command = ["calibrate", *judge, *data, "logger=none", "report=false", "metrics.resamples=200", "run_dir=run"]
+        patch.setattr(sys, "argv", command)
+        calibrate_main()
+    (folder / "judge" / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
+    return folder
+
+
+@pytest.fixture
+def gate(place, monkeypatch, called):
+    """`python -m judgebench.gate` in this process: arguments -> (exit code, stdout, stderr)."""
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return partial(called, gate_main, "card=judge/judge_card.yaml", *FAST, mistaken=True)
+
+
+def cases(path: str) -> dict[str, str]:
+    """Testcase -> its outcome, of a file that is as the JUnit schema says: names, counts, one outcome at most."""
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == "testsuites"
+    (suite,) = root
+    tests = suite.findall("testcase")
+    assert [child.tag for child in suite] == ["testcase"] * len(tests) + ["system-out"]
+    for node in (root, suite):
+        counts = [node.get(name) for name in ("tests", "failures", "errors")]
+        assert counts == [str(len(found)) for found in (tests, suite.findall("*/failure"), suite.findall("*/error"))]
+    for test in tests:
+        assert set(test.attrib) == {"name", "classname", "time"}
+        assert [child.tag for child in test] in (["failure"], ["error"], ["system-out"])
+        assert set(test[0].attrib) == ({"message", "type"} if test[0].tag != "system-out" else set())
+    return {test.get("classname", "").removeprefix("judgebench.gate."): test[0].tag for test in tests}
+
+
+def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkeypatch):
+    (place / "summary.md").write_text("Earlier.\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    asked = "require={order_texts: with_care, spearman_low: 0.3, error_high: 1.2, failed: 0, pairs: 0.6}"
+    code, out, err = gate("data.path=judge/labels.jsonl", asked, "junit=gate.xml")
+    assert code == 0, out + err
+    assert len(out.splitlines()) <= 24
+    assert "Gate: passed." in out
+    assert "96 texts of 24 groups" in out
+    assert list(cases("gate.xml").values()) == ["system-out"] * 8, "five requirements, and drift of three figures"
+    summary = (place / "summary.md").read_text()
+    assert summary.startswith("Earlier.\n### Judge gate: passed\n")
+    assert "| spearman_low | at least 0.3 | passed | 0." in summary
+    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
+    run = pd.read_parquet(place / "gate" / "scores.parquet")
+    error = np.abs(card.estimate(run["score"].to_numpy()) - run["human"]).mean()
+    assert f"{error:.2f} here" in re.search(r"drift_error.*", out)[0]
+
+
+def test_the_texts_that_made_the_card_are_known_by_their_content(gate):
+    code, out, _ = gate("data.path=judge/calibrated.jsonl", "drift=off")
+    assert (code, "These texts made the card" in out, "drift" in out.partition("Gate")[0]) == (0, True, False)
+
+
+def test_a_judge_that_has_become_worse_fails_and_the_drift_says_by_how_much(gate):
+    changed = ("data.path=judge/labels.jsonl", "+judge.path=worse.jsonl", "junit=worse.xml", "summary=worse.md")
+    code, out, err = gate(*changed)
+    assert code == 1, out + err
+    found = cases("worse.xml")
+    assert found["order_texts"] == found["drift_spearman"] == found["drift_error"] == "failure"
+    assert "p < .001" in out
+    assert "| drift_error | within chance | failed |" in Path("worse.md").read_text()
+    code, out, _ = gate(*changed, "require={failed: 0}", "drift=warn")
+    assert code == 0
+    assert re.search(r"warning +drift_spearman: within chance", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["data.path=few.jsonl"], "5 rated articles; it takes 10"),
+        (["data.path=alike.jsonl"], "the humans gave every text one score"),
+        (["data.path=judge/labels.jsonl", "+judge.path=silent.jsonl"], "no answer could be read"),
+        (["data.path=judge/labels.jsonl", "+judge.path=nowhere.jsonl"], "there is no such file"),
+    ],
+)
+def test_where_nothing_can_be_measured_the_gate_neither_passes_nor_fails(gate, arguments, reason):
+    code, out, err = gate(*arguments, "junit=none.xml", "summary=none.md")
+    assert (code, reason in " ".join(f"{out} {err}".split())) == (2, True), out + err
+    assert set(cases("none.xml").values()) == {"error"}
+    assert "could not be measured" in Path("none.md").read_text()
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["require={order_txts: yes}"], "require.order_txts is unknown; require.order_texts is the nearest"),
+        (["require={order_texts: no, spearman: high}"], "require.order_texts: 'no' is not one of yes, with_care"),
+        (["require={spearman: nan}"], "require.spearman: nan is not a number"),
+        (["require=[spearman]"], "require: nothing is required"),
+        (["require={failed_low: 0}"], "require.failed_low is unknown"),
+        (["drift=perhaps"], "drift: 'perhaps' should be 'fail', 'warn' or 'off'"),
+        (["card=nowhere.yaml"], "there is no such file"),
+        (["data.scale=[0,10]"], "it was calibrated for coherence on a scale of 1 to 5"),
+        (["junit=judge/labels.jsonl/gate.xml"], "cannot be written"),
+    ],
+)
+def test_mistakes_are_sentences(gate, arguments, sentence):
+    code, out, err = gate("data.path=judge/labels.jsonl", *arguments)
+    assert (code, sentence in err, "Traceback" in err) == (2, True, False), out + err
+
+
+def test_a_card_asks_for_its_own_verdicts():
+    uses = {"order_texts": "yes", "compare_systems": "with care", "report_scores": "no", "resist_attacks": "with care"}
+    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
+    with pytest.raises(UserError, match="a card without a verdict"):
+        requirements_of(None, card)
+    object.__setattr__(card, "uses", [{"use": use, "verdict": verdict} for use, verdict in uses.items()])
+    assert requirements_of(None, card) == {"order_texts": "yes", "compare_systems": "with_care"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "yes", "with_care"),
+    [
+        ("yes", "passed", "passed"),
+        ("with care", "failed", "passed"),
+        ("no", "failed", "failed"),
+        ("too few texts", "not measured", "not measured"),
+        ("not measured", "not measured", "not measured"),
+    ],
+)
+def test_a_verdict_meets_a_requirement_that_is_no_better(verdict, yes, with_care):
+    record = [{"use": "order_texts", "verdict": verdict, "clause": "because"}]
+    outcomes = [outcomes_of({"order_texts": bound}, record, {})[0].state for bound in ("yes", "with_care")]
+    assert outcomes == [yes, with_care]
+
+
+def test_a_change_is_worse_by_its_figures_own_direction():
+    assert Change("spearman", 0.7, 0.4, -0.5, -0.1, 0.01).worse
+    assert not Change("spearman", 0.4, 0.7, 0.1, 0.5, 0.01).worse
+    assert not Change("error", 0.7, 0.4, -0.5, -0.1, 0.01).worse
+    assert Change("bias", 0.0, -0.4, -0.5, -0.1, 0.01).worse
+    assert not Change("bias", 0.0, -0.4, -0.8, 0.1, 0.06).worse
+
+
+def simulated(rng: np.random.Generator, articles: int, shift: float = 0.0) -> pd.DataFrame:
+    """Five texts an article, whose difficulty judge and humans share, and of which the judge has a taste of its own."""
+    number = np.repeat(np.arange(articles), 5)
+    quality = rng.normal(size=len(number)) + 0.5 * rng.normal(size=articles)[number]
+    human = np.clip(np.round(3 + quality + 0.5 * rng.normal(size=len(number))), 1, 5)
+    taste = 0.8 * rng.normal(size=len(number)) + 0.3 * rng.normal(size=articles)[number]
+    score = np.clip(3 + 0.8 * quality + taste + shift, 1, 5)
+    return pd.DataFrame({"score": score, "human": human, "group_id": number.astype(str), "status": "parsed"})
+
+
+def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
+    clusters = Clusters.of(rows["group_id"].to_numpy(), 200, 0)
+    pairs = DistinctPairs(rows["score"].to_numpy(), rows["human"].to_numpy(), clusters.number, clusters.count)
+    metric = clusters.record({"spearman": pairs.spearman(clusters.weights)}) | {"constant": False, "failed_share": 0.0}
+    return figures_of(card, [], metric, rows, resamples=200, seed=0)
+
+
+@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])
+def test_drift_is_claimed_in_about_a_twentieth_of_sets_of_labels_that_have_none(shift, low, high):
+    """250 cards of 30 articles, each with labels of 20 others: 5 % claim one; and most of a shift by 1.2."""
+    claimed, card = [], JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
+    for seed in range(250 if shift == 0 else 40):
+        rng = np.random.default_rng(seed)
+        rows = simulated(rng, 30)
+        estimate = fit("linear", rows["score"].to_numpy(), rows["human"].to_numpy(), ScoreRange(1, 5), None)
+        object.__setattr__(card, "estimate", estimate)
+        sides = (rows[name].to_numpy() for name in ("score", "human", "group_id"))
+        errors = estimate_errors(Labelled(*sides, "linear", ScoreRange(1, 5), None, 0), 200)
+        promised = errors | measured(card, rows)
+        for end in ("", "_low", "_high"):
+            promised |= {f"error{end}": errors[f"mean_absolute_error{end}"], f"bias{end}": errors[f"bias{end}"]}
+        changes = changes_of(promised, measured(card, simulated(rng, 20, shift)))
+        claimed.append(any(change.p < 0.05 for change in changes))
+    assert low <= np.mean(claimed) <= high
+
+
+def test_the_file_for_github_runs_as_printed_without_torch(place, tmp_path):
+    """Its steps of commands but for the installation, each by a shell that stops at an error, as GitHub's does."""
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    (workflow,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    steps = yaml.safe_load(workflow)["jobs"]["gate"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step and step["name"] != "Install"]
+    assert len(commands) == 1
+    blocked = "class Blocked:\n    def find_spec(self, name, path=None, target=None):\n"
+    blocked += "        if name in ('torch', 'lightning', 'transformers'):\n            raise ImportError(name)\n"
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n\n\n{blocked}\n\nsys.meta_path.insert(0, Blocked())\n")
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env |= {"PYTHONPATH": f"{tmp_path}:{ROOT}", "GITHUB_STEP_SUMMARY": f"{tmp_path}/summary.md"}
+    for command in commands:
+        done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=place, env=env, text=True,
+                              capture_output=True, timeout=300, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    uploaded = steps[-1]["with"]["path"]
+    assert {"gate", "gate.xml"} <= {path.name for path in place.glob(uploaded)}
+    assert (place / "gate" / "report.html").is_file()
+    assert "### Judge gate: passed" in (tmp_path / "summary.md").read_text()
+    cached = next(step["with"]["path"] for step in steps if "cache" in step.get("uses", ""))
+    assert yaml.safe_load((ROOT / "conf" / "gate.yaml").read_text())["store"] == cached
+
+
+def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_path, small_server):
+    def reply(handler, seen):  # a judge that likes a summary by its number
+        said = str(1 + int(re.search(r"Summary (\d)", seen["body"]["messages"][0]["content"])[1]))
+        message = {"role": "assistant", "content": said}
+        handler.send(200, json.dumps({"model": "small-1", "choices": [{"index": 0, "message": message}]}))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    labelled(tmp_path, "first", 12, 0)
+    labelled(tmp_path, "second", 12, 1)
+    small_server.otherwise = reply
+    served = (
+        "judge=api",
+        f"judge.url={small_server.url}",
+        "judge.model=small",
+        "judge.scores_from=text",
+        "assistant=none",
+    )
+    data = ("data=jsonl", "data.path=first.jsonl", "data.scale=[1,5]", "dimensions=[coherence]", "ranges=[[1,5]]")
+    called(calibrate_main, *served, *data, "decoding=[greedy]", "logger=none", *FAST[:2], "run_dir=run")
+    command = ("card=run/judge_card.yaml", "data.path=second.jsonl", *FAST, "require={failed: 0}", "drift=off")
+    assert called(gate_main, *command)[0] == 0
+    asked = len(small_server.seen)
+    assert called(gate_main, *command)[0] == 0
+    assert len(small_server.seen) == asked, "what was answered is stored"
+    small_server.otherwise = lambda handler, seen: handler.send(401, "{}")
+    away = (*command, "store=other.sqlite", "junit=away.xml")
+    code, out, err = called(gate_main, *away, mistaken=True)
+    assert (code, "Traceback" in err) == (2, False), out + err
+    assert cases("away.xml") == {"failed": "error"}
