@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -122,6 +122,7 @@ class AdvSuffix:
     beam: Annotated[int, Ge(1)] = 1
     refine: Annotated[int, Ge(0)] = 0
     seed: Annotated[int, Ge(0)] = 0
+    needs_dev: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, "attack")

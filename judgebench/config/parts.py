@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
@@ -36,7 +38,7 @@ from judgebench.config.fields import (
 )
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
-from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
+from judgebench.data.dataset import DEV, DEV_SHARE, TEST, DataSettings, JudgeDataModule, Rivals, rated
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
@@ -254,6 +256,13 @@ class Parts:
         """The tuner; empty where nothing is tuned."""
         return str(OmegaConf.select(self.config, f"tune.{TARGET}") or "").rpartition(".")[2].lower()
 
+    @property
+    def needs_dev(self) -> bool:
+        """True where a tuner, a search, a defense, a threshold for ties or a sweep chooses by the development split."""
+        parts = [_built(self.config, "tune", Tuner), self.search, *self.defenses]
+        swept = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+        return swept or self.rivals is not None or any(part is not None and part.needs_dev for part in parts)
+
     def tokenizer(self) -> tuple[PreTrainedTokenizerBase, int]:
         """The main model's tokenizer, and how many tokens main model and assistant can read; `UserError` where their
         vocabularies differ."""
@@ -342,6 +351,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     if {"judge", "assistant", "decodings"} <= set(made):
         search = learned if isinstance(learned, AdvSuffix) else None
         parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1])
+        with caught():
+            if config.data.get("dev_share", 0) is None:  # the run folder and a judge card say which it was
+                config.data.dev_share = DEV_SHARE if parts.needs_dev else 0.0
         with caught():
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from judgebench.config.fields import Annotated, Ge, Lt, check_fields, plain
 from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+
+DEV_SHARE = 0.1
+"""The usual share of the groups on which a run chooses something."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class DataSettings:
 
     Attributes:
         limit_groups: keep only the first so many groups of the file, whole; None keeps all.
-        dev_share: share of the groups for tuning, in [0, 1).
+        dev_share: share of the groups on which a run chooses something, in [0, 1); None: 0, in place of which a run
+            that chooses anything (`judgebench.config.parts.Parts.needs_dev`) takes `DEV_SHARE`.
         seed: of the draw of dev groups.
         published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
@@ -38,7 +39,7 @@ class DataSettings:
 
     path: str | None = None
     limit_groups: Annotated[int, Ge(1)] | None = None
-    dev_share: Annotated[float, Ge(0), Lt(1)] = 0.1
+    dev_share: Annotated[float, Ge(0), Lt(1)] | None = DEV_SHARE
     seed: Annotated[int, Ge(0)] = 0
     published: Mapping[str, str] | None = None
     groups_are: str | None = None
@@ -56,35 +57,6 @@ class DataSettings:
 
 
 DEV, TEST = "dev", "test"
-
-_CHOOSES_NOTHING = ("none", "instruction", "sandwich", "delimiters", "cot", "reasoning", "retokenization", "paraphrase")
-"""Defenses for which nothing is chosen on the development split."""
-
-
-def choosing_share(*, _root_: DictConfig) -> float:
-    """Share of the groups on which a run chooses something, for `dev_share: ${choosing_share:}`: 0.1; and 0 where
-    nothing is chosen, so that all texts are reported.
-
-    A run chooses lambda and t with a `tune` (but published and cross-fitted ones), words with an `attack`, a threshold
-    or a strength with some of the `defenses`, a threshold for ties where texts are compared, and a setting as a job of
-    a sweep.
-    """
-    tuner = str(OmegaConf.select(_root_, "tune._target_") or "")
-    defenses = OmegaConf.select(_root_, "defenses")
-    chooses = (
-        (tuner and not tuner.endswith((".Published", ".CrossFit")))
-        or (OmegaConf.select(_root_, "attack") is not None and not OmegaConf.select(_root_, "attack.phrase_file"))
-        or OmegaConf.select(_root_, "prompt.rivals") is not None
-        or any(
-            not isinstance(name, str) or (name not in _CHOOSES_NOTHING and not name.endswith(".txt"))
-            for name in (defenses if isinstance(defenses, ListConfig) else ())
-        )
-        or (HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN)
-    )
-    return 0.1 if chooses else 0.0
-
-
-OmegaConf.register_new_resolver("choosing_share", choosing_share, replace=True)
 
 JOINT = "joint"
 """The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one score."""
@@ -362,7 +334,7 @@ class JudgeDataModule(ABC):
     ) -> None:
         checked = DataSettings(path, **plain(settings))
         self.path = path
-        self.limit_groups, self.dev_share, self.seed = checked.limit_groups, float(checked.dev_share), checked.seed
+        self.limit_groups, self.dev_share, self.seed = checked.limit_groups, float(checked.dev_share or 0), checked.seed
         self.published = checked.source
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics

@@ -89,6 +89,7 @@ class Anchors(Defense):
     shown: Mapping[tuple[str, ScoreRange, str], str] = field(default_factory=dict)
     note: str | None = None
     compares: ClassVar[bool] = False
+    needs_dev: ClassVar[bool] = True
 
     def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Anchors:
         """The same with texts of the development split; `UserError` where there are none to show."""

@@ -127,6 +127,7 @@ class Planned(Defense):
     """A defense that is configured but not ready: only its attributes may be used; `stage` is one of `STAGES`."""
 
     stage: ClassVar[str]
+    needs_dev: ClassVar[bool] = True
 
     def prepared(self, resources: Resources) -> Prepared:
         """The defense, ready; `UserError` for what the user can mend."""

@@ -190,6 +190,7 @@ class PlannedParaphrase(Planned):
     name: str = PARAPHRASE
     stage: ClassVar[str] = TEXTS
     learnable: ClassVar[bool] = False
+    needs_dev: ClassVar[bool] = False
 
     def prepared(self, resources: Resources) -> Rewritten:
         from judgebench.tutor.writing import Text, WritePass, write  # they need torch

@@ -58,6 +58,7 @@ class Defense:
         learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
         compares: True where it can stand around two texts that are compared.
         needs_numbers: True where it speaks of scores between the ends, which letters and words do not have.
+        needs_dev: True where it learns or chooses something on the development split.
 
     Example:
         >>> class Plain(Defense):
@@ -79,6 +80,7 @@ class Defense:
     learnable: ClassVar[bool] = True
     compares: ClassVar[bool] = True
     needs_numbers: ClassVar[bool] = False
+    needs_dev: ClassVar[bool] = False
 
     def text(self, text: str, example: Example, condition: Condition) -> str:
         """Gives the text that replaces one to be judged: the judged text after the attack, or its rival."""

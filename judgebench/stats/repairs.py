@@ -1,12 +1,11 @@
 """Comparisons that every run makes: what each repair of a judge changes, with one Holm correction over a dimension.
 
-The family is fixed before any score is seen: the four decodings of `DECODINGS` compared as in `COMPARED`; calibrated
-scores of each compared with its raw ones; each attack under each defense compared with the same attack without one. A
-run makes those that its decodings, ranges and conditions allow; other decodings, other runs and their order change
-nothing. Each is about the mean over the run's ranges, of the texts that both sides have in all of them. Articles are
-resampled jointly, and p is that of `paired`: the signs of what articles contribute to a difference are flipped; maps of
-calibrated scores are not learned again. Of 1,000 simulated pairs of judges with equal components, on 8 to 40 articles,
-it called 4 to 6 % of the differences in the range's share significant at .05.
+The family is fixed before any score is seen: decodings compared as in `COMPARED`; calibrated scores of each with its
+raw ones; each attack under each defense with the same attack without one. A run makes those that it can; its other
+decodings, other runs and their order change nothing. Each is about the mean over the run's ranges, of the texts that
+both sides have in all of them. Articles are resampled jointly, and p is that of `paired`: the signs of what articles
+contribute to a difference are flipped; calibration is not learned again. Of 1,000 simulated pairs of judges with equal
+components, on 8 to 40 articles, it called 4 to 6 % of the differences in the range's share significant at .05.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ DECODINGS = {"greedy": "main", "expectation": "main", "contrastive": "pair", "co
 
 COMPARED = (("expectation", "greedy"), *product(tuple(DECODINGS)[2:], tuple(DECODINGS)[:2]))
 """Each decoding, and what it is compared with."""
-
-RAW = "raw"
-"""The reference of calibrated scores."""
 
 
 def repair_records(
@@ -69,7 +65,7 @@ def repair_records(
         # 2. the plan: head -> what is compared
         plan = {(AGREEMENT, CLEAN, base, *names): [(CLEAN, base, name) for name in names] for names in COMPARED}
         for name, kind in product(DECODINGS, () if table.compares else (POINTS, RANGE_SHARE)):
-            plan[kind, CLEAN, base, name, RAW] = [(CLEAN, base, name)]
+            plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
         for attack, defense, name in product(attacks, defenses, DECODINGS):
             at = product((defense, CLEAN), (attack, CLEAN))
             plan[ATTACK, attack, defense, name, CLEAN] = [(a, d, name) for d, a in at]

@@ -11,11 +11,13 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from judgebench.config.keys import known_to_hydra
+from judgebench.config.parts import check_config
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.pairs import JsonPairs
+from judgebench.prompts.builder import Defense
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -59,39 +61,51 @@ def test_the_defaults_make_the_class(name):
     assert lines[0].startswith("# ")
     assert lines[1].startswith("_target_: ")
     assert [line for line in lines[2:] if " # " not in line or len(line) > 120] == [], "each key says what it is for"
-    share = 0 if name in ("jsonl", "judge_bench") else 0.1
-    assert (data.limit_groups, data.dev_share, data.seed) == (None, share, 0)
+    assert (data.limit_groups, data.dev_share, data.seed) == (None, 0, 0)
+
+
+class Mine(Defense):
+    name = "mine"
+
+
+class Learned(Mine):
+    needs_dev = True
+
+
+def share_of_a_run(*overrides, mode="RUN"):
+    """The share that the checked configuration has, and its data."""
+    config = compose("config", ["data=mini", "logger=none", *overrides], return_hydra_config=True)
+    config.hydra.mode = mode
+    with known_to_hydra(config):
+        check_config(config, here=False)
+    assert instantiate(config.data).dev_share == config.data.dev_share
+    return config.data.dev_share
 
 
 @pytest.mark.parametrize(
     ("share", "overrides"),
     [
         (0, []),
-        (0, ["tune=published", "attacks=[none,dsi]", "defenses=[none,sandwich,./mine.txt]"]),
-        (0.1, ["tune=dev"]),
-        (0.1, ["tune=exact"]),
-        (0.1, ["tune=shared"]),
+        (0, ["attacks=[none,dsi]", "defenses=[none,sandwich,cot,retokenization]"]),
+        (0, [f"defenses=[none,{{_target_: {__name__}.Mine}}]"]),
+        (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=dev"]),
+        (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=exact"]),
+        (0, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=crossfit"]),
         (0.1, ["attack=adv_suffix"]),
-        (0.1, ["attack=phrase"]),
-        (0.1, ["defenses=[none,cap]"]),
-        (0.1, ["defenses=[none,perplexity]"]),
-        (0.1, ["defenses=[none,{_target_: mine.Defense}]"]),
+        (0.1, ["defenses=[none,anchors_2]"]),
+        (0.1, ["defenses=[none,perplexity]", "attacks=[none,dsi]"]),
+        (0.1, [f"defenses=[none,{{_target_: {__name__}.Learned}}]"]),
         (0.1, ["prompt=comparative"]),
-        (0.4, ["tune=dev", "data.dev_share=0.4"]),
-        (0, ["tune=dev", "data.dev_share=0"]),
-        (0, ["+exp=calibrate"]),
+        (0.4, ["defenses=[none,anchors]", "data.dev_share=0.4"]),
+        (0, ["defenses=[none,anchors]", "data.dev_share=0"]),
     ],
 )
-def test_of_own_data_all_is_reported_unless_something_is_chosen(share, overrides):
-    config = compose("config", ["data=jsonl", *overrides])
-    assert instantiate(config.data).dev_share == share
+def test_all_is_reported_unless_something_is_chosen(share, overrides):
+    assert share_of_a_run(*overrides) == share
 
 
 def test_a_job_of_a_sweep_chooses_by_its_dev_split():
-    config = compose("config", ["data=jsonl"], return_hydra_config=True)
-    config.hydra.mode = "MULTIRUN"
-    with known_to_hydra(config):
-        assert instantiate(config.data).dev_share == 0.1
+    assert share_of_a_run(mode="MULTIRUN") == 0.1
 
 
 def test_fields_and_scale_come_from_the_command_line(tmp_path):

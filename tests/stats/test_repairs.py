@@ -9,12 +9,12 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from judgebench.stats.paired import compare
-from judgebench.stats.repairs import AGREEMENT, ATTACK, COMPARED, DECODINGS, POINTS, RANGE_SHARE, RAW, repair_records
+from judgebench.stats.repairs import AGREEMENT, ATTACK, COMPARED, DECODINGS, POINTS, RANGE_SHARE, repair_records
 from judgebench.stats.scores import Scores, samples_of
 from judgebench.stats.variance import variance_records
 from tests.stats.test_evaluate import CELL, joined
 
-SCALE = {"coherence": (1.0, 5.0)}
+RAW, SCALE = "raw", {"coherence": (1.0, 5.0)}
 NOISE = dict(zip(DECODINGS, (1.5, 0.8, 1.4, 1.0), strict=True))
 
 

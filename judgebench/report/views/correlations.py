@@ -257,16 +257,13 @@ _KINDS = {
 
 def repair_rows(results: Results) -> Rows:
     """The records of repairs.json that have figures, kind by kind, with `measured`, `name` and `significant`."""
-    known = [row for row in records(results.repairs) if row["difference"] is not None]
-    rows = [row for kind in _KINDS for row in known if row["kind"] == kind]
+    rows = [row for row in records(results.repairs) if row["difference"] is not None]
     for row in rows:
         row["measured"], row["name"] = (line.format(**row) for line in _KINDS[row["kind"]])
         outside = row["difference_low"] is not None and not row["difference_low"] <= 0 <= row["difference_high"]
-        row |= {
-            "significant": outside and (1.0 if row["p_holm"] is None else row["p_holm"]) <= SIGNIFICANCE,
-            "condition": row["dimension"],
-        }
-    return rows
+        row["significant"] = outside and row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE
+        row["condition"] = row["dimension"]
+    return sorted(rows, key=lambda row: list(_KINDS).index(row["kind"]))
 
 
 REPAIRS = View(
@@ -353,14 +350,17 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
 
 def _of_run(results: Results) -> Rows:
     rows = comparison_rows(unattacked(results.comparisons), results.groups)
-    names = ("level", "dimension", "defense", "first_decoding", "second_decoding")
-    planned = [("dataset", *(row[name] for name in ("dimension", "defense", "decoding", "reference")))
-               for row in results.repairs if row["kind"] == AGREEMENT]  # fmt: skip
-    for row in rows:  # `REPAIRS` has the mean
-        row["planned"] = tuple(row[name] for name in names) in planned
-        if row["planned"]:
+    names, shown = ("dimension", "defense", "first_decoding", "second_decoding"), list[dict[str, Any]]()
+    planned = [
+        tuple(row[name] for name in ("dimension", "defense", "decoding", "reference")) for row in results.repairs
+    ]
+    for row in rows:
+        if row["level"] == "dataset" and tuple(row[name] for name in names) in planned:
+            if row["mean"]:  # which `REPAIRS` has
+                continue
             row["fold"] = f"{row['condition']}: {row['first_name']} against {row['second_name']}, in each range"
-    return [row for row in rows if not (row["planned"] and row["mean"])]
+        shown.append(row)
+    return shown
 
 
 def comparison_note(rows: Rows, groups: str, together: bool = False) -> str:
