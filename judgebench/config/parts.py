@@ -38,7 +38,7 @@ from judgebench.config.fields import (
 )
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
-from judgebench.data.dataset import DEV, DEV_SHARE, TEST, DataSettings, JudgeDataModule, Rivals, rated
+from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
 from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
@@ -353,7 +353,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1])
         with caught():
             if config.data.get("dev_share", 0) is None:  # the run folder and a judge card say which it was
-                config.data.dev_share = DEV_SHARE if parts.needs_dev else 0.0
+                config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
         with caught():
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge

@@ -20,9 +20,6 @@ from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
-DEV_SHARE = 0.1
-"""The usual share of the groups on which a run chooses something."""
-
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -30,8 +27,8 @@ class DataSettings:
 
     Attributes:
         limit_groups: keep only the first so many groups of the file, whole; None keeps all.
-        dev_share: share of the groups on which a run chooses something, in [0, 1); None: 0, in place of which a run
-            that chooses anything (`judgebench.config.parts.Parts.needs_dev`) takes `DEV_SHARE`.
+        dev_share: share of the groups on which a run chooses something, in [0, 1); None: the default in a run that
+            chooses something (`judgebench.config.parts.Parts.needs_dev`), else 0.
         seed: of the draw of dev groups.
         published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
@@ -39,7 +36,7 @@ class DataSettings:
 
     path: str | None = None
     limit_groups: Annotated[int, Ge(1)] | None = None
-    dev_share: Annotated[float, Ge(0), Lt(1)] | None = DEV_SHARE
+    dev_share: Annotated[float, Ge(0), Lt(1)] | None = 0.1
     seed: Annotated[int, Ge(0)] = 0
     published: Mapping[str, str] | None = None
     groups_are: str | None = None

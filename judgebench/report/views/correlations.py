@@ -252,7 +252,6 @@ _KINDS = {
     RANGE_SHARE: ("range's share of variance", "calibrated {decoding}"),
     ATTACK: ("change by an attack, of the range", "{defense} against {attack}, {decoding}"),
 }
-"""Kind of a repair -> its figure, and what it is called."""
 
 
 def repair_rows(results: Results) -> Rows:
