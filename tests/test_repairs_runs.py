@@ -31,7 +31,8 @@ def test_the_first_line_names_what_is_taken(league):
     setting = f"{taken['judge']}, {taken['decoding']} in range {range_of(taken)}"
     assert " ".join(printed.split()).startswith(f"{taken['dimension']}: take {setting}. It promises Spearman ")
     assert recommendations(run)[0] in " ".join(printed.split())
-    assert recommendations(run)[0] in (run.folder / "report.html").read_text("utf-8")
+    page = (run.folder / "report.html").read_text("utf-8")
+    assert f"Take {setting.removeprefix('main, ')}: Spearman {taken['promised_spearman']:.2f}" in page
     assert {"league.png", "league.svg"} <= {path.name for path in (run.folder / "figures").iterdir()}
 
 

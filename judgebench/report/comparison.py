@@ -189,7 +189,7 @@ SECTIONS = (
     PageSection("compared_metrics", "Side by side", (_metrics,)),
     PageSection("compared_beside", "Beside humans", (lambda compared: BESIDE_RUNS.tables(compared.runs),)),
     PageSection("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
-    EXAMPLES,
+    PageSection("examples", "Examples", (EXAMPLES,)),
 )
 """Of a comparison."""
 

@@ -210,5 +210,5 @@ _TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 
 def say(question: str, **facts: Any) -> str:
-    """The answer to a question in words, such as `say("systems", row=row)`; empty where there is nothing to say."""
+    """The answer to a question in words, such as `say("use", yes=names)`; empty where there is nothing to say."""
     return _TEMPLATES.get_template(f"{question}.txt").render(facts).strip()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from judgebench.report.browser.data import Browser, browse
+from judgebench.report.figures.charts import Chart, first_charts, section_charts
 from judgebench.report.figures.style import svg_without_caption, with_night
-from judgebench.report.layout import EXAMPLES, PAGE, PageSection
+from judgebench.report.layout import EXAMPLES, PAGE, Fold, PageSection, Part
 from judgebench.report.render import TEMPLATES, macros, to_html
+from judgebench.report.table import Block, Details, Facts, Table, meanings
+from judgebench.report.views import first
 from judgebench.report.views.run import headline
 from judgebench.results.results import Results
 
@@ -23,39 +27,85 @@ from judgebench.results.results import Results
 def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     """The page of a run as text, with the figures of `draw_all` and their captions."""
     browser = browse({"": results}) if len(results.readings) else None
-    sections = rendered(PAGE, results, figures, browser, results.examples_word)
-    title, lead = headline(results)
-    name = f"{results.titles['main']} on {results.dataset}"
-    return render_page("report.html.j2", browser, title=name, sections=sections, headline=title, lead=lead)
+    charts = section_charts(results)
+    sections = rendered(PAGE, results, figures | charts, browser, results.examples_word)
+    strips = first.strips(results)
+    dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
+    facts = headline(results) | {"strips": strips, "takes": first.takes(results), "looks": first.looks(results)}
+    drawn = {dimension: first_charts(results, dimension) for dimension in dimensions}
+    return render_page("report.html.j2", browser, sections=sections, first=drawn, **facts)
 
 
 def rendered(
     sections: Sequence[PageSection],
     subject: Any,
-    figures: Mapping[str, Figure],
+    figures: Mapping[str, Figure | Chart],
     browser: Browser | None,
     word: str,
 ) -> list[dict[str, Any]]:
-    """Name, title and body of the sections that have something to show.
+    """Name, title and body of the sections that have something to show, and of the legend of all tables' columns.
 
     Args:
         subject: the parts' subject, such as results.
         browser: the examples; word: for what is judged.
     """
-    starts = [part for section in sections for part in section.parts if isinstance(part, str)]
+    starts = list(_names(part for section in sections for part in section.parts))
     places = {name: max(filter(name.startswith, starts), key=len, default=None) for name in figures}
-    written = []
-    for section in sections:
-        body = macros().examples(browser, word) if section == EXAMPLES and browser else Markup("")
-        for part in section.parts:
-            if isinstance(part, str):
-                names = (name for name in figures if places[name] == part)
-                body += Markup("").join(macros().picture(name, *_image(figures[name])) for name in names)
-            else:
-                body += to_html(part(subject))
-        if body.strip():
-            written.append({"name": section.name, "title": section.title, "body": body})
-    return written
+    tables: list[Table] = []
+    dimensions = {record["dimension"] for record in getattr(subject, "metrics", ())}
+    alone = str(dimensions.pop()) if len(dimensions) == 1 else ""
+
+    def written(part: Part) -> Markup:
+        if isinstance(part, Fold):
+            body = Markup("").join(map(written, part.parts))
+            name = EXAMPLES if EXAMPLES in part.parts else ""
+            return macros().details(Details(part.line, body), name) if body.strip() else Markup("")
+        if part == EXAMPLES:
+            return macros().examples(browser, word) if browser else Markup("")
+        if isinstance(part, str):
+            drawn = {name: figure for name, figure in figures.items() if places[name] == part}
+            return _pictures(drawn)
+        blocks = [_undimensioned(block, alone) for block in part(subject)]
+        tables.extend(block for block in blocks if isinstance(block, Table))
+        return to_html(blocks)
+
+    bodies = [
+        {"name": section.name, "title": section.title, "body": Markup("").join(map(written, section.parts))}
+        for section in sections
+    ]
+    if legend := meanings(tables):
+        facts = Facts([(head, [f"{says}."]) for head, says in legend.items()])
+        body = to_html([Details("Every column of this page", to_html([facts]))])
+        bodies.append({"name": "legend", "title": "What the columns mean", "body": body})
+    return [section for section in bodies if section["body"].strip()]
+
+
+def _undimensioned(block: Block, alone: str) -> Block:
+    """A block without the name of the only dimension, which every table would repeat."""
+    if not isinstance(block, Table) or not alone:
+        return block
+    title = "" if block.title == alone else block.title.removeprefix(f"{alone}, ").removeprefix(f"{alone}: ")
+    return replace(block, title=title, folded=block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1))
+
+
+def _pictures(figures: Mapping[str, Figure | Chart]) -> Markup:
+    """Figures below each other; charts in a row where there are several."""
+    chart: Any = TEMPLATES.get_template("charts.html.j2").module
+    images = Markup("").join(
+        chart.chart(figure, name) if isinstance(figure, Chart) else macros().picture(name, *_image(figure))
+        for name, figure in figures.items()
+    )
+    several = len(figures) > 1 and all(isinstance(figure, Chart) for figure in figures.values())
+    return Markup('<div class="charts">{}</div>').format(images) if several else images
+
+
+def _names(parts: Iterable[Part]) -> Iterator[str]:
+    """The starts of figures' names."""
+    for part in parts:
+        if isinstance(part, Fold):
+            yield from _names(part.parts)
+        elif isinstance(part, str) and part != EXAMPLES:
+            yield part
 
 
 def _image(figure: Figure) -> tuple[str, str]:

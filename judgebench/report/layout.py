@@ -31,18 +31,27 @@ from judgebench.report.views import (
     league,
     pairwise,
     run,
+    taken,
 )
 from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
 from judgebench.report.views.humans import ceilings, experts
 from judgebench.report.views.phrases import phrase_blocks
-from judgebench.report.views.run import answers, beside_answers, flags
+from judgebench.report.views.run import flags
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import Results, unattacked
 from judgebench.tuning.tuners import PER_RANGE
 
-Part = Callable[[Any], Sequence[Any]] | str
+
+class Fold(NamedTuple):
+    """Parts that a page shows when asked, under a line that says what they answer; left out where all are empty."""
+
+    line: str
+    parts: Sequence[Any]
+
+
+Part = Callable[[Any], Sequence[Any]] | Fold | str
 """Results -> blocks, such as a `View`; or the start of the names of figures, "" for those without another place."""
 
 
@@ -54,8 +63,8 @@ class PageSection(NamedTuple):
     parts: Sequence[Part]
 
 
-EXAMPLES = PageSection("examples", "Examples", ())
-"""The section of the examples' browser, whose content follows from no block."""
+EXAMPLES: Part = "examples"
+"""The place of the examples' browser, whose content follows from no block."""
 
 _UNDER_ATTACK = (
     *(attacks.ATTACKS, defenses.DEFENSES, defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS),
@@ -64,32 +73,57 @@ _UNDER_ATTACK = (
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
-    PageSection("answers", "Answers", (answers, correlations.CORRELATION, "spearman_by_range", correlations.REPAIRS)),
-    PageSection("league", "Which repair helps?", (league.LEAGUE, "league", league.LEAGUE_BY_RANGE.tables)),
-    PageSection("bias", "Range bias", (
-        bias.favorite_tables, "scores_", "logprobs_", bias.DIAGNOSTICS, bias.SIMILARITY,
+    PageSection("use", "May I use this judge?", (
+        taken.use_lines, "chart_use", taken.VERDICTS.tables,
+        Fold("What earns each verdict", (taken.RULES_TABLE.tables,)),
     )),
-    PageSection("contrast", "Contrastive decoding", (
-        correlations.COMPARISONS, TUNING, "path_", "grid_",
+    PageSection("distance", "How far from a human is it?", (
+        taken.distance_lines, "chart_systems", taken.DISTANCE.tables,
+        Fold("Humans among themselves", (experts, HUMAN_VARIANCE)),
+        Fold("Spearman, Pearson and Kendall of every judge and decoding", (
+            correlations.CORRELATION, "spearman_by_range",
+        )),
+        Fold("Within groups, and over systems", (correlations.LEVELS, correlations.other_levels)),
+        Fold("In points: bias, error, same scores, kappa and AC2, raw and calibrated", (beside.POINTS,)),
+        Fold("In a rater's place: alternative annotator test", (beside.STAND_IN,)),
+        Fold("Systems: pairs, ties, errors of means, clusters", (SYSTEMS, RANKED, SYSTEM_TESTS)),
     )),
-    PageSection("attacks", "Attacks and defenses", (
-        *_UNDER_ATTACK,
-        *("front_", "suffix_", "strengths_", "detectors", "candidates_", "embeddings_", "separability_"),
+    PageSection("setting", "Which setting do I take, and what does each repair buy?", (
+        taken.setting_lines, league.LEAGUE.tables, "league",
+        Fold("Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)),
+        Fold("Each repair in every range", (league.LEAGUE_BY_RANGE.tables,)),
+        Fold("Differences between judges and decodings, range by range", (correlations.COMPARISONS,)),
+        Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
+        Fold("How alike main and assistant are", (bias.SIMILARITY,)),
     )),
-    PageSection("pairs", "Which of two is better?", (*_COMPARED, "ranking_", "wins_")),
-    PageSection("worth", "Beside humans", (
-        *(beside_answers, experts, beside.POINTS, beside.STAND_IN),
-        *(FORECASTS, "reliability_", ABSTENTION, "abstention_", RANGE_VARIANCE, "range_variance", HUMAN_VARIANCE),
-        *(SYSTEMS, RANKED, SYSTEM_TESTS, forecasts.LABELS_AND_JUDGES, forecasts.MEANS, forecasts.DIFFERENCES),
-        error_tables,
+    PageSection("pairs", "Which of two is better?", (
+        taken.pair_lines, *_COMPARED, Fold("Figures: rankings, and who wins against whom", ("ranking_", "wins_")),
     )),
-    PageSection("statistics", "Statistics", (correlations.LEVELS, correlations.other_levels, "")),
-    PageSection("diagnostics", "Diagnostics", (flags,)),
-    EXAMPLES,
-    PageSection("cost", "Cost", (run.cost,)),
-    PageSection("repeat", "How to repeat it", (run.repeat,)),
+    PageSection("shift", "What can fool or shift it?", (
+        taken.shift_lines, "chart_attacks", taken.SHIFT.tables,
+        *_UNDER_ATTACK, "front_", "suffix_", "strengths_",
+        Fold("Figures: detectors, references and their vectors", (
+            "detectors", "candidates_", "embeddings_", "separability_",
+        )),
+        Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
+        Fold("Scores given, and the probability of each", (bias.favorite_tables, "scores_", "logprobs_")),
+        Fold("Bias against the humans' scores, and stability over ranges", (bias.DIAGNOSTICS,)),
+    )),
+    PageSection("errors", "Where is it wrong?", (
+        taken.error_lines, "chart_errors", error_tables,
+        Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
+    )),
+    PageSection("certainty", "How sure is all that?", (
+        taken.certainty_lines, forecasts.LABELS_AND_JUDGES, forecasts.MEANS, forecasts.DIFFERENCES,
+        Fold("Flags of every judge and decoding", (flags,)),
+        Fold("Its probabilities as forecasts", (FORECASTS, "reliability_")),
+        Fold("Which texts a person should get", (ABSTENTION, "abstention_")),
+        Fold("Further figures", ("",)),
+        Fold("Cost", (run.cost,)),
+        Fold("How to repeat it", (run.repeat,)),
+    )),
 )  # fmt: skip
-"""The sections of a run's page."""
+"""The sections of a run's page: what people ask, in their order."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     *(league.LEAGUE, experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK),

@@ -205,4 +205,4 @@ def _title(table: Table) -> str:
 
 
 def _note(table: Table, mark: str) -> str:
-    return " ".join(filter(None, (table.note, f"{mark}: {table.marks}." if table.marks else "")))
+    return " ".join(filter(None, (table.meanings, table.note, f"{mark}: {table.marks}." if table.marks else "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any
@@ -107,7 +107,9 @@ class Table:
         title: what it is about, such as a dimension; empty where there is one table.
         columns: whose cells the sections hold.
         size: on how much it rests.
-        note: the meaning of its numbers; empty where it stands below another table.
+        meanings: what its columns' numbers are, a sentence each, which a page has in its legend; empty where it stands
+            above another table.
+        note: what else must be known of them; empty likewise.
         marks: the meaning of emphasized cells; empty where there are none.
         folded: whether a page shows it only when asked, under this line; empty: always.
     """
@@ -121,6 +123,7 @@ class Table:
     note: str = ""
     marks: str = ""
     folded: str = ""
+    meanings: str = ""
 
     @property
     def heads(self) -> list[str]:
@@ -166,10 +169,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Details:
-    """A part that a page shows only when asked, under a line: blocks, or a text to the letter."""
+    """A part that a page shows only when asked, under a line that says what it answers: a text to the letter, or what
+    is written already."""
 
     title: str
-    content: Sequence[Facts] | str
+    content: Any
 
 
 Block = Table | Heading | Paragraph | Facts | Details
@@ -233,14 +237,8 @@ class View:
         words = {"groups": getattr(results, "groups", "groups"), "examples": getattr(results, "examples_word", "texts")}
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
-        # The note: meanings of the columns shown, each once; what else the view says; intervals; reasons.
-        meanings = dict.fromkeys(
-            (column.title, column.says) for table in tables for column in table.columns if column.says
-        )
+        # The note: what the view says; intervals; reasons. Meanings of the columns shown, each once.
         notes = []
-        for title, says in meanings:
-            head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
-            notes.append(f"{head}: {says}.")
         if callable(self.note):
             notes.append(self.note(results, frame))
         elif self.note.endswith(".txt"):
@@ -254,7 +252,8 @@ class View:
                 notes.append(f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow.")
         notes += dict.fromkeys(str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key)))
         marks = self.marks if any(table.is_marked for table in tables) else ""
-        return [*tables[:-1], replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks)]
+        says = " ".join(f"{head}: {says}." for head, says in meanings(tables).items())
+        return [*tables[:-1], replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks, meanings=says)]
 
     def _table(self, rows: Rows, columns: Sequence[Col], words: dict[str, str]) -> Table:
         columns = [column for column in columns if not column.optional or any(map(column.has_value, rows))]
@@ -270,6 +269,16 @@ class View:
         title, size, folded = (line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
                                for line in lines)  # fmt: skip
         return Table(self.name, self.heading, title, columns, sections, size, folded=folded)
+
+
+def meanings(tables: Iterable[Table]) -> dict[str, str]:
+    """Head of a column -> what its numbers are, of all tables; several where they differ."""
+    said: dict[str, dict[str, None]] = {}
+    for column in (column for table in tables for column in table.columns if column.says):
+        title = column.title
+        head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
+        said.setdefault(head, {})[column.says] = None
+    return {head: "; or ".join(says) for head, says in said.items()}
 
 
 def few_groups(groups: str) -> str:

@@ -4,6 +4,7 @@ says with what code and on what machine the run was made.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
@@ -289,8 +290,8 @@ def describe_environment(
     command: str | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json: package versions (null: not installed), Python, platform, how products in
-    float32 are computed (highest: in float32; null: without torch), the code's git commit (null: no checkout), and the
-    arguments."""
+    float32 are computed (highest: in float32; null: without torch), the code's git commit (null: no checkout), the day,
+    and the arguments."""
     torch = sys.modules.get("torch")  # what reads no model here does without it
     packages: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for name in PACKAGES:
@@ -304,6 +305,7 @@ def describe_environment(
         "float32_products": None if torch is None else torch.get_float32_matmul_precision(),
         "git_commit": commit,
         "git_changed": changed,
+        "date": datetime.date.today().isoformat(),
         "command": command,
         "device": device,
         "model_fingerprints": dict(model_fingerprints),

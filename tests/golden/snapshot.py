@@ -30,7 +30,17 @@ RELATIVE, ABSOLUTE = 1e-8, 1e-10
 
 _WIDTH = 118
 _LONGEST = 60
-_MASKED = ("packages", "python", "platform", "git_commit", "git_changed", "command", "seconds", "float32_products")
+_MASKED = (
+    "packages",
+    "python",
+    "platform",
+    "git_commit",
+    "git_changed",
+    "command",
+    "date",
+    "seconds",
+    "float32_products",
+)
 
 
 def snapshot(folder: Path, printed: str, frozen: str = ".*") -> dict[str, str]:
@@ -244,7 +254,9 @@ def page_text(html: str, folder: Path) -> tuple[str, str]:
     page = _Page()
     page.feed(html)
     environments = [json.loads(file.read_text("utf-8")) for file in sorted(folder.rglob("environment.json"))]
-    varying = {"Python", "code"}.union(*({*known["seconds"], *known["packages"]} for known in environments))
+    varying = {"Python", "code", "date", "command"}.union(
+        *({*known["seconds"], *known["packages"]} for known in environments)
+    )
     rows, words, heading = [], [], ""
     for line in page.lines:
         first, *rest = line.removeprefix("| ").split(" | ")

@@ -157,7 +157,7 @@ def texts_of(table) -> list[list[str]]:
 def in_terminal(results: Results, width: int = 100) -> str:
     """The end of a run's output; no line is wider than the terminal."""
     file = io.StringIO()
-    Console(file=file, width=width).print(to_terminal(terminal_blocks(results)))
+    Console(file=file, width=width).print(to_terminal(terminal_blocks(results, tables=True)))
     assert max(map(len, file.getvalue().splitlines())) <= width
     return file.getvalue()
 

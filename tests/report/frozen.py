@@ -50,6 +50,7 @@ def _plain(block: Any) -> Any:
                          for row, note in zip(section.rows, notes, strict=True)]  # fmt: skip
             heads = [f"{column.group}: {column.title}" if column.group else column.title for column in block.columns]
             words = {name: getattr(block, name) for name in ("title", "size", "folded", "note", "marks")}
+            words["note"] = " ".join(filter(None, [block.meanings, block.note]))
             return {"table": block.name, **words, "heads": heads, "rows": rows}
         case Facts():
             return {"facts": [[term, list(sentences)] for term, sentences in block.rows]}

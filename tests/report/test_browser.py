@@ -71,6 +71,7 @@ def opened(chromium, pages):
         tab.goto(f"{pages[name].as_uri()}{hash_}")
         if context.get("java_script_enabled", True):
             tab.wait_for_selector("html[data-ready=examples]")
+            tab.evaluate("document.getElementById('examples').open = true")
             tab.wait_for_selector(TABLE)
             tab.evaluate(SETTLED)  # or what is clicked may move away under the pointer
         yield tab
@@ -215,14 +216,29 @@ def test_links_the_browser_s_back_and_steps_go_through_examples(opened):
 def test_without_scripts_all_but_the_examples_can_be_read(opened):
     with opened(java_script_enabled=False) as tab:
         assert tab.locator("figure img").count() >= 3
+        tab.click("#examples > summary")
         assert "Agreement with the humans" in tab.inner_text("main")
         assert "needs JavaScript" in tab.inner_text("#examples")
         assert not tab.is_visible("#examples-app")
 
 
+def test_texts_to_look_at_open_in_place_and_one_switch_opens_every_table(opened):
+    with opened() as tab:
+        looks = tab.locator("details.look")
+        assert looks.count() == 9
+        looks.first.locator("summary").click()
+        looks.first.locator(".inside .text").first.wait_for()
+        assert "A summary called" in looks.first.inner_text()
+        closed = "document.querySelectorAll('main section details:not([open]):has(table[data-view])').length"
+        assert tab.evaluate(closed) > 3
+        tab.click("#all")
+        assert tab.evaluate(closed) == 0
+
+
 def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
     with opened("bare") as tab:
         assert "has kept no texts" in tab.inner_text("#examples")
+        assert tab.locator("details.look").count() == 0
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open]")
         shown = tab.inner_text("#example")

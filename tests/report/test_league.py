@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from judgebench.report.figures.tuning import league_figure
-from judgebench.report.views.attacks import GAPS, gap_sentences
+from judgebench.report.views.attacks import GAPS
 from judgebench.report.views.league import LEAGUE, league_rows, recommendations
 from judgebench.results.results import Results
 from judgebench.stats.paired import Plain, attack_differences
@@ -143,4 +143,3 @@ def test_a_table_a_repair_is_folded_and_has_no_sentence():
         *(f"coherence, defense words: {who} against main, expectation, no defense"
           for who in ("main, greedy", "main, expectation", "pair, contrastive")),
     ]  # fmt: skip
-    assert gap_sentences(run) == []

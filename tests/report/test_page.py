@@ -92,10 +92,10 @@ def test_the_policy_names_every_style_and_script_and_nothing_else(whole):
 
 def test_sections_that_have_nothing_to_show_are_not_named(run, whole):
     text = on_page(results_of(run))
-    for name in ("answers", "bias", "diagnostics", "cost", "repeat"):
-        assert f'<a href="#{name}">' in whole
+    for name in ("distance", "shift", "certainty", "legend"):
+        assert f'<a href="#{name}"' in whole
         assert f'<section id="{name}"' in whole
-    for name in ("contrast", "attacks", "pairs", "examples"):
+    for name in ("use", "errors", "pairs", "look"):
         assert f'href="#{name}"' not in text
         assert f'id="{name}"' not in text
 
@@ -107,12 +107,12 @@ def test_every_figure_stands_in_one_section(run, figures):
         name: re.findall(rf'<section id="(\w+)"(?:(?!<section).)*id="figure-{name}"', text, re.DOTALL)
         for name in figures
     }
-    known = {"spearman_by_range": ["answers"], "scores_coherence": ["bias"], "logprobs_coherence": ["bias"]}
-    assert at == known | {"of_another_kind": ["statistics"]}
+    known = {"spearman_by_range": ["distance"], "scores_coherence": ["shift"], "logprobs_coherence": ["shift"]}
+    assert at == known | {"of_another_kind": ["certainty"]}
 
 
 def test_numbers_cost_and_origin_are_those_of_the_run(run, whole):
-    parts = ["main, greedy has", "of the texts in range", "300.0 s", "123,456", "abc123", "with local changes"]
+    parts = ["300.0 s", "123,456", "abc123", "with local changes"]
     parts += ["alpha 0.451", "sha256:abc", "early exit at layer 20", "prefers-color-scheme: dark"]
     parts += [f"{record['spearman']:.3f}" for record in run.records if record["split"] == "test"]
     assert [part for part in parts if part not in whole] == []
@@ -120,9 +120,9 @@ def test_numbers_cost_and_origin_are_those_of_the_run(run, whole):
 
 def test_without_assistant_and_with_one_range(builder):
     text = on_page(results_of(builder(assistant=False, ranges=[ScoreRange(1, 5)], articles=4)))
-    assert "Assistant:" not in text
+    assert "as assistant" not in text
     assert "average" not in text.split("<h3>Agreement")[1].split("</table>")[0]
-    assert "score range 1-5" in text
+    assert "range 1-5" in text
 
 
 @pytest.mark.parametrize("ranges", MIXED)
@@ -141,14 +141,13 @@ def test_constant_humans_are_flagged_explained_and_not_divided_by(run):
     assert '<span class="flag">constant humans</span> the humans gave every text the same score' in text
     assert "coherence: Humans are left out" in text
     assert "<th>humans</th>" not in text
-    assert "against the humans" not in text.split('id="diagnostics"')[1].split("</section>")[0]
 
 
 @pytest.mark.parametrize("level", ["document", "system"])
 def test_a_run_without_the_dataset_level_shows_the_level_that_it_has(run, level):
     records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
     text = on_page(results_of(run, metrics=records, comparisons=comparisons_of(run, levels=[level])))
-    assert f"coherence, {level} level: pair, contrastive against main, greedy" in text
+    assert f"{level} level: pair, contrastive against main, greedy" in text
     assert "over all texts" not in text
     for record in records:
         if record["split"] == "test":

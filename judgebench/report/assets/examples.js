@@ -130,14 +130,27 @@
   });
   table.on("rowClick", (event, row) => { if (!event.target.closest("a")) location.hash = Example.address(index, row.getData().row); });
 
-  // 5. One example: the address decides what is open, so that links and the browser's own buttons work
+  // 5. Examples that the page opens in place; and the fold of the table, which can only be measured where it is seen
+  for (const look of document.querySelectorAll("details[data-example]")) {
+    look.addEventListener("toggle", async () => {
+      const inside = look.lastElementChild;
+      if (!look.open || inside.childElementCount) return;
+      const row = Example.found(index, new URLSearchParams(look.dataset.example));
+      inside.replaceChildren(...Example.content(index, row, await Data.example(index, row), (to) => { location.hash = Example.address(index, to); }));
+    });
+  }
+  const fold = document.getElementById("examples");
+  fold.addEventListener("toggle", () => table.redraw(true));
+
+  // 6. One example: the address decides what is open, so that links and the browser's own buttons work
   let order = [];
   async function route() {
     const parts = new URLSearchParams(location.hash.slice(1));
+    if (parts.has("filter") || location.hash === "#examples") fold.open = true;
     if (parts.has("filter")) {
       for (const [name, select] of selects) select.value = parts.get(name) || "";
       apply();
-      document.getElementById("examples").scrollIntoView();
+      fold.scrollIntoView();
     }
     const row = parts.has("example") ? Example.found(index, parts) : undefined;
     if (row === undefined) {

@@ -18,6 +18,22 @@
     kept(root.dataset.theme);
   });
 
+  // One switch for all that is folded of tables; and commands that are copied
+  const all = document.getElementById("all");
+  const folds = [...document.querySelectorAll("main section details")].filter((one) => one.querySelector("table[data-view]"));
+  all.hidden = !folds.length;
+  all.addEventListener("click", () => {
+    const open = all.getAttribute("aria-pressed") !== "true";
+    all.setAttribute("aria-pressed", String(open));
+    for (const one of folds) one.open = open;
+  });
+  for (const copy of document.querySelectorAll("button[data-copy]")) {
+    copy.hidden = !document.getElementById(copy.dataset.copy);
+    copy.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent); copy.textContent = "Copied"; } catch { copy.textContent = "Not allowed here"; }
+    });
+  }
+
   const links = new Map([...document.querySelectorAll(".bar .links a")].map((one) => [one.hash.slice(1), one]));
   const seen = new Set();
   const watch = new IntersectionObserver((entries) => {

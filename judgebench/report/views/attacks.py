@@ -153,15 +153,3 @@ GAPS = View(
     by=_PAIR, title="{condition}: {first_who} against {second_who}", once=["attack"], note="gaps_note.txt",
     brackets="{groups} resampled, both sides together", marks=EXCLUDES_ZERO, folded="{fold}",
 )  # fmt: skip
-
-
-def gap_sentences(results: Results) -> list[str]:
-    """A sentence a pair: of the attack, and range, that changes the second's scores most; none of what is folded."""
-    sentences = []
-    for part in rows_by([row for row in gap_rows(results) if not row["fold"]], _PAIR):
-        ranges = [row for row in part if not row["mean"]]
-        several = len({row["range"] for row in ranges}) > 1
-        gains = {MORE: "the attack gains more", LESS: "the attack gains less"}
-        row = max(ranges, key=lambda row: abs(row["second"]))
-        sentences.append(say("gaps", row=row, several=several, groups=results.groups, gains=gains))
-    return sentences

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from judgebench.report.formats import is_known, percent, points, say, short, signed_two, spaced, three, two
+from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, three, two
 from judgebench.report.table import Col, Row, Rows, View, records, rows_by
-from judgebench.report.views.correlations import best_of, correlation_frame, undefended
+from judgebench.report.views.correlations import correlation_frame
 from judgebench.report.views.humans import ENDS, RATERS, human_figures
-from judgebench.report.views.systems import misleads, system_rows
 from judgebench.results.results import CELL, NO_DEFENSE, Results, labelled
 from judgebench.stats.agreement import EXPERTS, PASSED
 from judgebench.stats.humans import CALIBRATED, RAW
@@ -194,71 +191,6 @@ BESIDE_RUNS = View(
     ),
     by=["condition"],
 )  # fmt: skip
-
-
-# --- sentences: of each condition's best judge and range --------------------------------------------------------------
-
-
-def stand_in_sentences(results: Results) -> list[str]:
-    """The alternative annotator test, raw and calibrated, and of a judge without judgment."""
-    return [say("stand_in", **facts) for facts in _best_judges(results)]
-
-
-def points_sentences(results: Results) -> list[str]:
-    """Bias and distance from the humans in points of their scale, and the distance of one rater from another."""
-    return [say("points", **facts) for facts in _best_judges(results)]
-
-
-def calibration_sentences(results: Results) -> list[str]:
-    """The distance from the humans' mean, raw and calibrated, and from always saying the mean."""
-    return list(filter(None, (say("calibration", **facts) for facts in _best_judges(results))))
-
-
-def use_sentences(results: Results) -> list[str]:
-    """May the judge order texts, stand in, rank systems, report scores? Each with the figure that decides it."""
-    orders, systems = correlated(results), {series_key(row): row for row in system_rows(results)}
-    sentences = []
-    for facts in _best_judges(results):
-        raw = facts["raw"]
-        row, system = orders.get(series_key(raw)), systems.get(series_key(raw))
-        difference = [row and row.get(f"humans_difference{end}") for end in ("_low", "_high")]
-        # A test that is not passed may lack texts: "no" is for a judge that loses by more than the test allows.
-        lost = [rater["advantage_rater"] - rater["advantage_judge"] for rater in raw["raters"]]
-        tried = [other for other in judge_rows(results) if other["scores"] == RAW
-                 and all(other[name] == raw[name] for name in ("dimension", "defense"))]  # fmt: skip
-        facts |= {"row": row, "failed": (row or {}).get("failed_share") or 0.0, "flags": (row or {}).get("flags") or ()}
-        facts |= {"compared": None not in difference and is_known(facts["human"].get("ceiling")), "system": system}
-        facts["loses_little"] = bool(lost) and bool(np.mean(lost) < raw["epsilon"])
-        facts |= {"misleads": bool(system and misleads(system)), "picked": best_of(tried) if len(tried) > 1 else ""}
-        sentences.append(say("uses", **facts))
-    return sentences
-
-
-def _best_judges(results: Results) -> Rows:
-    """For each condition the raw and calibrated rows of the judge and range with the highest Spearman, the judge's
-    name, and what is known of the humans; without defense where there are such rows."""
-    rows, titles = judge_rows(results), results.titles
-    heights = correlated(results) if rows else {}
-    several = {
-        "decodings": len({(row["judge"], row["decoding"]) for row in rows}) > 1,
-        "ranges": len({row["range"] for row in rows}) > 1,
-    }
-    facts = []
-    for part in rows_by(undefended(rows), ["condition"]):
-        raw, fitted = ([row for row in part if row["scores"] == kind] for kind in (RAW, CALIBRATED))
-        best = int(np.argmax([heights.get(series_key(row), {"spearman": -2.0})["spearman"] for row in raw]))
-        row = raw[best]
-        # Its model's name, with decoding and range where the run has several.
-        name = titles.get(str(row["judge"])) or f"the {row['judge']}"
-        if row["judge"] == "pair" and titles.get("main") and titles.get("assistant"):
-            name = f"{titles['main']} with {titles['assistant']}"
-        details = [str(row["who"]), str(row["setting"])] if several["decodings"] else []
-        details += [f"range {row['range']}"] if several["ranges"] else []
-        name += f" ({', '.join(filter(None, details))})" if details else ""
-        human = human_figures(results).get(str(row["dimension"]), {})
-        same = {"condition": row["condition"], "name": name, "human": human, "groups": results.groups}
-        facts.append({"raw": row, "fitted": fitted[best], **same})
-    return facts
 
 
 def correlated(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:

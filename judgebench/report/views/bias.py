@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, say, short, signed_two, three, two, whole
+from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two, whole
 from judgebench.report.table import Block, Col, Rows, View, records, rows_by
 from judgebench.report.views.humans import ENDS, RATERS
 from judgebench.results.results import (
@@ -142,18 +142,6 @@ def favorite_tables(results: Results) -> list[Block]:
         note=_favorite_note,
     )
     return view(results)
-
-
-def favorite_sentences(results: Results, judge: str = "main, greedy") -> list[str]:
-    """One sentence a dimension: the range in which the judge is most set on one score, against the humans there."""
-    sentences = []
-    for part in rows_by(favorites(results), ["dimension"]):
-        rows = [row for row in part if row["who"] == judge]
-        if rows:
-            top = max(rows, key=lambda row: row["share"])
-            human = next((row for row in part if (row["who"], row["range"]) == (RATERS, top["range"])), None)
-            sentences.append(say("favorites", top=top, human=human, several=len(rows) > 1))
-    return sentences
 
 
 def favorite_text(row: Mapping[str, Any]) -> str | None:
@@ -309,17 +297,3 @@ HUMAN_VARIANCE = View(
     ),
     below="reason",
 )  # fmt: skip
-
-
-def variance_sentences(results: Results) -> list[str]:
-    """The range's share of the variance of main model's and pair's scores, and after calibration; of the plain decoding
-    alone, where the run compares all others with it."""
-    sentences, plain = [], results.config.get("compare_with")
-    rows = [row for row in records(reported_rows(variance_frame(results))) if plain in (None, row["decoding"])]
-    for part in rows_by(rows, ["condition"]):
-        raw, fitted = ([row for row in part if row["calibrated"] == kind and row["range_both"] is not None]
-                       for kind in (False, True))  # fmt: skip
-        after = {row["series"]: row for row in fitted}
-        calibrated = [after[row["series"]] for row in raw] if all(row["series"] in after for row in raw) else []
-        sentences.append(say("variance", raw=raw, calibrated=calibrated, first=part[0]))
-    return sentences

@@ -40,7 +40,7 @@ from judgebench.stats.correlation import CORRELATIONS, shown_level
 from judgebench.stats.evaluate import CONSTANT
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.stats.repairs import AGREEMENT, ATTACK, POINTS, RANGE_SHARE
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.stats.scores import CLEAN, Cell, shown_split
 
 _CONDITION = ["dimension", "attack", "defense"]
 
@@ -122,21 +122,29 @@ def undefended(rows: Rows) -> Rows:
     return [row for row in rows if row["defense"] == NO_DEFENSE] or list(rows)
 
 
-def without_assistants(rows: Rows) -> Rows:
-    """The rows among which a page picks the best: assistants are no judges to choose, unless a run has nothing else."""
-    return [row for row in rows if row["judge"] != "assistant"] or list(rows)
+# --- the setting that is taken ---------------------------------------------------------------------------------------
 
 
-def best_of(rows: Rows) -> str:
-    """The number of rows that the best was picked from, and what they are.
+def taken_rows(results: Results) -> Rows:
+    """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none was chosen, as in
+    runs of earlier versions, the main model's with the highest Spearman, or the first judge's. Clean texts."""
+    rows = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
+    chosen = [Cell.of(record) for record in results.choice if record["taken"]]
+    taken = [next((row for row in rows if Cell.of(row) == cell), None) for cell in chosen]
+    known = {row["dimension"]: row for row in taken if row}
+    for part in rows_by(undefended(rows), ["dimension"]):
+        of_judge = [row for row in part if row["judge"] == "main"]
+        of_judge = of_judge or [row for row in part if row["judge"] == part[0]["judge"]]
+        best = max(of_judge, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"])
+        known.setdefault(part[0]["dimension"], best)
+    return list(known.values())
 
-    Example:
-        >>> best_of([{"range": one, "series": other} for one in ("1-5", "0-4") for other in ("main", "pair")])
-        'the best of 4 combinations of judge, decoding and range'
-    """
-    series, ranges = (len({str(row[name]) for row in rows}) for name in ("series", "range"))
-    several = "ranges" if series == 1 else "combinations of judge, decoding and range"
-    return f"the best of {len(rows)} {'judges and decodings' if ranges == 1 else several}"
+
+def of_taken(results: Results, rows: Rows) -> Rows:
+    """The rows of the judge and decoding that are taken, in every range; rows are labelled."""
+    names = ("dimension", "defense", "series")
+    taken = {tuple(row[name] for name in names) for row in taken_rows(results)}
+    return [row for row in rows if tuple(row[name] for name in names) in taken]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -278,20 +286,6 @@ REPAIRS = View(
     section="{measured}", note=lambda results, rows: comparison_note(rows, results.groups),
     brackets="{groups} resampled", marks="significant after Holm's correction",
 )  # fmt: skip
-
-
-def change_sentences(results: Results) -> list[str]:
-    """A dimension's repairs, the one that helps most first: decodings by what they change of Spearman, and calibration
-    of the best of them."""
-    sentences = []
-    for part in rows_by(repair_rows(results), ["dimension"]):
-        agreement, share = ([row for row in part if row["kind"] == kind] for kind in (AGREEMENT, RANGE_SHARE))
-        plain = next((row["reference"] for row in agreement), "")
-        rows = sorted((row for row in agreement if row["reference"] == plain), key=lambda row: -row["difference"])
-        best = max(agreement, key=lambda row: row["after"])["decoding"] if agreement else ""
-        share.sort(key=lambda row: row["decoding"] != best)
-        sentences.append(say("change", rows=rows, share=share[:1], of=part[0], groups=results.groups))
-    return list(filter(None, sentences))
 
 
 # --- paired differences ----------------------------------------------------------------------------------------------

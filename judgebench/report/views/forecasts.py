@@ -12,20 +12,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import is_known, p_value, percent, points, say, short, signed_two, span, three, two
-from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View, records, rows_by
+from judgebench.report.formats import is_known, p_value, percent, points, short, signed_two, three, two
+from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
+from judgebench.report.views.correlations import taken_rows
 from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, labelled
-from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
-from judgebench.stats.scores import CLEAN
+from judgebench.stats.clusters import SIGNIFICANCE
+from judgebench.stats.scores import Cell
 
 PERSON = 0.8
 """The share of texts that the judge keeps in the sentence on sending the rest to a person."""
-
-_HEAVY = 0.05  # a bin of the reliability diagram with fewer texts is no example of anything
 
 
 def forecast_frame(results: Results) -> pd.DataFrame:
@@ -93,67 +91,21 @@ ABSTENTION = View(
 )  # fmt: skip
 
 
-def leading(results: Results) -> Rows:
-    """The main model's cell with the highest Spearman of each dimension and defense, as a row of metrics.json with
-    labels; of the first judge where there is no main model, and the first cell where nothing is known. Clean texts."""
-    rows = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
-    cells = []
-    for part in rows_by(rows, ["condition"]):
-        of_judge = [row for row in part if row["judge"] == "main"]
-        of_judge = of_judge or [row for row in part if row["judge"] == part[0]["judge"]]
-        cells.append(max(of_judge, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"]))
-    return cells
-
-
-def forecast_sentences(results: Results) -> list[str]:
-    """Are the leading cells' probabilities to be believed, and which texts should a person get?"""
-    rows, sentences = records(forecast_frame(results)), []
-    for lead in leading(results):
-        same = [row for row in rows if lead["decoding"] in row["decodings"]
-                and all(row[name] == lead[name] for name in ("condition", "range", "judge"))]  # fmt: skip
-        for row in same[:1]:
-            # The surest bin of the reliability diagram that holds some texts is an example of overconfidence.
-            bins = [part for part in row.get("diagram") or () if part["share"] >= _HEAVY]
-            examples = [part for part in bins if part["forecast"] > part["observed"]][-1:]
-            facts = {"row": row, "scale": results.scale.get(row["dimension"]), "examples": examples, "PERSON": PERSON}
-            facts["kept"] = row.get(f"risk_{100 * PERSON:.0f}")
-            sentences += [say("forecasts", **facts), say("person", **facts)]
-    return [sentence for sentence in sentences if sentence]
-
-
-def mass_sentences(results: Results) -> list[str]:
-    """The share of a judge's probability that lies on scores; of assistants only where they do not answer."""
-    rows = [row for row in records(forecast_frame(results)) if row["mass"] is not None]
-    sentences = []
-    for part in rows_by(rows, ["condition", "judge"]):
-        judge, low = part[0]["judge"], [row for row in part if row["answers"] is False]
-        if low or judge == "main":
-            title = results.titles.get(judge)
-            share = f"{span(100 * round(row['mass'], 2) for row in low or part)} %"
-            name = f"{judge} ({title})" if title else judge
-            facts = {"name": name, "ranges": [row["range"] for row in low], "share": share}
-            sentences.append(say("mass", condition=part[0]["condition"], **facts))
-    return sentences
-
-
 # --- causes of errors ------------------------------------------------------------------------------------------------
 
 
-FACTORS: Mapping[str, tuple[str, str]] = {
-    "length": ("length, per doubling", "length"),
-    "format": ("format, from plain to all lines marked up", "format"),
-    "family": ("a system of the judge's own family", "its own family"),
+FACTORS: Mapping[str, str] = {
+    "length": "length, per doubling",
+    "format": "format, from plain to all lines marked up",
+    "family": "a system of the judge's own family",
 }
-"""Each factor's coefficient in a table, and the factor in a sentence."""
-
-_MOST_OPEN = 10  # slices of a condition that are shown without being asked for
-_FEWEST_SYSTEMS, _TOGETHER = 4, -0.7  # a correlation over so many systems that is worth a sentence
+"""Each factor's coefficient in a table."""
 
 
 def error_rows(results: Results, lead: bool = True) -> Rows:
-    """The records of errors.json with labels: of the leading cells, or of all others."""
+    """The records of errors.json with labels: of the settings taken, or of all others."""
     names = ("condition", "range", "who", "setting")
-    leads = {tuple(row[name] for name in names) for row in leading(results)}
+    leads = {tuple(row[name] for name in names) for row in taken_rows(results)}
     rows = records(labelled(results.errors)) if results.errors else []
     rows = [row for row in rows if (tuple(row[name] for name in names) in leads) == lead]
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
@@ -162,16 +114,16 @@ def error_rows(results: Results, lead: bool = True) -> Rows:
 def _factors(results: Results, lead: bool = True) -> Rows:
     """A row for each coefficient of the regressions."""
     return [
-        {**row, **part, "name": FACTORS.get(part["factor"], (part["factor"],))[0]}
+        {**row, **part, "name": FACTORS.get(part["factor"], part["factor"])}
         for row in error_rows(results, lead)
         for part in row["factors"]
     ]
 
 
 def _slices(results: Results) -> Rows:
-    """A row for each slice of the leading cells; many are folded."""
+    """A row for each slice of the settings taken."""
     return [
-        {**row, **part, "fold": f"Systems and lengths: {row['condition']}" if len(row["slices"]) > _MOST_OPEN else ""}
+        {**row, **part, "fold": f"Systems and lengths: {row['condition']}"}
         for row in error_rows(results)
         for part in row["slices"]
     ]
@@ -221,7 +173,7 @@ SLICES = View(
 
 
 def error_tables(results: Results) -> list[Block]:
-    """Factors and slices of the leading cells, those of all others folded, and what is left out for which reason."""
+    """Factors and slices of the settings taken, those of all others folded, and what is left out for which reason."""
     tables = [*_LEAD.tables(results), *SLICES.tables(results), *_OTHERS.tables(results)]
     # A sentence on what is left out stands once, with the dimensions that it is true of.
     conditions: dict[tuple[str, str], list[str]] = {}
@@ -230,33 +182,13 @@ def error_tables(results: Results) -> list[Block]:
         for start, line in (("", row["reason"]), ("Left out of ", f"{names}." if names else "")):
             if line:
                 conditions.setdefault((start, line), []).append(row["condition"])
-    lines = [f"{start}{', '.join(where)}: {line}" for (start, line), where in conditions.items()]
-    return [Heading(_LEAD.heading), *tables, *(Paragraph(line, note=True) for line in lines)] if tables else []
+    several = len({name for where in conditions.values() for name in where}) > 1
+    lines = [f"{start}{', '.join(where)}: {line}" if several else f"{start and 'Left out: '}{line}"
+             for (start, line), where in conditions.items()]  # fmt: skip
+    return [*tables, *(Paragraph(line, note=True) for line in lines)] if tables else []
 
 
-def error_sentences(results: Results) -> list[str]:
-    """Factors of texts that move the main model's errors by more than chance, and systems whose errors differ."""
-    sentences = []
-    for row in (row for row in error_rows(results) if row["groups"] >= FEWEST):
-        factors = [factor for factor in row["factors"] if factor["factor"] in FACTORS]
-        if factors:
-            rest = [FACTORS[factor["factor"]][1] for factor in factors if not _is_sure(factor)]
-            line = " or ".join(filter(None, [", ".join(rest[:-1]), *rest[-1:]]))
-            sentences.append(say("errors", row=row, sure=list(filter(_is_sure, factors)), rest=line))
-        systems = [part for part in row["slices"] if part["kind"] == "system"]
-        if systems:
-            sure = sorted(filter(_is_sure, systems), key=lambda part: part["apart"])
-            ends = [part for part in sure[-1:] if part["apart"] > 0] + [part for part in sure[:1] if part["apart"] < 0]
-            # Errors fall as systems get better in the humans' eyes, and little else moves them.
-            human, error = (np.array([part[name] for part in systems]) for name in ("human", "error"))
-            vary = len(systems) >= _FEWEST_SYSTEMS and min(np.ptp(human), np.ptp(error)) > 0
-            together = vary and bool(np.corrcoef(human, error)[0, 1] < _TOGETHER)
-            facts = {"sure": sure, "ends": ends, "systems": len(systems), "together": together}
-            sentences.append(say("error_systems", row=row, **facts))
-    return sentences
-
-
-def _is_sure(row: Row) -> bool:
+def is_sure(row: Row) -> bool:
     return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
 
 
@@ -282,18 +214,16 @@ def _widths(results: Results) -> Rows:
     return rows
 
 
-def _best(results: Results) -> Rows:
-    """Of each dimension the row whose judge makes the intervals narrowest; `several`: of how many."""
-    return [
-        max(rows, key=lambda row: -1.0 if row["narrower"] is None else row["narrower"]) | {"several": len(rows)}
-        for rows in rows_by(_widths(results), ["condition"])
-    ]
+def few_labels_rows(results: Results) -> Rows:
+    """The rows of the settings taken."""
+    cells = [Cell.of(row) for row in taken_rows(results)]
+    return [row for row in _widths(results) if Cell.of(row) in cells]
 
 
 def _means(results: Results) -> Rows:
-    """A row a system, for each dimension by the judge, decoding and range that makes the intervals narrowest."""
+    """A row a system, for each dimension by the setting taken."""
     rows = []
-    for row in _best(results):
+    for row in few_labels_rows(results):
         head = {name: row[name] for name in ("condition", "who", "setting", "range")}
         for system in map(_these, row["systems"]):
             covers = {True: "no", False: "yes"}.get(system["judge_misses"])
@@ -304,7 +234,7 @@ def _means(results: Results) -> Rows:
 def _differences(results: Results) -> Rows:
     """A row a pair of the best systems, by the same judges."""
     rows = []
-    for row in _best(results):
+    for row in few_labels_rows(results):
         head = {name: row[name] for name in ("condition", "who", "setting", "range")}
         means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
         best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
@@ -312,15 +242,6 @@ def _differences(results: Results) -> Rows:
             if {pair["first"], pair["second"]} <= set(best):
                 rows.append(head | pair | {"apart": {True: "yes", False: "no"}.get(pair["told_apart"])})
     return rows
-
-
-def few_labels_sentences(results: Results) -> list[str]:
-    """The best judge's worth beyond the humans' labels, and how often its own means mislead."""
-    words = {"examples": results.examples_word, "groups": results.groups}
-    return [
-        say("few_labels", row=row, several=row["several"], these=is_known(row.get("like_labels_within")), **words)
-        for row in _best(results)
-    ]
 
 
 LABELS_AND_JUDGES = View(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgebench.report.formats import is_known, say, short, three
+from judgebench.report.formats import short, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View
 from judgebench.results.results import Results
 
@@ -36,12 +36,6 @@ def ceiling_row(record: Row, **same: Any) -> dict[str, Any]:
     """A row of one human: its agreement with the others, under the judges' own columns."""
     ends = {f"{name}{end}": record[f"ceiling{end}"] for name in ("spearman", "spearman_others") for end in ENDS}
     return same | ends | {"range": RATERS, "setting": "", "flags": ()}
-
-
-def human_sentence(results: Results, best: Row) -> str:
-    """Agreement of one human with the others, and of the best judge with the same; empty where unknown."""
-    record = ceilings(results).get(best["dimension"])
-    return say("human", record=record, best=best) if record and is_known(best.get("spearman_others")) else ""
 
 
 def experts(results: Results) -> list[Block]:

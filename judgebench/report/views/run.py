@@ -15,11 +15,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from judgebench.report.formats import duration, say, thousands
-from judgebench.report.render import to_terminal
+from judgebench.report.render import to_html, to_terminal
 from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
-from judgebench.report.views import attacks, beside, bias, correlations, defenses, forecasts, humans, pairwise, systems
-from judgebench.report.views.correlations import best_of, correlation_frame, undefended, without_assistants
-from judgebench.report.views.league import recommendations, repair_sentences
+from judgebench.report.views.correlations import correlation_frame
 from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
@@ -33,13 +31,14 @@ if TYPE_CHECKING:
 _ROLES = ("main", "assistant")
 
 
-def headline(results: Results) -> tuple[str, str]:
-    """The title of a run's page, and the sentence below it."""
-    scores, datasets = results.scores, dict.fromkeys(str(record["dataset"]) for record in results.metrics)
-    ranges = [str(range_of(row)) for row in distinct(scores, with_labels(RANGE, scores))]
+def headline(results: Results) -> dict[str, Any]:
+    """The title of a run's page, the sentence below it, and date and command of the run where they are known."""
     size = next((row["size"] for row in records(correlation_frame(results, silent=True))), "")
-    facts = {"dimensions": list(dict.fromkeys(scores["dimension"])), "ranges": ranges, "size": size}
-    return f"{results.titles['main']} judging {', '.join(datasets)}", say("headline", results=results, **facts)
+    ranges = [str(range_of(row)) for row in distinct(results.scores, with_labels(RANGE, results.scores))]
+    environment, name = results.environment, f"{results.titles['main']} on {results.dataset}"
+    lead = say("headline", results=results, ranges=ranges, size=size)
+    facts = {name: environment[name] for name in ("date", "command") if environment.get(name)}
+    return {"title": name, "lead": lead, "facts": facts}
 
 
 def judges_line(titles: Mapping[str, str | None]) -> str:
@@ -76,7 +75,7 @@ def repeat(results: Results) -> list[Block]:
     packages = [(name, [version]) for name, version in environment["packages"].items() if version]
     config = yaml.safe_dump(dict(results.config), sort_keys=False, allow_unicode=True, width=100)
     facts = Facts([(name, [fact]) for name, fact in rows])
-    return [facts, Details("Packages", [Facts(packages)]), Details("Config (secrets masked)", config)]
+    return [facts, Details("Packages", to_html([Facts(packages)])), Details("Config (secrets masked)", config)]
 
 
 # --- judges behind a URL ----------------------------------------------------------------------------------------------
@@ -211,59 +210,7 @@ class _Weightless(Segment):
         return 0
 
 
-# --- results as sentences --------------------------------------------------------------------------------------------
-
-
-def answers(results: Results) -> list[Block]:
-    """Answers of a run, in sentences."""
-    lines = {
-        "Which setting to take?": recommendations(results),
-        "How close to a human is it?": best_sentences(results),
-        "Where is it biased?": [
-            *bias.favorite_sentences(results),
-            *beside.points_sentences(results),
-            *bias.variance_sentences(results),
-            *pairwise.pair_sentences(results),
-            *pairwise.ranking_sentences(results),
-        ],
-        "What would make it better?": [
-            *(repair_sentences(results) or correlations.change_sentences(results)),
-            *beside.calibration_sentences(results),
-        ],
-        "May you use it, and for what?": beside.use_sentences(results),
-        "Can it be fooled?": [*attacks.attack_sentences(results), *attacks.gap_sentences(results)],
-        "Does a defense help?": [*defenses.defense_sentences(results), *defenses.preparation_sentences(results)],
-    }
-    rows = [(question, sentences) for question, sentences in lines.items() if sentences]
-    return [Facts(rows or [("No answer", ["This run has no scores."])], answers=True)]
-
-
-def beside_answers(results: Results) -> list[Block]:
-    """More on judges compared with humans, in sentences: what the tables below say."""
-    lines = {
-        "In a rater's place": beside.stand_in_sentences(results),
-        "Its probabilities": [*forecasts.mass_sentences(results), *forecasts.forecast_sentences(results)],
-        "Over systems": systems.system_sentences(results),
-        "With few labels": forecasts.few_labels_sentences(results),
-        "Why it errs": forecasts.error_sentences(results),
-    }
-    rows = [(subject, sentences) for subject, sentences in lines.items() if sentences]
-    return [Facts(rows, answers=True)] if rows else []
-
-
-def best_sentences(results: Results) -> list[str]:
-    """A dimension's judge and range that agree best with the humans, and how well one human does."""
-    sentences = []
-    ranges = [row for row in records(correlation_frame(results, silent=True)) if row["range"] != "average"]
-    for part in rows_by([] if results.compares else undefended(ranges), ("dimension", "attack", "defense")):
-        rows = without_assistants([row for row in part if row["spearman"] is not None])
-        if rows:
-            best = max(rows, key=lambda row: row["spearman"])
-            few = min(row["groups"] for row in part) < FEWEST
-            facts: dict[str, Any] = {"human": humans.human_sentence(results, best), "picked": best_of(rows), "few": few}
-            facts |= {"several": len(rows), "alone": len({row["series"] for row in rows}) == 1}
-            sentences.append(say("best", best=best, groups=results.groups, **facts))
-    return sentences
+# --- flags ----------------------------------------------------------------------------------------------------------
 
 
 FLAGS: Mapping[str, str] = {

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from scipy import stats
-
-from judgebench.report.formats import is_known, no_text, p_value, percent, points, say, signed_three, signed_two, two
-from judgebench.report.table import Col, Row, Rows, View, records, rows_by
-from judgebench.report.views.correlations import best_of, undefended, without_assistants
+from judgebench.report.formats import is_known, no_text, p_value, percent, points, signed_three, signed_two, two
+from judgebench.report.table import Col, Rows, View, records
+from judgebench.report.views.correlations import taken_rows
 from judgebench.results.results import Results, labelled
-from judgebench.stats.clusters import CONFIDENCE
-
-_BY_CHANCE = 0.05
-"""A share of samples in which no more intervals would hold 0 by chance, were the judge's means the humans'."""
+from judgebench.stats.scores import Cell
 
 
 def system_rows(results: Results) -> Rows:
@@ -26,33 +21,10 @@ def system_rows(results: Results) -> Rows:
     return rows
 
 
-def best_judges(results: Results) -> Rows:
-    """The row of each condition with the most pairs right, of several the one with the highest soft accuracy; with
-    `several`, of how many it is the best."""
-    best = []
-    for part in rows_by([row for row in system_rows(results) if is_known(row["pairwise_accuracy"])], ["condition"]):
-        rows = without_assistants(part)
-        row = max(rows, key=lambda row: (row["pairwise_accuracy"], row["soft_pairwise_accuracy"]))
-        best.append({**row, "several": best_of(rows) if len(rows) > 1 else ""})
-    return best
-
-
-def misleads(row: Row) -> bool:
-    """True where the judge's means are no substitute for the humans': the largest error is clearly more than one
-    rater's; where raters are not known, fewer of the systems' errors may be 0 than chance would leave out."""
-    if not is_known(row.get("error_largest_low")):
-        return False
-    if is_known(row["rater_error_largest"]):
-        return bool(row["error_largest_low"] > row["rater_error_largest"])
-    ends = [(system["error_low"], system["error_high"]) for system in row["ranking"] if system["error_low"] is not None]
-    right = sum(low <= 0 <= high for low, high in ends)
-    return bool(stats.binom.cdf(right, len(ends), CONFIDENCE[1] - CONFIDENCE[0]) <= _BY_CHANCE)
-
-
-def system_sentences(results: Results) -> list[str]:
-    """The share of pairs that each condition's best judge orders as humans do, and how far its means are off."""
-    rows = undefended(best_judges(results))
-    return [say("systems", row=row, misleads=misleads(row), groups=results.groups) for row in rows]
+def taken_systems(results: Results) -> Rows:
+    """The rows of the settings taken."""
+    cells = [Cell.of(row) for row in taken_rows(results)]
+    return [row for row in system_rows(results) if Cell.of(row) in cells and is_known(row["pairwise_accuracy"])]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -117,7 +89,7 @@ SYSTEM_TESTS = View(
 
 RANKED = View(
     "system_clusters", "Clusters of systems",
-    lambda results: [row | system for row in best_judges(results) for system in row["ranking"]],
+    lambda results: [row | system for row in taken_systems(results) for system in row["ranking"]],
     (
         Col("system", "system", left=True),
         Col("judge's mean", "mean", two, two, says="on the humans' scale where it is known"),
@@ -129,7 +101,7 @@ RANKED = View(
         Col("error", "error", signed_two, signed_two, optional=True, says="judge less humans, text by text"),
     ),
     by=["condition"], title="{condition}, {series}, range {range}",
-    note="Of the judge, decoding and range with the most pairs right.", brackets="{groups} resampled",
+    note="Of the setting taken.", brackets="{groups} resampled",
     folded="Clusters of systems: {condition}, {series}, range {range}",
 )  # fmt: skip
-"""The ranking of systems by each condition's best judge, with the humans'."""
+"""The ranking of systems by the setting taken, with the humans'."""

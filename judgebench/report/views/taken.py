@@ -1,0 +1,281 @@
+"""The setting that is taken, question by question: one sentence and one table of what decides, range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from judgebench.report.formats import (
+    bounded,
+    is_known,
+    percent,
+    points,
+    say,
+    short,
+    signed_two,
+    three,
+    two,
+)
+from judgebench.report.table import Block, Col, Paragraph, Rows, View, records, rows_by
+from judgebench.report.views import attacks, defenses, pairwise
+from judgebench.report.views.beside import judge_rows
+from judgebench.report.views.bias import favorite_text, favorites, variance_frame
+from judgebench.report.views.correlations import correlation_frame, of_taken, taken_rows
+from judgebench.report.views.forecasts import error_rows, few_labels_rows, forecast_frame, is_sure
+from judgebench.report.views.humans import ENDS, RATERS, human_figures
+from judgebench.report.views.league import choice_rows
+from judgebench.report.views.systems import system_rows
+from judgebench.results.results import Results
+from judgebench.stats.humans import CALIBRATED, RAW
+from judgebench.stats.verdict import CARE, NO, RULES, YES
+
+UNITS: Mapping[str, tuple[Any, Any]] = {
+    "order_texts": (percent, points),
+    "compare_systems": (percent, points),
+    "report_scores": (two, two),
+    "replace_rater": (two, two),
+    "resist_attacks": (percent, points),
+}
+"""Use -> the formats of its number and of the ends of its interval: shares, or points of the humans' scale."""
+
+
+def _sentences(results: Results, question: str, facts: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """The answer to a question of each dimension, which only several of them are named by."""
+    lines = {name: say(question, results=results, **of) for name, of in facts.items()}
+    return _named(results, {name: line for name, line in lines.items() if line}.items())
+
+
+def _named(results: Results, lines: Iterable[tuple[str, str]]) -> list[Block]:
+    several = _several(results)
+    return [Paragraph(f"{name}: {line}" if several else f"{line[:1].upper()}{line[1:]}") for name, line in lines]
+
+
+def _several(results: Results) -> bool:
+    return len({row["dimension"] for row in results.metrics}) > 1
+
+
+def _headed(results: Results, rows: Rows) -> Rows:
+    """The rows with a `head`, their dimension where there are several."""
+    return [row | {"head": row["dimension"] if _several(results) else ""} for row in rows]
+
+
+def _bare(results: Results, sentences: Iterable[str]) -> list[Block]:
+    """Sentences that begin with their condition, without it where there is one dimension."""
+    parts = (sentence.partition(": ") for sentence in sentences)
+    return _named(results, [(name, line) for name, _, line in parts])
+
+
+def _by_range(rows: Rows) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["dimension"], row["range"]): row for row in rows}
+
+
+# --- may I use it -----------------------------------------------------------------------------------------------------
+
+
+def use_lines(results: Results) -> list[Block]:
+    """Uses that are allowed, with care, and not."""
+    facts = {}
+    for part in rows_by([dict(row) for row in results.verdict], ["dimension"]):
+        of = {word: [RULES[row["use"]].title for row in part if row["verdict"] == word] for word in (YES, CARE, NO)}
+        others = [RULES[row["use"]].title for row in part if row["verdict"] not in of]
+        facts[part[0]["dimension"]] = {"yes": of[YES], "care": of[CARE], "no": of[NO], "others": others}
+    return _sentences(results, "use", facts)
+
+
+def _verdicts(results: Results) -> Rows:
+    rows = [dict(row) for row in results.verdict]
+    for row in rows:
+        form, ends = UNITS[row["use"]]
+        row["title"] = RULES[row["use"]].title
+        row |= {side: bounded(row, side, ends, form) if is_known(row[side]) else None for side in ("value", "rater")}
+    return _headed(results, rows)
+
+
+VERDICTS = View(
+    "verdict", "Verdict", _verdicts,
+    (
+        Col("use", "title", left=True),
+        Col("verdict", "verdict", left=True),
+        Col("judge", "value", left=True, says="with its 95 % interval, {groups} resampled"),
+        Col("one rater", "rater", left=True, says="the same of one rater, compared with the others"),
+    ),
+    sections=["dimension"], section="{head}",
+)  # fmt: skip
+
+RULES_TABLE = View(
+    "rules", "Rules",
+    lambda results: [rule._asdict() for rule in RULES.values()] if results.verdict else [],
+    (
+        *(Col("use", "title", left=True), Col("measured by", "measured_by", left=True), Col("yes", "yes", left=True)),
+        *(Col("with care", "with_care", left=True), Col("no", "no", left=True)),
+    ),
+)  # fmt: skip
+
+
+# --- how far from a human ---------------------------------------------------------------------------------------------
+
+
+def distance_rows(results: Results) -> Rows:
+    """A row a range of the setting taken, and one of a single rater: agreement over all texts, within groups and over
+    systems; bias and error in points; error and R2 after calibration by other groups, and the error of systems' means,
+    calibrated by other systems where these are known."""
+    document, systems = _by_range(of_taken(results, _level(results, "document"))), system_rows(results)
+    judged = of_taken(results, judge_rows(results))
+    raw, fitted = (_by_range([row for row in judged if row["scores"] == kind]) for kind in (RAW, CALIBRATED))
+    over, table = _by_range(of_taken(results, systems)), []
+    for part in rows_by(of_taken(results, _level(results, results.level)), ["dimension"]):
+        dimension = part[0]["dimension"]
+        for row in part:
+            key = (dimension, row["range"])
+            system = over.get(key, {})
+            unseen = "unseen_error" if is_known(system.get("unseen_error")) else "calibrated_error"
+            pairs = "pairwise_others" if is_known(system.get("pairwise_others")) else "pairwise_accuracy"
+            columns = {
+                "spearman": (row, "spearman"), "others": (row, "spearman_others"),
+                "within": (document.get(key, {}), "spearman"), "pairs": (system, pairs),
+                "bias": (raw.get(key, {}), "bias"), "single": (raw.get(key, {}), "single_mae"),
+                "mae": (fitted.get(key, {}), "mae"), "r2": (fitted.get(key, {}), "r2"),
+                "error": (system, unseen), "largest": (system, f"{unseen}_largest"),
+            }  # fmt: skip
+            cells = {f"{name}{end}": of.get(f"{key}{end}") for name, (of, key) in columns.items() for end in ENDS}
+            table.append({"dimension": dimension, "range": row["range"], "flags": row.get("flags")} | cells)
+        human, system = human_figures(results).get(dimension, {}), over.get((dimension, part[0]["range"]), {})
+        columns = {
+            "others": (human, "ceiling"), "pairs": (system, "pairwise_ceiling"), "single": (human, "single_mae"),
+            "error": (system, "rater_error"), "largest": (system, "rater_error_largest"),
+        }  # fmt: skip
+        cells = {f"{name}{end}": of.get(f"{key}{end}") for name, (of, key) in columns.items() for end in ENDS}
+        if any(map(is_known, cells.values())):
+            table.append({"dimension": dimension, "range": "one rater"} | cells)
+    return _headed(results, table)
+
+
+def _level(results: Results, level: str) -> Rows:
+    rows = records(correlation_frame(results, level, silent=True))
+    return [row for row in rows if row["range"] != "average"]
+
+
+DISTANCE = View(
+    "distance", "Distance from the humans", distance_rows,
+    (
+        Col("range", "range", left=True, flags="flags"),
+        Col("Spearman", "spearman", three, short, says="with the mean of all raters"),
+        Col("with the others", "others", three, short, optional=True,
+            says="Spearman with the mean of all raters but one, mean over raters, as for one rater"),
+        Col("within", "within", three, short, optional=True, says="Spearman within each of the {groups}, their mean"),
+        Col("pairs of systems", "pairs", percent, points, optional=True,
+            says="share of pairs of systems that are ordered as the other raters do"),
+        Col("bias", "bias", signed_two, signed_two, optional=True,
+            says="mean of judge less human in points of the humans' scale; above 0 the judge is too lenient"),
+        Col("off one rater", "single", two, two, optional=True, says="mean distance from one rater, mean over raters"),
+        Col("calibrated", "mae", two, two, optional=True,
+            says="mean distance from the mean of all raters, calibrated by the ratings of other {groups}"),
+        Col("R²", "r2", two, two, optional=True,
+            says="of calibrated scores, compared with always saying the mean: 1 is best, 0 is no better"),
+        Col("of a system", "error", two, optional=True,
+            says="mean distance of the means of systems, calibrated by other systems where there are several"),
+        Col("largest", "largest", two, optional=True, says="the largest of these distances"),
+    ),
+    sections=["dimension"], section="{head}", brackets="{groups} resampled",
+)  # fmt: skip
+
+
+def distance_lines(results: Results) -> list[Block]:
+    """The distance from the humans in points, and one rater's; or the correlation where there are none."""
+    rows = _by_range(distance_rows(results))
+    facts = {}
+    for lead in taken_rows(results):
+        row = rows.get((lead["dimension"], lead["range"]), lead)
+        human = human_figures(results).get(lead["dimension"], {})
+        scale = results.scale.get(lead["dimension"])
+        facts[lead["dimension"]] = {"lead": lead, "row": row, "human": human, "scale": scale}
+    return _sentences(results, "distance", facts)
+
+
+# --- which setting ----------------------------------------------------------------------------------------------------
+
+
+def setting_lines(results: Results) -> list[Block]:
+    """The setting to take, what it promises, and how many folds agreed."""
+    facts = {}
+    for part in rows_by(choice_rows(results), ["dimension"]):
+        taken = next(row for row in part if row["taken"])
+        facts[taken["dimension"]] = {"taken": taken, "settings": len(part)}
+    return _sentences(results, "setting", facts)
+
+
+def pair_lines(results: Results) -> list[Block]:
+    """Judges that compare two texts: whether they are to be believed, and the first system."""
+    return _bare(results, [*pairwise.pair_sentences(results), *pairwise.ranking_sentences(results)])
+
+
+# --- what can fool or shift it ----------------------------------------------------------------------------------------
+
+
+def shift_rows(results: Results) -> Rows:
+    """A row a range of the setting taken: its favorite score, the humans', its shift, answers that failed, and the
+    probability on scores."""
+    humans = {(row["dimension"], row["range"]): row for row in favorites(results) if row["who"] == RATERS}
+    masses = {(row["dimension"], row["defense"], row["range"], row["judge"], name): row
+              for row in records(forecast_frame(results)) for name in row["decodings"]}  # fmt: skip
+    rows = [] if results.compares else of_taken(results, _level(results, results.level))
+    for row in rows:
+        human = humans.get((row["dimension"], row["range"]))
+        of = masses.get(tuple(row[name] for name in ("dimension", "defense", "range", "judge", "decoding")), {})
+        row |= {"favorite": favorite_text(row), "mass": of.get("mass")}
+        row["human"] = f"{human['score']} ({percent(human['share'])})" if human else None
+    return _headed(results, rows)
+
+
+SHIFT = View(
+    "shift", "Favorite scores", shift_rows,
+    (
+        Col("range", "range", left=True, flags="flags"),
+        Col("favorite score", "favorite", left=True, optional=True, says="the score given most often, and its share"),
+        Col("the humans'", "human", left=True, optional=True,
+            says="the same of the humans' scores, mapped linearly to the range"),
+        Col("shift", "bias_shift", signed_two, optional=True,
+            says="the judge's mean less the humans', as a share of the range"),
+        Col("failed", "failed_share", percent, says="answers that could not be read; the lowest score stands in"),
+        Col("on scores", "mass", percent, optional=True, says="the probability that lies on scores at all"),
+    ),
+    sections=["dimension"], section="{head}",
+)  # fmt: skip
+
+
+def shift_lines(results: Results) -> list[Block]:
+    """The range's share of the variance, raw and calibrated; and what attacks do."""
+    facts: dict[str, dict[str, Any]] = {}
+    for row in of_taken(results, records(variance_frame(results))):
+        if is_known(row["range_both"]):
+            facts.setdefault(row["dimension"], {})["calibrated" if row["calibrated"] else "raw"] = row["range_both"]
+    attacked = [*attacks.attack_sentences(results), *defenses.defense_sentences(results)]
+    more = [*attacked, *defenses.preparation_sentences(results)]
+    return [*_bare(results, more), *_sentences(results, "shift", facts)]
+
+
+# --- where is it wrong ------------------------------------------------------------------------------------------------
+
+
+def error_lines(results: Results) -> list[Block]:
+    """The slice of texts that the setting taken favors most, and the one that it favors least."""
+    facts = {}
+    for row in error_rows(results):
+        sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["apart"])
+        facts[row["dimension"]] = {"up": [part for part in sure if part["apart"] > 0][-1:],
+                                   "down": [part for part in sure if part["apart"] < 0][:1]}  # fmt: skip
+    return _sentences(results, "wrong", facts)
+
+
+# --- how sure ---------------------------------------------------------------------------------------------------------
+
+
+def certainty_lines(results: Results) -> list[Block]:
+    """The half width of the interval of Spearman, or of systems' means where humans rated a part."""
+    few = {row["dimension"]: row for row in few_labels_rows(results)}
+    facts = {}
+    for lead in taken_rows(results):
+        low, high = lead.get("spearman_low"), lead.get("spearman_high")
+        half = (high - low) / 2 if is_known(low) and is_known(high) else None
+        facts[lead["dimension"]] = {"lead": lead, "half": half, "few": few.get(lead["dimension"])}
+    return _sentences(results, "sure", facts)
