@@ -132,7 +132,7 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
 
 
 def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
-    """What a run prints at its end: its answer, in at most `answer.MOST` lines; or every table that a page does not
+    """The end of a run in a terminal: its answer, in at most `answer.MOST` lines; or every table that a page does not
     fold, those first that answer its question."""
     if tables:
         lines = [*league.recommendations(results), *league.repair_sentences(results), run.judges_line(results.titles)]

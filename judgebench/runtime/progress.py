@@ -14,7 +14,7 @@ EVERY = 30.0
 
 
 def left(done: float, total: float, seconds: float) -> str:
-    """What is left at the speed so far; empty before anything is done.
+    """The time left at the speed so far; empty before anything is done.
 
     Example:
         >>> left(100, 400, 60.0), left(0, 400, 60.0), left(400, 400, 240.0)

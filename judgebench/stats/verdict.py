@@ -1,4 +1,4 @@
-"""What a judge may be used for: one table of rules, by margins between a coin and one human rater.
+"""Verdicts on a judge: one table of rules on what it may be used for, by margins between a coin and one human rater.
 
 A judge that orders 53 % of pairs as people do is better than a coin, and of no use. So no rule asks whether an interval
 leaves out chance; each asks how far the judge is on the way from a coin, or a constant, to one rater, whose figure
@@ -32,7 +32,7 @@ _MOST_TEXTS = 2000  # of which all pairs are compared, where an article has one 
 
 
 class Rule(NamedTuple):
-    """What a use is measured by, and what earns each verdict; for tables, pages and documents."""
+    """The measure of a use, and the reasons for each verdict; for tables, pages and documents."""
 
     title: str
     measured_by: str
@@ -146,7 +146,7 @@ def pair_shares(
 
 
 class _Facts:
-    """What studies say of one sample, and the verdicts on it."""
+    """Figures of one sample from all studies, and the verdicts on it."""
 
     def __init__(self, sample: Sample, studies: Mapping[str, Any], margins: Margins) -> None:
         def of_cell(name: str, **more: Any) -> Mapping[str, Any]:

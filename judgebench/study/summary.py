@@ -356,7 +356,7 @@ def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
-    """What was tried, what was found and what to do; a table an objective, and how many trials failed."""
+    """Lines on what was tried, found and is to do; a table an objective, and how many trials failed."""
     count, lines = summary["failed"], [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
     for mean in summary["means"]:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"] and cell["best"]]

@@ -32,7 +32,7 @@ _GAINS = 3
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """What a run prints: its subject, what the judge may be used for, what was tried, what to take, correlations."""
+    """The blocks that a run prints: its subject, what the judge may be used for, what was tried, what to take, correlations."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
@@ -168,7 +168,7 @@ def _taken(results: Results) -> list[tuple[str, str]]:
 
 
 def _repairs(results: Results) -> list[tuple[str, str]]:
-    """What decodings buy, the largest gain first, and what calibration of the setting taken does; of one dimension."""
+    """Gains of decodings, the largest gain first, and what calibration of the setting taken does; of one dimension."""
     rows = [dict(row) for row in results.repairs if is_known(row["difference"]) and row["defense"] == "none"]
     if len({row["dimension"] for row in rows}) != 1:
         return []
