@@ -32,7 +32,7 @@ _GAINS = 3
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """The blocks that a run prints: its subject, what the judge may be used for, what was tried, what to take, correlations."""
+    """The blocks that a run prints: its subject, verdicts, what was tried, what to take, correlations, and notes."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
