@@ -29,6 +29,7 @@ MOST = 24
 
 _ATTACKS = 4
 _GAINS = 3
+_FAILED = 0.02  # share of answers that could not be read, above which a line says so
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
@@ -48,7 +49,20 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     blocks: list[RenderableType] = [Text(subject(results), style="bold"), Text(""), grid]
     if table:
         blocks += [table, Text("")]
-    return [*blocks, *page]
+    return [*blocks, *(Text(f"  {line}", style="yellow") for line in _notes(results)), *page]
+
+
+def _notes(results: Results) -> list[str]:
+    """Texts that were left out, answers that could not be read, and what a served judge cost."""
+    lines = [str(results.titles["note"])] if results.titles.get("note") else []
+    failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
+    if failed > _FAILED:
+        lines.append(f"failed: up to {percent(failed)} of answers could not be read, and count as the lowest score")
+    bill = results.environment.get("served") or {}
+    for role in ("main", "assistant"):
+        if judge := bill.get(role):
+            lines.append(f"{role}: {judge['requests']:,} requests, {judge['prompt_tokens'] or 0:,} prompt tokens")
+    return lines + ([f"cost: ${bill['cost']:.4g}"] if bill.get("cost") else [])
 
 
 def subject(results: Results) -> str:
