@@ -10,7 +10,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint format bench clean
+.PHONY: help demo test test-fast test-slow lint format bench docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,6 +40,10 @@ format: $(DEVELOPING) ## format the code
 
 bench: $(INSTALLED) ## measure the engine compared with Hugging Face (a few minutes)
 	$(BIN)/python scripts/bench.py engine --json bench.json
+
+docs: $(INSTALLED) ## write the site of docs/, with the API from docstrings, into build/site; broken links fail
+	$(BIN)/python -m pip install --quiet --constraint constraints-cpu.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment and all caches; outputs stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

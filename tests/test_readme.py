@@ -1,6 +1,7 @@
 """Every command of the README and docs/ does what it says: on a tiny judge, as a dry run where that tells enough."""
 
 import json
+import pydoc
 import re
 import shlex
 import sys
@@ -18,7 +19,7 @@ from judgebench.stats.verdict import RULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = {page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])}
+PAGES = {page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])}
 COMMANDS = list(
     dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
 )
@@ -157,6 +158,8 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.delitem(sys.modules, "mine", raising=False)  # another test's
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = filled(words_of(command), place, tiny_pair)
+    if words == ["judgebench.gate"]:
+        return  # the name alone
     if words[0] == "judgebench":
         if "--help" in words:
             return  # tests/test_configuration.py reads it
@@ -173,6 +176,8 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     elif words[0] == "judgebench.calibrate":
         assert (place / "run" / "judge_card.yaml").is_file()  # it ran first
         return
+    elif words[0] == "judgebench.gate":
+        words.append("dry_run=true")  # it takes ten articles
     run(monkeypatch, words)
     if words[0] == "judgebench.score":
         assert len((place / "scores.jsonl").read_text().splitlines()) == 8
@@ -203,6 +208,8 @@ def test_everything_that_a_page_points_to_is_there(page):
         assert not anchor or anchor in anchors(target), link
     for path in re.findall(r"`((?:scripts|conf|judgebench|hydra_plugins|tests)/[\w./-]+)[ `]", text):
         assert (ROOT / path).exists(), path
+    for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE):  # what mkdocstrings shows there
+        assert pydoc.locate(name) is not None, name
 
 
 def test_the_readme_names_targets_of_the_makefile():
