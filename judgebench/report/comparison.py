@@ -1,32 +1,35 @@
-"""Several runs on one page: what was different about them, and whether it made a difference."""
+"""Several runs on one page: which judge is better, by how much, and what was different about them."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from judgebench.report.browser.data import browse
-from judgebench.report.figures.scores import correlation_figure
-from judgebench.report.figures.style import MOST_SERIES
-from judgebench.report.formats import short, three, two
+from judgebench.report.figures.charts import ranking_chart
+from judgebench.report.formats import interval, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
-from judgebench.report.layout import EXAMPLES, PageSection
-from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, records
-from judgebench.report.views.beside import BESIDE_RUNS
-from judgebench.report.views.correlations import COMPARISONS, comparison_note, comparison_rows, comparison_sentences
-from judgebench.report.views.humans import ceilings
+from judgebench.report.layout import EXAMPLES, Fold, PageSection
+from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, rows_by
+from judgebench.report.views.beside import judge_rows
+from judgebench.report.views.correlations import cell_scores, of_taken, taken_rows
+from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
-from judgebench.results.results import Results, condition_text, labelled, unattacked, with_labels
+from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
-from judgebench.stats.paired import compare, corrected_together
-from judgebench.stats.scores import COLUMNS, Scores, shown_split
+from judgebench.stats.humans import CALIBRATED
+from judgebench.stats.paired import BETTER, WORSE, compare
+from judgebench.stats.scores import Scores
+from judgebench.stats.verdict import RULES
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MOST = 26
 
 _OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "worth", "examples", "tables")
 """Of a configuration: where results go, not what they are."""
@@ -34,7 +37,7 @@ _OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "worth", "examples
 
 @dataclass(frozen=True)
 class Compared:
-    """Several runs by the letters that a page calls them by, and the paired differences between each two."""
+    """Several runs by their names, and the differences between the settings that each two of them take."""
 
     runs: Mapping[str, Results]
     differences: Sequence[Mapping[str, Any]] = ()
@@ -44,12 +47,43 @@ class Compared:
         """The word for groups of examples."""
         return next(iter(self.runs.values())).groups
 
+    @cached_property
+    def ranking(self) -> Rows:
+        """A row a run and dimension, of the setting that it takes, those of highest Spearman first; one rater last."""
+        rows: Rows = []
+        for name, run in self.runs.items():
+            fitted = {(row["dimension"], row["range"]): row for row in of_taken(run, judge_rows(run))
+                      if row["scores"] == CALIBRATED}  # fmt: skip
+            verdicts = {(row["dimension"], row["use"]): row["verdict"] for row in run.verdict}
+            for lead in taken_rows(run):
+                error = fitted.get((lead["dimension"], lead["range"]), {})
+                row = {"run": name, "taken": f"{lead['series']} in range {lead['range']}"} | lead
+                row |= {f"error{end}": error.get(f"mae{end}") for end in ENDS}
+                rows.append(row | {use: verdicts.get((lead["dimension"], use)) for use in RULES})
+        table: Rows = []
+        several = len({row["dimension"] for row in rows}) > 1
+        rows = [row | {"head": row["dimension"] if several else ""} for row in rows]
+        for part in rows_by(rows, ["dimension"]):
+            table += sorted(part, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"], reverse=True)
+            human = ceilings(next(iter(self.runs.values()))).get(part[0]["dimension"])
+            if human:
+                ends = {f"spearman_others{end}": human[f"ceiling{end}"] for end in ENDS}
+                table.append({"dimension": part[0]["dimension"], "run": "one rater", "head": part[0]["head"]} | ends)
+        return table
 
-def lettered(runs: Sequence[Results]) -> dict[str, Results]:
-    """Runs by the letters that a page calls them by; a `UserError` where there are too many."""
-    if not 1 <= len(runs) <= len(_LETTERS):
-        raise UserError(f"a page of several runs takes up to {len(_LETTERS)} run folders, got {len(runs)}.")
-    return dict(zip(_LETTERS, runs, strict=False))
+
+def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
+    """Runs by names that tell them apart: judge, data set, folder, or judge and folder; at most `_MOST`."""
+    if not 1 <= len(runs) <= _MOST:
+        raise UserError(f"a page of several runs takes up to {_MOST} run folders, got {len(runs)}.")
+    judges = [" with ".join(filter(None, (run.titles["main"], run.titles.get("assistant")))) for run in runs]
+    folders = [run.path.name if run.path else "" for run in runs]
+    tried = (judges, [run.dataset for run in runs], folders, [*map(", ".join, zip(judges, folders, strict=True))])
+    names = next((names for names in tried if len(set(names)) == len(runs)), None)
+    if names is None:
+        seen: Counter[str] = Counter()
+        names = [f"{name} ({seen[name]})" for name in tried[-1] if not seen.update([name])]
+    return dict(zip(names, runs, strict=True))
 
 
 def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0) -> str:
@@ -61,76 +95,130 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     """
     if len({run.dataset for run in runs}) > 1:
         return render_tasks(runs, links)
-    letters = lettered(runs)
-    compared = Compared(letters, paired_differences(letters, resamples, seed))
-    # Series that a figure can show apart: without assistants, and where that leaves too many, of the main models alone.
-    metrics = [dict(record) | {"judge": f"{letter} {record['judge']}"}
-               for letter, run in letters.items() for record in run.metrics]  # fmt: skip
-    for left_out in (("assistant",), ("assistant", "pair")):
-        drawn = [record for record in unattacked(metrics) if not str(record["judge"]).endswith(left_out)]
-        if len({(record["judge"], record["decoding"]) for record in drawn}) <= MOST_SERIES:
-            break
-    figure = correlation_figure(drawn, {"groups": compared.groups}, ceilings(runs[0]))
-    figures = {"spearman": figure} if figure else {}
-    browser = browse(letters)
-    sections = rendered(SECTIONS, compared, figures, browser, runs[0].examples_word)
-    facts = {"title": f"{len(letters)} runs compared", "titles": _titles(letters), "links": links}
-    return render_page("comparison.html.j2", browser, sections=sections, runs=letters, **facts)
+    named = named_runs(runs)
+    compared = Compared(named, paired_differences(named, resamples, seed))
+    charts = {f"chart_{part[0]['dimension']}": ranking_chart(part) for part in rows_by(compared.ranking, ["dimension"])}
+    browser = browse(named)
+    sections = rendered(SECTIONS, compared, charts, browser, runs[0].examples_word)
+    title = f"{len(named)} runs compared on {runs[0].dataset}"
+    facts = {"title": title, "titles": _titles(named), "links": links}
+    return render_page("comparison.html.j2", browser, sections=sections, runs=named, **facts)
 
 
 def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
     """The page of runs on several data sets as text. Nothing on it sets one data set against another: neither tests,
     which take the same texts, nor figures in which equal names of dimensions meet."""
-    letters = lettered(runs)
-    sections = rendered(TASK_SECTIONS, Compared(letters), {}, None, "")
-    facts = {"title": f"{len(letters)} tasks", "titles": _titles(letters), "links": links}
-    return render_page("comparison.html.j2", None, sections=sections, runs=letters, **facts)
+    named = named_runs(runs)
+    sections = rendered(TASK_SECTIONS, Compared(named), {}, None, "")
+    facts = {"title": f"{len(named)} tasks", "titles": _titles(named), "links": links}
+    return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
 
 
 def _titles(runs: Mapping[str, Results]) -> dict[str, str]:
-    """Each run in a few words."""
-    models = {letter: [run.titles["main"], run.titles.get("assistant")] for letter, run in runs.items()}
+    """Each run in a few words: data, what is judged, and the name of its configuration."""
     return {
-        letter: f"{' with '.join(filter(None, models[letter]))} on {run.dataset} ({run.config.get('name', 'run')})"
-        for letter, run in runs.items()
+        name: f"{run.dataset}: {', '.join(dict.fromkeys(row['dimension'] for row in run.metrics))}"
+        f" ({run.config.get('name', 'run')})"
+        for name, run in runs.items()
     }
 
 
 def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
-    """Records of `judgebench.stats.paired.compare` between each two runs, of every decoding of the main model and of
-    the pair that both have, on the examples that both have judged; of test examples where there are such. No question
-    asks which run's assistant is the better judge, and each comparison more makes Holm's correction stricter: it is
-    over all."""
+    """Records of `judgebench.stats.paired.compare` between the settings that each two runs take in a dimension, the
+    later less the earlier, in Spearman, on the examples that both have judged. Each two runs are tested by themselves:
+    Holm's correction is over one comparison a dimension, so that a further run changes no verdict."""
+    # a rank correlation does not know ranges: all are one here, and settings of different ranges can be compared
+    same = {"decoding": "taken", "lambda": None, "temperature": None, "split": "test", "attack": "none"}
+    same |= {"defense": "none", "range_min": 0.0, "range_max": 1.0, "range_step": 1.0, "range_labels": None}
+    taken = {
+        name: [cell_scores(run, lead).assign(judge=name, **same) for lead in taken_rows(run)]
+        for name, run in runs.items()
+    }
     differences = []
-    for (letter, run), (later, other) in itertools.combinations(runs.items(), 2):
-        if run.dataset != other.dataset:
-            continue
-        kinds = []
-        for each in (run, other):
-            pairs = zip(each.scores["judge"].astype(str), each.scores["decoding"].astype(str), strict=True)
-            kinds.append(dict.fromkeys(pair for pair in pairs if pair[0] != "assistant"))
-        # The later run stands first: the question is whether what was done last is better.
-        asked = [((f"{later} {judge}", decoding), (f"{letter} {judge}", decoding))
-                 for judge, decoding in kinds[0] if (judge, decoding) in kinds[1]]  # fmt: skip
-        both = [
-            each.scores.assign(judge=f"{name} " + each.scores["judge"].astype(str))[with_labels(COLUMNS, each.scores)]
-            for name, each in ((letter, run), (later, other))
-        ]
-        scores = pd.concat(both, ignore_index=True)
-        scores = scores[(scores["split"] == shown_split(scores["split"])) & scores["human"].notna()]
-        differences += compare(Scores.of(scores), asked, run.dataset, ["dataset"], resamples, seed)
-    return corrected_together(differences)
+    for (name, run), (later, other) in itertools.combinations(runs.items(), 2):
+        if run.dataset == other.dataset and taken[name] and taken[later]:
+            scores = pd.concat([*taken[name], *taken[later]], ignore_index=True)
+            scores = scores[scores["human"].notna()].drop(columns="range_labels")
+            asked = [((later, "taken"), (name, "taken"))]
+            differences += compare(Scores.of(scores), asked, run.dataset, ["dataset"], resamples, seed)
+    return [record for record in differences if record["statistic"] == "spearman"]
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
 def _answers(compared: Compared) -> list[Block]:
-    rows = comparison_rows(compared.differences, compared.groups)
-    return [Facts([("Is one better?", comparison_sentences(rows))], answers=True)]
+    """Whether the first of the ranking is better than the second, in a sentence a dimension."""
+    lines = []
+    parts = rows_by([row for row in compared.ranking if "spearman" in row], ["dimension"])
+    for first, second in (part[:2] for part in parts if len(part) > 1):
+        record = _difference(compared, first["run"], second["run"], first["dimension"])
+        name = f"{first['dimension']}: " if len(parts) > 1 else ""
+        if record is None:
+            lines.append(f"{name}{first['run']} and {second['run']} have judged no examples in common.")
+            continue
+        says = {BETTER: "is better than", WORSE: "is worse than"}.get(record["says"], "is not clearly better than")
+        by = f"{signed_two(record['difference'])} {interval(record['low'], record['high'], signed_two)}".rstrip()
+        lines.append(f"{name}{first['run']} {says} {second['run']} (Spearman {by}).")
+    return [Paragraph(line) for line in lines]
 
 
-def _configs(compared: Compared) -> list[Block]:
+def _difference(compared: Compared, first: str, second: str, dimension: str) -> Row | None:
+    """The record of the first run less the second; None where they were not compared."""
+    turned = {BETTER: WORSE, WORSE: BETTER}
+    for record in (record for record in compared.differences if record["dimension"] == dimension):
+        if (record["first_judge"], record["second_judge"]) == (first, second):
+            return record
+        if (record["first_judge"], record["second_judge"]) == (second, first):
+            low, high = (None if record[end] is None else -record[end] for end in ("high", "low"))
+            ends = {"low": low, "high": high, "says": turned.get(record["says"], record["says"])}
+            return {**record, "difference": -record["difference"], **ends}
+    return None
+
+
+RUNS = View(
+    "runs", "Ranking", lambda compared: compared.ranking,
+    (
+        Col("run", "run", detail="taken", left=True),
+        Col("Spearman", "spearman", three, short, says="of the setting taken, with the mean of all raters"),
+        Col("with the others", "spearman_others", three, short, optional=True,
+            says="Spearman with the mean of all raters but one, mean over raters, as for one rater"),
+        Col("calibrated", "error", two, two, optional=True,
+            says="mean distance from the mean of all raters, calibrated by the ratings of other {groups}"),
+        *(Col(rule.title, use, left=True, optional=True, says=rule.measured_by) for use, rule in RULES.items()),
+    ),
+    sections=["head"], section="{head}", brackets="{groups} resampled",
+)  # fmt: skip
+
+
+def matrix_tables(compared: Compared) -> list[Block]:
+    """Differences in Spearman, row less column, runs in the order of the ranking."""
+    rows: Rows = []
+    for part in rows_by([row for row in compared.ranking if "spearman" in row], ["dimension"]):
+        for row in part if len(part) > 1 else ():
+            cells: dict[str, Any] = {"run": row["run"], "dimension": row["dimension"], "head": row["head"]}
+            for place, other in enumerate(part):
+                record = _difference(compared, row["run"], other["run"], row["dimension"])
+                if record is not None:
+                    cells |= {f"{place}": record["difference"], f"{place}_low": record["low"]}
+                    cells |= {f"{place}_high": record["high"], f"{place}_clear": record["says"] in (BETTER, WORSE)}
+            rows.append(cells | {"names": [other["run"] for other in part]})
+    tables: list[Block] = []
+    for part in rows_by(rows, ["dimension"]):
+        columns = [Col(name, f"{place}", signed_two, signed_two, marked=f"{place}_clear")
+                   for place, name in enumerate(part[0]["names"])]  # fmt: skip
+        view = View(
+            "differences", "Differences", lambda _, part=part: part,
+            [Col("row less column", "run", left=True), *columns],
+            by=["head"], note="Of the settings taken, on the examples that both runs have judged. Each two runs "
+            "are tested by themselves, so that a further run changes no verdict.", brackets="{groups} resampled",
+            marks="the interval leaves out 0 and p of the paired permutation test is at most .05",
+        )  # fmt: skip
+        tables += view.tables(compared)
+    return tables
+
+
+def config_tables(compared: Compared) -> list[Block]:
     """Keys of which not all runs have the same value, and data sets."""
 
     def flat(node: Any, name: str = "") -> dict[str, str]:
@@ -139,63 +227,31 @@ def _configs(compared: Compared) -> list[Block]:
             return {key: value for part in parts for key, value in part.items()}
         return {name: "null" if node is None else str(node)}
 
-    configs = {letter: flat(run.config) for letter, run in compared.runs.items()}
+    configs = {name: flat(run.config) for name, run in compared.runs.items()}
     rows = [
-        {"key": key, **{letter: config.get(key, "–") for letter, config in configs.items()}}
+        {"key": key, **{name: config.get(key, "–") for name, config in configs.items()}}
         for key in dict.fromkeys(key for config in configs.values() for key in config)
     ]
     rows = [row for row in rows if row["key"].split(".")[0] not in _OF_PLACE and len(set(row.values())) > 2]
-    columns = (Col("key", "key", left=True), *(Col(letter, letter, left=True) for letter in configs))
+    columns = (Col("key", "key", left=True), *(Col(name, name, left=True) for name in configs))
     note = "Keys of the configuration in which the runs differ; where results go is left out."
     tables = View("configs", "What was different", lambda _: rows, columns, note=note).tables(compared)
     return [*tables] or [Paragraph("The configurations say the same.")]
 
 
-def _metrics(compared: Compared) -> list[Block]:
-    """Every condition and series of the reported split, the runs side by side."""
-    cells: dict[tuple[str, str], dict[str, Any]] = {}
-    columns = [Col("condition", "place", left=True), Col("judge, decoding", "series", left=True)]
-    for letter, run in compared.runs.items():
-        columns.append(Col(f"{letter}: Spearman", letter, three, short, detail=f"{letter} setting"))
-        columns.append(Col("mean score", f"{letter} mean", two))
-        for row in records(labelled(run.shown)):
-            place = condition_text(row | {"dimension": f"{row['dimension']}, {row['range']}"})
-            cell = cells.setdefault((place, row["series"]), {"place": place, "series": row["series"]})
-            cell |= {f"{letter}{end}": row.get(f"spearman{end}") for end in ("", "_low", "_high")}
-            cell |= {f"{letter} mean": row.get("mean_score"), f"{letter} setting": row["setting"]}
-    split = next(iter(compared.runs.values())).split.capitalize()
-    note = (
-        f"{split} split. Intervals of two runs may overlap and the runs differ all the same, for they judged the same "
-        "texts: the next section compares them text by text."
-    )
-    how: dict[str, Any] = {"sections": ["place"], "once": ["place"], "note": note, "brackets": "{groups} resampled"}
-    return [*View("metrics", "Side by side", lambda _: list(cells.values()), columns, **how).tables(compared)]
-
-
-def _difference_note(compared: Compared, rows: Rows) -> str:
-    return f"{comparison_note(rows, compared.groups, together=True)} On the examples that both runs have judged."
-
-
-_DIFFERENCES = replace(
-    COMPARISONS,
-    frame=lambda compared: comparison_rows(compared.differences, compared.groups),
-    note=_difference_note,
-)
-_CONFIGS = PageSection("compared_configs", "What was different", (_configs,))
-
 SECTIONS = (
-    PageSection("compared_answers", "Answers", (_answers, "spearman")),
-    _CONFIGS,
-    PageSection("compared_metrics", "Side by side", (_metrics,)),
-    PageSection("compared_beside", "Beside humans", (lambda compared: BESIDE_RUNS.tables(compared.runs),)),
-    PageSection("compared_differences", "Is one better?", (_DIFFERENCES.tables,)),
-    PageSection("examples", "Examples", (EXAMPLES,)),
-)
+    PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
+    PageSection("differences", "By how much?", (matrix_tables,)),
+    PageSection("more", "More", (
+        Fold("Every example of all runs: sort, filter, search and open", (EXAMPLES,)),
+        Fold("What was different: keys of the configurations", (config_tables,)),
+    )),
+)  # fmt: skip
 """Of a comparison."""
 
 TASK_SECTIONS = (
     PageSection("league", "Which repair helps?", (lambda compared: league_of_tasks(compared.runs),)),
     PageSection("tasks", "Tasks", (lambda compared: TASKS_TABLE(compared.runs),)),
-    _CONFIGS,
+    PageSection("more", "More", (Fold("What was different: keys of the configurations", (config_tables,)),)),
 )
 """Of runs on several data sets."""

@@ -249,7 +249,7 @@ class TaskSummary(SweepSummary):
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
         # all of this takes seconds to import, and most starts are no sweep
-        from judgebench.report.comparison import lettered, render_tasks
+        from judgebench.report.comparison import named_runs, render_tasks
         from judgebench.report.render import WIDTH, Terminal, to_terminal
         from judgebench.report.table import records
         from judgebench.report.views.answer import tasks_answer
@@ -262,7 +262,7 @@ class TaskSummary(SweepSummary):
             return
         runs = [Results.load(path) for path in paths]
         links = [quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/")) for path in paths]
-        frame = tasks_frame(lettered(runs))
+        frame = tasks_frame(named_runs(runs))
         rows = records(frame)
         content = {
             "tasks.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
@@ -274,7 +274,7 @@ class TaskSummary(SweepSummary):
                 temporary.write_text(text, encoding="utf-8")
         console = Terminal(width=max(WIDTH, Terminal().width))
         tables = (
-            [*TASKS_TABLE(lettered(runs)), *league_of_tasks(lettered(runs))] if config.get("print") == "all" else []
+            [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))] if config.get("print") == "all" else []
         )
         console.print(to_terminal([tasks_answer(runs), *tables]))
         print(folder / "tasks.html")

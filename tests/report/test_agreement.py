@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from judgebench.report.figures.scores import correlation_figure
-from judgebench.report.views.beside import beside_runs
 from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_frequent, shares, to_range
 from judgebench.report.views.correlations import CORRELATION
-from judgebench.report.views.humans import RATERS, ceilings
+from judgebench.report.views.humans import ceilings
 from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, SeriesIndex, ratings_frame
@@ -101,19 +99,6 @@ def test_ratings_of_a_run_are_read_back_as_they_were_written(tmp_path):
     assert folder.read("ratings").equals(frame)
     assert json.loads((tmp_path / "humans.json").read_text("utf-8")) == [CEILING]
     assert len(ratings_frame(texts, {}, (), split)) == 0
-
-
-def test_runs_whose_raters_differ_have_a_human_each():
-    def run(ceiling):
-        ends = {f"{name}{end}": ceiling for name in ("ceiling", "single_mae") for end in ("", "_low", "_high")}
-        judged = dict.fromkeys(("favorite", "winning_rate", "passes", "advantage_low", "favorite_winning_rate"))
-        judged |= {"advantage_high": None, "by_favorite": None, "tested": 0}
-        kinds = [record() | judged | {"scores": scores} for scores in ("raw", "calibrated")]
-        return replace(run_of(record(), humans=[CEILING | ends]), beside_humans=kinds)
-
-    shown = {ends: beside_runs({"A": run(ends[0]), "B": run(ends[1])}) for ends in ((0.5, 0.5), (0.5, 0.6))}
-    letters = {ends: [row["run"] for row in rows if row["range"] == RATERS] for ends, rows in shown.items()}
-    assert letters == {(0.5, 0.5): [""], (0.5, 0.6): ["A", "B"]}
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------

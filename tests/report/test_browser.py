@@ -257,11 +257,11 @@ def test_runs_stand_side_by_side(opened):
         assert {"s0", "s5"} <= set(
             tab.eval_on_selector_all(".tabulator-col", "all => all.map(one => one.getAttribute('tabulator-field'))")
         )
-        tab.select_option("[data-filter=run]", "B")
-        assert set(column(tab, "attack")) == {"none"}  # B attacked nothing
+        tab.select_option("[data-filter=run]", "second")
+        assert set(column(tab, "attack")) == {"none"}  # it attacked nothing
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open]")
-        assert tab.locator("#example .inside h4").all_inner_texts()[:2] == ["A", "B"]
+        assert tab.locator("#example .inside h4").all_inner_texts()[:2] == ["first", "second"]
         labels = tab.locator("#example .plain tbody th").all_inner_texts()
-        assert any(one.startswith("A: main, greedy") for one in labels)
-        assert any(one.startswith("B: main, greedy") for one in labels)
+        assert any(one.startswith("first: main, greedy") for one in labels)
+        assert any(one.startswith("second: main, greedy") for one in labels)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from judgebench.report.__main__ import main
-from judgebench.report.comparison import SECTIONS, Compared, lettered, paired_differences, render_comparison
-from judgebench.report.views.correlations import comparison_rows, comparison_sentences
+from judgebench.report.comparison import (
+    RUNS,
+    Compared,
+    config_tables,
+    matrix_tables,
+    named_runs,
+    paired_differences,
+    render_comparison,
+)
+from judgebench.report.views.correlations import cell_scores, taken_rows
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
-from tests.report.browsed import HOSTILE, with_attack, write_run
+from tests.report.browsed import HOSTILE, write_run
 from tests.report.conftest import texts_of
 from tests.report.test_page import scripts_of
 
@@ -104,76 +113,56 @@ def two(small, builder, tmp_path_factory):
     return [Results.load(one.path) for one in (first, second)]
 
 
-def section(name, runs):
-    """The blocks of a section of the comparison of two runs."""
-    (part,) = (one for one in SECTIONS if one.name == f"compared_{name}")
-    return part.parts[0](Compared(lettered(runs)))
-
-
-def test_paired_differences_are_those_of_the_correlations_on_the_same_texts(two):
-    records = paired_differences(lettered(two), resamples=50)
-    assert {r["first_judge"] for r in records} == {"B main", "B pair"}
-    assert {r["split"] for r in records} == {"test"}
-    found = next(r for r in records if r["statistic"] == "spearman" and r["first_decoding"] == "contrastive")
+def test_differences_are_those_of_the_settings_taken_on_the_same_texts(two):
+    (record,) = paired_differences(named_runs(two), resamples=50)
+    assert (record["first_judge"], record["second_judge"], record["split"]) == ("second", "first", "test")
     for side, run in (("first", two[1]), ("second", two[0])):
-        own = run.scores[(run.scores["judge"] == "pair") & (run.scores["split"] == "test")]
+        (lead,) = taken_rows(run)
+        own = cell_scores(run, lead)
         expected = own["score"].rank().corr(own["human"].rank())
-        assert found[side] == pytest.approx(expected)
-    assert found["difference"] == pytest.approx(found["first"] - found["second"])
+        assert record[side] == pytest.approx(expected)
+    assert record["difference"] == pytest.approx(record["first"] - record["second"])
 
 
-def test_holms_correction_is_over_all_that_the_page_shows(two):
-    records = [one for one in paired_differences(lettered(two), resamples=50) if one["statistic"] == "spearman"]
+def test_a_further_run_changes_no_verdict(two, builder, tmp_path):
+    third = Results.load(write_run(builder(articles=6, systems=4, ranges=RANGES, seed=1), tmp_path / "third").path)
+    (before,) = paired_differences(named_runs(two), resamples=50)
+    records = paired_differences(named_runs([*two, third]), resamples=50)
     assert len(records) == 3
-    assert [one["comparisons"] for one in records] == [3] * 3
-    three = lettered([*two, two[0]])
-    records = [one for one in paired_differences(three, resamples=50) if one["statistic"] == "spearman"]
-    assert [one["comparisons"] for one in records] == [9] * 9
-    assert "over all the 9 comparisons of this page" in render_comparison([*two, two[0]], resamples=50)
+    assert before in records
+    assert {record["comparisons"] for record in records} == {1}
 
 
 def test_a_run_against_its_own_copy_differs_by_nothing(two):
-    records = paired_differences(lettered([two[0], two[0]]), resamples=50)
-    assert records
-    assert all(r["difference"] == r["low"] == r["high"] == 0 for r in records)
-    told = comparison_sentences(comparison_rows(records, "articles"))
-    assert len(told) == 3
-    assert all("is significant; the largest of " in one or "is not significant" in one for one in told)
+    (record,) = paired_differences({"one": two[0], "other": two[0]}, resamples=50)
+    assert record["difference"] == record["low"] == record["high"] == 0
+    page = render_comparison([two[0], two[0]], resamples=50)
+    assert "is not clearly better than" in page
 
 
 def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
     other = Results.load(write_run(builder(articles=3, ranges=[ScoreRange(0, 4)]), tmp_path / "other").path)
-    assert paired_differences(lettered([two[0], other]), resamples=50) == []
-    page = render_comparison([two[0], other], resamples=50)
-    assert "No two of these runs have judged the same examples under the same condition." in page
-    assert "Is one better?</h2>" not in page
+    strangers = replace(other, scores=other.scores.assign(example_id="strange " + other.scores["example_id"]))
+    assert paired_differences(named_runs([two[0], strangers]), resamples=50) == []
+    assert "have judged no examples in common." in render_comparison([two[0], strangers], resamples=50)
 
 
-def test_metrics_stand_side_by_side_and_where_one_has_none_is_a_gap(two, builder, tmp_path):
-    (table,) = section("metrics", two)
-    (part,) = table.sections
-    assert [row[0].text for row in part.rows] == ["coherence, 1-5", *[""] * 4]
-    assert [row[1].text for row in part.rows] == [
-        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation", "pair, contrastive"),
-    ]
-    for row in part.rows:
-        judge, decoding = row[1].text.split(", ")
-        for column, run in ((2, two[0]), (4, two[1])):
-            (record,) = [
-                one for one in run.metrics if (one["split"], one["judge"], one["decoding"]) == ("test", judge, decoding)
-            ]
-            assert row[column].text == f"{record['spearman']:.3f}"
-            assert row[column + 1].text == f"{record['mean_score']:.2f}"
-    attacked = Results.load(write_run(with_attack(builder(articles=3, ranges=RANGES)), tmp_path / "attacked").path)
-    (table,) = section("metrics", [two[0], attacked])
-    gaps = [part.rows[0][0].text for part in table.sections if {row[2].text for row in part.rows} == {"-"}]
-    assert gaps == ["coherence, 1-5, attack dsi"]
+def test_runs_are_ranked_and_each_difference_stands_in_one_matrix(two):
+    compared = Compared(named_runs(two), paired_differences(named_runs(two), resamples=50))
+    (ranking,) = RUNS.tables(compared)
+    values = [float(row[1].text) for row in ranking.sections[0].rows if row[1].text != "-"]
+    assert values == sorted(values, reverse=True)
+    (matrix,) = matrix_tables(compared)
+    (rows,) = ([[cell.text for cell in row] for row in section.rows] for section in matrix.sections)
+    assert matrix.heads[1:] == [row[0] for row in rows]
+    assert [rows[0][1], rows[1][2]] == ["-", "-"]
+    assert rows[0][2].strip("+-") == rows[1][1].strip("+-")
 
 
 def test_configurations_are_told_by_their_differing_keys(two):
-    (table,) = section("configs", two)
+    (table,) = config_tables(Compared(named_runs(two)))
     assert texts_of(table) == [["judge.path", "one", "two"]]
-    (told,) = section("configs", [two[0], two[0]])
+    (told,) = config_tables(Compared({"one": two[0], "other": two[0]}))
     assert told.text == "The configurations say the same."
 
 
@@ -185,7 +174,7 @@ def test_the_comparison_is_written_with_the_examples_of_both(two, tmp_path, caps
     assert "2 runs compared" in text
     link = re.search(r'<a href="([^"#]+/first/report.html)">first</a>', text)[1]
     assert (out.parent / link).resolve() == (two[0].folder / "report.html").resolve()
-    for part in ("Side by side", "Is one better?", "What was different", "judge.path", 'id="data-index"'):
+    for part in ("Which judge is better?", "By how much?", "What was different", "judge.path", 'id="data-index"'):
         assert part in text
 
 

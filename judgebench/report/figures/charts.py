@@ -14,14 +14,13 @@ import numpy as np
 from judgebench.report.formats import Format, interval, is_known, percent, points, short, signed_two, two
 from judgebench.report.table import Row, records
 from judgebench.report.views.bias import human_scores, reported_rows, shares, spans, to_range, variance_frame
-from judgebench.report.views.correlations import correlation_frame, of_taken, taken_rows, undefended
+from judgebench.report.views.correlations import cell_scores, correlation_frame, of_taken, taken_rows, undefended
 from judgebench.report.views.forecasts import error_rows
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import taken_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.stats.scores import Cell
 from judgebench.stats.verdict import COIN, RULES
 from judgebench.types import ScoreRange
 
@@ -230,9 +229,7 @@ def scores_chart(results: Results, dimension: str) -> Chart | None:
     scale = results.scale.get(dimension)
     if lead is None or not len(results.scores) or results.compares or not spans(scale):
         return None
-    cell, rows = Cell.of(lead), results.scores
-    for name, value in cell.named.items():
-        rows = rows[rows[name].isna() if value is None else rows[name] == value]
+    rows = cell_scores(results, lead)
     score_range = range_of(lead)
     humans = to_range(human_scores(rows), scale, score_range)
     if len(score_range.values) > _MOST_BARS:
@@ -313,6 +310,16 @@ def attacks_chart(results: Results, dimension: str) -> Chart | None:
     shown = {look: "no defense" if name == "none" else name for look, name in enumerate(names)}
     note = "Change of the mean score in points of the range, with its 95 % interval."
     return Chart("What attacks change", lines, shown, signed_two, note, rule=0.0, label_width=120) if lines else None
+
+
+def ranking_chart(rows: Sequence[Row]) -> Chart:
+    """Spearman of several runs in one dimension, the best on top, and one rater's."""
+    key = "spearman_others" if all(is_known(row.get("spearman_others")) for row in rows) else "spearman"
+    lines = _lines(
+        [(row["run"], [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
+    )
+    note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
+    return Chart("Agreement with the humans", lines, {}, two, note, label_width=150)
 
 
 def section_charts(results: Results) -> dict[str, Chart]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, three, two
-from judgebench.report.table import Col, Row, Rows, View, records, rows_by
-from judgebench.report.views.correlations import correlation_frame
+from judgebench.report.table import Col, Rows, View, records, rows_by
 from judgebench.report.views.humans import ENDS, RATERS, human_figures
-from judgebench.results.results import CELL, NO_DEFENSE, Results, labelled
+from judgebench.results.results import Results, labelled
 from judgebench.stats.agreement import EXPERTS, PASSED
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.types import LABELS
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
@@ -138,68 +135,3 @@ STAND_IN = View(
     note="stand_in_note.txt",
     reasons=["disattenuated_reason"],
 )  # fmt: skip
-
-
-def beside_runs(runs: Mapping[str, Results]) -> Rows:
-    """A row a run (by its letter), range and judge of each dimension, and the humans' own behind those of a dimension,
-    one a run where they differ; clean texts without defense, raw scores. Empty where no run was studied with single
-    raters."""
-    judges: Rows = []
-    humans: dict[str, dict[str, dict[str, Any]]] = {}
-    for letter, run in runs.items():
-        orders, ranked = correlated(run), {series_key(row): row for row in run.systems}
-        rows = [row for row in judge_rows(run) if row["defense"] == NO_DEFENSE]
-        fitted = {series_key(row): row for row in rows if row["scores"] == CALIBRATED}
-        for row in (row for row in rows if row["scores"] == RAW):
-            key = series_key(row)
-            others = {"spearman_others": orders.get(key, {}), "pairwise_accuracy": ranked.get(key, {})}
-            figures = {f"{name}{end}": of.get(f"{name}{end}") for name, of in others.items() for end in ENDS}
-            judges.append(row | figures | {"run": letter, "fitted": fitted[key]["wins"]})
-        for name, record in human_figures(run).items():
-            sources = {"spearman_others": "ceiling", "single_mae": "single_mae"}
-            figures = {f"{key}{end}": record.get(f"{of}{end}") for key, of in sources.items() for end in ENDS}
-            same = {"condition": name, "who": "one, with the others", "range": RATERS}
-            humans.setdefault(name, {})[letter] = same | figures
-    table: Rows = []
-    for part in rows_by(judges, ["condition"]):
-        lines = humans.get(str(part[0]["condition"]), {})
-        alike = all(line == next(iter(lines.values())) for line in lines.values())
-        people = [{"run": "" if alike else letter} | line for letter, line in lines.items()]
-        table += [*part, *(people[:1] if alike else people)]
-    return table
-
-
-BESIDE_RUNS = View(
-    "beside_runs", "Beside humans", beside_runs,
-    (
-        Col("run", "run", left=True),
-        Col("judge, decoding", "who", detail="setting", left=True),
-        Col("range", "range", left=True),
-        Col("Spearman", "spearman_others", three, short,
-            says="with the mean of all raters but one, mean over raters, as for one rater"),
-        Col("bias", "bias", signed_two, signed_two, says="mean of judge less human, in points of the humans' scale"),
-        Col("off one rater", "single_mae", two, two, optional=True, says="mean distance from a single rater"),
-        Col("wins over", "wins", group="alternative annotator test", optional=True,
-            says="raters to whom the judge loses by less than epsilon"),
-        Col("calibrated", "fitted", group="alternative annotator test", optional=True,
-            says="the same of calibrated scores"),
-        Col("always says", "blind", group="alternative annotator test", optional=True,
-            says="the best single score, and the share of texts on which a judge that always gives it would lie as "
-            "close"),
-        Col("pairs", "pairwise_accuracy", percent, points, optional=True,
-            says="share of pairs of systems that the judge orders as humans do"),
-    ),
-    by=["condition"],
-)  # fmt: skip
-
-
-def correlated(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The correlations at dataset level that are known, by `series_key`, without the averages."""
-    rows = records(correlation_frame(results, "dataset", silent=True))
-    return {series_key(row): row for row in rows if row["range"] != "average" and is_known(row["spearman"])}
-
-
-def series_key(row: Row) -> tuple[Any, ...]:
-    """Condition, judge and setting of a record or a row, by which rows of several files are matched."""
-    names = (*CELL, "judge", "decoding", "lambda", "temperature", LABELS)
-    return tuple(row.get(name) if is_known(row.get(name)) and row[name] != "" else None for name in names)

@@ -22,7 +22,7 @@ from judgebench.report.formats import (
     span,
     three,
 )
-from judgebench.report.table import Block, Col, Rows, View, records, rows_by
+from judgebench.report.table import Block, Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, ceilings
 from judgebench.results.results import (
@@ -138,6 +138,14 @@ def taken_rows(results: Results) -> Rows:
         best = max(of_judge, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"])
         known.setdefault(part[0]["dimension"], best)
     return list(known.values())
+
+
+def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
+    """The rows of scores.parquet of the cell that a row is about."""
+    rows = results.scores
+    for name, value in Cell.of(lead).named.items():
+        rows = rows[rows[name].isna() if value is None else rows[name] == value]
+    return rows
 
 
 def of_taken(results: Results, rows: Rows) -> Rows:
@@ -356,14 +364,14 @@ def _of_run(results: Results) -> Rows:
     return shown
 
 
-def comparison_note(rows: Rows, groups: str, together: bool = False) -> str:
-    """The number of tests that Holm's correction is over: of each dimension by itself, or of all `together`."""
+def comparison_note(rows: Rows, groups: str) -> str:
+    """The number of tests that Holm's correction is over, of each dimension by itself."""
     if all(row["p"] is None for row in rows):
         return ""
     counts = sorted({int(row["comparisons"]) for row in rows if row["comparisons"] is not None} or {len(rows)})
     alone = len({row["condition"] for row in rows}) == 1
     numbers = [row["groups"] for row in rows if row["groups"] is not None]
-    return say("comparisons", counts=counts, alone=alone, together=together, numbers=numbers, groups=groups)
+    return say("comparisons", counts=counts, alone=alone, numbers=numbers, groups=groups)
 
 
 COMPARISONS = View(
@@ -385,14 +393,3 @@ COMPARISONS = View(
     note=lambda results, rows: comparison_note(rows, results.groups), brackets="{groups} resampled",
     marks="significant after Holm's correction", folded="{fold}",
 )  # fmt: skip
-
-
-def comparison_sentences(rows: Rows) -> list[str]:
-    """One sentence a comparison of two runs: where they differ significantly."""
-    sentences = []
-    for block in rows_by(rows, _BY):
-        ranges = [row for row in block if not row["mean"]] or block
-        clear = [row for row in ranges if row["significant"]]
-        facts = {"clear": clear, "widest": max(ranges, key=lambda row: abs(row["difference"]))}
-        sentences.append(say("runs", rows=ranges, **facts))
-    return sentences or ["No two of these runs have judged the same examples under the same condition."]

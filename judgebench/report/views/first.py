@@ -9,7 +9,7 @@ import numpy as np
 
 from judgebench.report.formats import bounded, two
 from judgebench.report.table import Rows, rows_by
-from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.correlations import cell_scores, taken_rows
 from judgebench.report.views.league import choice_rows
 from judgebench.results.results import Results
 from judgebench.stats.scores import Cell, cross_fitted, on_scale
@@ -55,9 +55,7 @@ def looks(results: Results) -> Rows:
     for lead in (
         [] if results.examples is None or results.compares or not len(results.readings) else taken_rows(results)
     ):
-        scale, part = results.scale.get(lead["dimension"]), results.scores
-        for name, value in Cell.of(lead).named.items():
-            part = part[part[name].isna() if value is None else part[name] == value]
+        scale, part = results.scale.get(lead["dimension"]), cell_scores(results, lead)
         if not scale or not scale[0] < scale[1]:
             continue
         scores, human = part["score"].to_numpy(float), part["human"].to_numpy(float)

@@ -99,7 +99,7 @@ VERDICTS = View(
         Col("judge", "value", left=True, says="with its 95 % interval, {groups} resampled"),
         Col("one rater", "rater", left=True, says="the same of one rater, compared with the others"),
     ),
-    sections=["dimension"], section="{head}",
+    sections=["head"], section="{head}",
 )  # fmt: skip
 
 RULES_TABLE = View(
@@ -176,7 +176,7 @@ DISTANCE = View(
             says="mean distance of the means of systems, calibrated by other systems where there are several"),
         Col("largest", "largest", two, optional=True, says="the largest of these distances"),
     ),
-    sections=["dimension"], section="{head}", brackets="{groups} resampled",
+    sections=["head"], section="{head}", brackets="{groups} resampled",
 )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ SHIFT = View(
         Col("failed", "failed_share", percent, says="answers that could not be read; the lowest score stands in"),
         Col("on scores", "mass", percent, optional=True, says="the probability that lies on scores at all"),
     ),
-    sections=["dimension"], section="{head}",
+    sections=["head"], section="{head}",
 )  # fmt: skip
 
 
