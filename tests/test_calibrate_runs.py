@@ -93,7 +93,7 @@ def test_the_card_is_of_the_setting_that_was_taken_in_yaml_that_a_person_can_rea
     assert [(use["use"], use["verdict"], use["clause"]) for use in card.uses] == [
         (record["use"], record["verdict"], record["clause"]) for record in verdict
     ]
-    assert card.verdict[0].startswith("order texts: ")
+    assert card.verdict[0].startswith("  order texts ")
     assert "rubric:\n" in text
 
 

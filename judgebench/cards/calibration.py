@@ -489,4 +489,4 @@ def card_view(card: JudgeCard) -> str:
             f"  estimates on the humans' scale are off by {figure(test, 'mean_absolute_error')}; always saying the "
             f"mean: {figure(test, 'guess_error')}"
         )
-    return "\n".join([*lines, *(f"  - {sentence}" for sentence in card.verdict)])
+    return "\n".join([*lines, *card.verdict])

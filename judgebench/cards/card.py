@@ -216,10 +216,10 @@ class JudgeCard:
 
     @property
     def verdict(self) -> Sequence[str]:
-        """Lines on each use of its judge, and its limits."""
-        uses = [f"{use['use'].replace('_', ' ')}: {use['verdict']}; {use['clause']}" for use in self.uses]
-        without = "It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
-        return [*(uses or [without]), *self.limits]
+        """A line a use of its judge, in columns, then its limits."""
+        uses = [f"  {use['use'].replace('_', ' '):<16} {use['verdict']:<14} {use['clause']}" for use in self.uses]
+        without = "  - It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
+        return [*(uses or [without]), *(f"  - {limit}" for limit in self.limits)]
 
     @property
     def no_intervals(self) -> str | None:

@@ -185,8 +185,8 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines += [served_lines(answers.served)] if answers.served is not None else []
     wide = f"{100 * frame['wide'].eq(True).mean():.0f} % of the texts have a {100 * intervals.level:g} % interval wider"
     lines.append(card.no_intervals or f"{wide} than {100 * intervals.wide:g} % of the scale: too wide to use.")
-    for line in [*lines, *(f"  - {escape_control(limit)}" for limit in card.verdict)]:
-        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  - "))
+    for line in [*lines, *map(escape_control, card.verdict)]:
+        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     return target
 
 
