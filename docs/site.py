@@ -20,7 +20,7 @@ LINK = re.compile(r"(?<=\]\()([^):#\s]+)(?=[)#])")
 
 
 def place(path: Path) -> str:
-    """Where a file of the repository lies in the site, as docs/x.md at x.md and judgebench/x.py at judgebench/x.py.md."""
+    """Where a file of the repository lies in the site: docs/x.md at x.md, judgebench/x.py at judgebench/x.py.md."""
     name = path.relative_to(ROOT).as_posix().removeprefix("docs/")
     if name == "README.md":
         return "index.md"

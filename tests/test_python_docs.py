@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from nbclient import NotebookClient
 
 import judgebench
 from judgebench.__main__ import main as command_line
@@ -19,6 +21,7 @@ from judgebench.config.keys import FOLDER
 from tests.served import answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
+NOTEBOOK = PAGE.with_name("first_hour.ipynb")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 REPLAY = ["judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"]
 QUICK = ["logger=none", "report=false", "metrics.resamples=20"]
@@ -64,6 +67,22 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     assert Path("comparison.html").stat().st_size > 10_000
     assert [line.split(". ")[0] for line in printed[-3:-1]] == ["It rained", "The sun shone"]
     assert printed[-1].startswith("decoding contrastive: needs an assistant")
+
+
+def test_the_notebook_runs_and_is_light(tmp_path):
+    """As a newcomer runs it: in a kernel of its own, without a model. It is kept without what it shows."""
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(notebook.cells) < 25
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert not re.search(r"[\"'=(]/\w", "".join(cell.source for cell in code)), "an absolute path"
+    NotebookClient(notebook, timeout=250, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output for cell in code for output in cell.outputs]
+    assert any("image/png" in output.get("data", ()) for output in shown)
+    said = "".join(output.get("text", "") for output in shown)
+    (within,) = re.findall(r"(\d+)% of 72 texts lie within their interval", said)
+    assert int(within) >= 85  # of 90 promised, on twelve intents
+    assert "mistake" not in said
 
 
 def test_importing_the_package_imports_nothing_slow():

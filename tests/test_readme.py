@@ -19,7 +19,10 @@ from judgebench.stats.verdict import RULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = {page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])}
+DOCS = ROOT / "docs"
+PAGES = {
+    page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")])
+}
 COMMANDS = list(
     dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
 )
@@ -151,7 +154,7 @@ def only_composes(words: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))  # as `python -m` has the folder where it is started
