@@ -77,7 +77,7 @@ def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
     for part in ("systems ranked, 30 pairs of 2 articles", "joint, attack dsi: preferences against the humans'"):
         assert part in " ".join(out.split())
     assert "<h3>Systems ranked</h3>" in (folder.path / "report.html").read_text("utf-8")
-    assert {path.stem for path in (folder.path / "figures").glob("*.png")} >= {"ranking_joint", "wins_joint"}
+    assert {path.stem for path in (folder.path / "figures").glob("*.png")} >= {"ranking_joint"}
 
 
 def test_a_judge_may_find_ties(judgebench, tiny_pair):

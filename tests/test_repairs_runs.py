@@ -33,7 +33,6 @@ def test_the_first_line_names_what_is_taken(league):
     assert recommendations(run)[0] in " ".join(printed.split())
     page = (run.folder / "report.html").read_text("utf-8")
     assert f"Take {setting.removeprefix('main, ')}: Spearman {taken['promised_spearman']:.2f}" in page
-    assert {"league.png", "league.svg"} <= {path.name for path in (run.folder / "figures").iterdir()}
 
 
 def test_a_row_is_what_the_files_say_of_its_setting(league):

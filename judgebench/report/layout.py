@@ -10,15 +10,13 @@ from matplotlib.figure import Figure
 from judgebench.report.figures.attacks import phrase_figures
 from judgebench.report.figures.defenses import defense_figures
 from judgebench.report.figures.scores import (
-    correlation_figure,
     forecast_figures,
-    logprob_figure,
     pairwise_figures,
     score_figure,
     variance_figure,
 )
 from judgebench.report.figures.style import file_name
-from judgebench.report.figures.tuning import grid_figure, league_figure, path_figure
+from judgebench.report.figures.tuning import grid_figure, path_figure
 from judgebench.report.table import Paragraph
 from judgebench.report.views import (
     answer,
@@ -35,12 +33,12 @@ from judgebench.report.views import (
 )
 from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
-from judgebench.report.views.humans import ceilings, experts
+from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.results.results import Results, unattacked
+from judgebench.results.results import Results
 from judgebench.tuning.tuners import PER_RANGE
 
 
@@ -66,13 +64,15 @@ class PageSection(NamedTuple):
 EXAMPLES: Part = "examples"
 """The place of the examples' browser, whose content follows from no block."""
 
-_UNDER_ATTACK = (
-    *(attacks.ATTACKS, defenses.DEFENSES, defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS),
-    *(phrase_blocks, attacks.GAPS),
-)
+_PREPARED = (defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS)
+_UNDER_ATTACK = (attacks.ATTACKS, defenses.DEFENSES, *_PREPARED, phrase_blocks, attacks.GAPS)
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
+    PageSection("pairs", "Which of two is better?", (
+        taken.pair_lines, pairwise.PAIRS.tables, "ranking_",
+        Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
+    )),
     PageSection("use", "May I use this judge?", (
         taken.use_lines, "chart_use", taken.VERDICTS.tables,
         Fold("What earns each verdict", (taken.RULES_TABLE.tables,)),
@@ -80,41 +80,43 @@ PAGE = (
     PageSection("distance", "How far from a human is it?", (
         taken.distance_lines, "chart_systems", taken.DISTANCE.tables,
         Fold("Humans among themselves", (experts, HUMAN_VARIANCE)),
-        Fold("Spearman, Pearson and Kendall of every judge and decoding", (
-            correlations.CORRELATION, "spearman_by_range",
-        )),
+        Fold("Spearman, Pearson and Kendall of every judge and decoding", (correlations.CORRELATION,)),
         Fold("Within groups, and over systems", (correlations.LEVELS, correlations.other_levels)),
         Fold("In points: bias, error, same scores, kappa and AC2, raw and calibrated", (beside.POINTS,)),
         Fold("In a rater's place: alternative annotator test", (beside.STAND_IN,)),
         Fold("Systems: pairs, ties, errors of means, clusters", (SYSTEMS, RANKED, SYSTEM_TESTS)),
     )),
     PageSection("setting", "Which setting do I take, and what does each repair buy?", (
-        taken.setting_lines, league.LEAGUE.tables, "league",
+        taken.setting_lines, league.LEAGUE.tables,
         Fold("Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)),
         Fold("Each repair in every range", (league.LEAGUE_BY_RANGE.tables,)),
         Fold("Differences between judges and decodings, range by range", (correlations.COMPARISONS,)),
         Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
         Fold("How alike main and assistant are", (bias.SIMILARITY,)),
     )),
-    PageSection("pairs", "Which of two is better?", (
-        taken.pair_lines, *_COMPARED, Fold("Figures: rankings, and who wins against whom", ("ranking_", "wins_")),
-    )),
     PageSection("shift", "What can fool or shift it?", (
-        taken.shift_lines, "chart_attacks", taken.SHIFT.tables,
-        *_UNDER_ATTACK, "front_", "suffix_", "strengths_",
-        Fold("Figures: detectors, references and their vectors", (
-            "detectors", "candidates_", "embeddings_", "separability_",
+        taken.shift_lines, taken.SHIFT.tables, taken.ATTACKED.tables,
+        Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
+        Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
+        Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
+        Fold("Learned phrases, word by word", (phrase_blocks, "suffix_")),
+        Fold("How defenses were prepared, and what they cost", (
+            *(taken.preparation_lines, *_PREPARED, "strengths_", "detectors"),
+            *("candidates_", "embeddings_", "separability_"),
         )),
         Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
-        Fold("Scores given, and the probability of each", (bias.favorite_tables, "scores_", "logprobs_")),
+        Fold("Scores given by every judge", ("scores_",)),
         Fold("Bias against the humans' scores, and stability over ranges", (bias.DIAGNOSTICS,)),
     )),
     PageSection("errors", "Where is it wrong?", (
         taken.error_lines, "chart_errors", error_tables,
+        Fold("Errors of each system and length", (forecasts.SLICES,)),
+        Fold("Errors of other judges, decodings and ranges", (forecasts.OTHER_ERRORS,)),
         Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
     )),
     PageSection("certainty", "How sure is all that?", (
-        taken.certainty_lines, forecasts.LABELS_AND_JUDGES, forecasts.MEANS, forecasts.DIFFERENCES,
+        taken.certainty_lines, forecasts.LABELS_AND_JUDGES,
+        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS, forecasts.DIFFERENCES)),
         Fold("Flags of every judge and decoding", (flags,)),
         Fold("Its probabilities as forecasts", (FORECASTS, "reliability_")),
         Fold("Which texts a person should get", (ABSTENTION, "abstention_")),
@@ -142,22 +144,16 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill, by name: `spearman_by_range`, `range_variance`, `league`,
-    `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
-    learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
-    `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>` and
-    `wins_<dimension>`.
+    """Every figure that this run's data can fill, by name: `range_variance`, `scores_<dimension>`; of tuned decodings
+    `path_<dimension>_<decoding>` and `grid_...`; of learned phrases `suffix_<attack>_<dimension>`; of defenses those of
+    `defense_figures`; of judges' probabilities `reliability_<dimension>` and `abstention_<dimension>`; of texts
+    compared `ranking_<dimension>`.
     """
-    readings, scores, titles, scale = results.readings, results.scores, results.titles, results.scale
-    figures: dict[str, Figure | None] = {
-        "spearman_by_range": correlation_figure(unattacked(results.metrics), titles, ceilings(results)),
-        "range_variance": variance_figure(results),
-        "league": league_figure(results),
-    }
+    scores, titles, scale = results.scores, results.titles, results.scale
+    figures: dict[str, Figure | None] = {"range_variance": variance_figure(results)}
     for dimension in dict.fromkeys(scores["dimension"]):
         name = file_name(dimension)
         figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
-        figures[f"logprobs_{name}"] = logprob_figure(readings, scores, dimension, scale[dimension], titles)
     for tuned in tuning_blocks(results.tuning):
         dimension, decoding = str(tuned[0]["dimension"]), str(tuned[0]["decoding"])
         if not decoding.endswith(PER_RANGE):  # it has the path and grid of the decoding from which it is made
@@ -165,6 +161,5 @@ def draw_all(results: Results) -> dict[str, Figure]:
             figures[f"path_{name}"] = path_figure(results, tuned)
             figures[f"grid_{name}"] = grid_figure(tuned, results.groups)
     figures |= phrase_figures(results) | defense_figures(results) | forecast_figures(results)
-    for (kind, dimension), figure in pairwise_figures(results).items():
-        figures[f"{kind}_{file_name(dimension)}"] = figure
+    figures |= pairwise_figures(results)
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -161,10 +161,9 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms, each with what is known of it: one or several sentences; or questions, each with its answers."""
+    """Terms, each with what is known of it: one or several sentences."""
 
     rows: Sequence[tuple[str, Sequence[str]]]
-    answers: bool = False
 
 
 @dataclass(frozen=True)
@@ -279,11 +278,6 @@ def meanings(tables: Iterable[Table]) -> dict[str, str]:
         head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
         said.setdefault(head, {})[column.says] = None
     return {head: "; or ".join(says) for head, says in said.items()}
-
-
-def few_groups(groups: str) -> str:
-    """The warning of intervals that rest on fewer than `FEWEST` groups."""
-    return f"Fewer than {FEWEST} {groups}: the intervals are too narrow, and no difference is called significant."
 
 
 def filled(line: str, row: Row) -> str | None:

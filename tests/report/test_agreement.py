@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.report.figures.scores import correlation_figure
 from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_frequent, shares, to_range
 from judgebench.report.views.correlations import CORRELATION
-from judgebench.report.views.humans import ceilings
 from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, SeriesIndex, ratings_frame
@@ -64,21 +62,6 @@ def test_series_are_ordered_as_people_read_them(run):
 
 
 # --- humans -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_figure_has_a_dashed_line_and_its_band_where_the_humans_stand():
-    results = run_of(record(), record(low=0, high=4), record(dimension="fluency"), humans=[CEILING])
-    figure = correlation_figure(results.metrics, {}, ceilings(results))
-    coherence, fluency = figure.axes
-    (line,) = [line for line in coherence.lines if line.get_linestyle() == "--"]
-    assert set(line.get_ydata()) == {0.62}
-    (band,) = coherence.patches
-    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((0.57, 0.66))
-    assert not fluency.patches
-    assert "one human rater with the mean of the others" in [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "easier to agree with" in figure.get_label()
-    kendall = correlation_figure(results.metrics, {}, ceilings(results), "kendall")
-    assert "easier to agree with" not in kendall.get_label()
 
 
 def test_ratings_of_a_run_are_read_back_as_they_were_written(tmp_path):

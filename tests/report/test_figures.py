@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from judgebench.report.figures import style
-from judgebench.report.figures.scores import correlation_figure, logprob_figure, score_figure
+from judgebench.report.figures.scores import score_figure
 from judgebench.report.figures.style import (
     _DEFENSES,
     _FIXED,
@@ -36,7 +36,7 @@ from judgebench.report.views.bias import favorites, human_scores, shares, to_ran
 from judgebench.results.results import Series, ranges_of
 from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
-from tests.report.conftest import MIXED, columns, results_of
+from tests.report.conftest import columns, results_of
 
 SCALE = (1.0, 5.0)
 
@@ -91,66 +91,10 @@ def test_attacked_scores_do_not_mix_with_clean_ones(run):
     assert "attack dsi" in score_figure(attacked, "coherence", SCALE, run.titles).get_label()
 
 
-def test_logprob_points_are_the_means(run):
-    figure = logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles)
-    test = run.readings[run.readings["split"] == "test"]
-    assert len(figure.axes) == 4
-    for axis, (_, part) in zip(figure.axes, ranges_of(test), strict=True):
-        lines = [container.lines[0].get_ydata() for container in axis.containers]
-        for line, column in zip(lines, ("main_logprobs", "assistant_logprobs"), strict=True):
-            assert line == pytest.approx(np.mean(part[column].tolist(), axis=0))
-        assert "main 90 %, assistant 55 %" in axis.get_xlabel()
-
-
-@pytest.mark.parametrize(("each", "told"), [(0.2, "main 100 %"), (0.01, "main 5 %"), (0.0005, "main 0.25 %")])
-def test_mass_on_the_scores_is_readable_however_small(builder, each, told):
-    run = builder(articles=3, ranges=[ScoreRange(1, 5)])
-    readings = run.readings.assign(main_logprobs=[[np.log(each)] * 5] * len(run.readings))
-    figure = logprob_figure(readings, run.scores, "coherence", SCALE, run.titles)
-    assert told in figure.axes[0].get_xlabel()
-
-
-def test_free_generation_has_no_logprob_figure(builder):
-    run = builder(generated=True, articles=4, ranges=[ScoreRange(1, 5)])
-    assert logprob_figure(run.readings, run.scores, "coherence", SCALE, run.titles) is None
-    names = list(draw_all(results_of(run)))
-    assert names == ["spearman_by_range", "scores_coherence"]
-
-
-def test_correlation_figure_draws_the_records(builder):
-    run = builder(dimensions=("coherence", "relevance"), articles=5)
-    figure = correlation_figure(run.records, run.titles)
-    assert [axis.get_title("left") for axis in figure.axes] == ["coherence", "relevance"]
-    lines = [line for line in figure.axes[0].lines if line.get_color() == "#0072B2" and len(line.get_ydata()) == 4]
-    wanted = [
-        record["spearman"]
-        for record in run.records
-        if (record["split"], record["dimension"], record["judge"], record["decoding"])
-        == ("test", "coherence", "main", "greedy")
-    ]
-    assert lines[0].get_ydata() == pytest.approx(wanted)
-
-
-def test_constant_judges_are_hollow_and_explained(run):
-    records = [{**record, "flags": ["constant"]} for record in run.records]
-    figure = correlation_figure(records, run.titles)
-    assert "Hollow" in figure.get_label()
-    assert "Hollow" not in correlation_figure(
-        [{**record, "flags": []} for record in run.records], run.titles
-    ).get_label()  # fmt: skip
-    faces = {line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata()) == 1}
-    assert faces == {"white"}
-    same = evaluate(columns(run.scores.assign(human=3.0)), "mini", levels=["dataset"], resamples=0)
-    caption = correlation_figure(same, run.titles).get_label()
-    assert "Hollow" in caption
-    assert "95 %" not in caption
-    assert "95 %" in figure.get_label()
-
-
 def test_all_figures_save_as_png_at_200_dpi_and_svg(run, tmp_path):
     figures = draw_all(results_of(run))
     paths = save_figures(figures, tmp_path)
-    names = ["spearman_by_range", "scores_coherence", "logprobs_coherence"]
+    names = ["scores_coherence"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{n}.{k}" for n in names for k in ("png", "svg"))
     assert sorted(paths) == sorted(tmp_path.iterdir())
     with Image.open(tmp_path / "scores_coherence.png") as image:
@@ -188,35 +132,14 @@ def test_settings_of_the_caller_stay_and_equal_data_give_equal_bytes(run):
 
 def test_a_dimension_with_dev_texts_alone_shows_these(builder):
     run = builder(dimensions=("coherence", "fluency"), articles=4)
-    held = [
-        frame[(frame["dimension"] == "coherence") | (frame["split"] == "dev")] for frame in (run.scores, run.readings)
-    ]
-    scores, readings = held
+    scores = run.scores[(run.scores["dimension"] == "coherence") | (run.scores["split"] == "dev")]
     scale = run.scale | {"fluency": SCALE}
-    for figure in (
-        score_figure(scores, "fluency", SCALE, run.titles),
-        logprob_figure(readings, scores, "fluency", SCALE, run.titles),
-    ):
-        assert "dev split" in figure.get_label()
-        assert len(figure.axes) == 4
+    figure = score_figure(scores, "fluency", SCALE, run.titles)
+    assert "dev split" in figure.get_label()
+    assert len(figure.axes) == 4
     assert "test split" in score_figure(scores, "coherence", SCALE, run.titles).get_label()
     found = favorites(results_of(replace(run, scores=scores, scale=scale)))
     assert {row["dimension"] for row in found} == {"coherence", "fluency"}
-
-
-def test_a_zero_probability_in_one_of_mixed_ranges_is_told(builder):
-    run = builder(ranges=MIXED[0], articles=3)
-    last = run.readings["range_max"] == 10
-    readings = run.readings.assign(
-        main_logprobs=[
-            [-np.inf, *one[1:]] if of_last else one
-            for one, of_last in zip(run.readings["main_logprobs"], last, strict=True)
-        ]
-    )
-    figure = logprob_figure(readings, run.scores, "coherence", SCALE, run.titles)
-    assert "Probabilities of 0 are drawn as 1e-38" in figure.get_label()
-    for axis in figure.axes:
-        assert all(np.isfinite(container.lines[0].get_ydata()).all() for container in axis.containers)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -224,11 +147,9 @@ def test_humans_who_all_say_the_same_on_no_known_scale_are_left_out(builder):
     run = builder(articles=4)
     run = replace(run, scores=run.scores.assign(human=3.0), scale={"coherence": (3.0, 3.0)})
     figures = draw_all(results_of(run))
-    for name in ("scores_coherence", "logprobs_coherence"):
-        assert "Humans are left out" in figures[name].get_label()
-        assert not any("humans" in label for label in legend(figures[name]))
+    assert "Humans are left out" in figures["scores_coherence"].get_label()
+    assert not any("humans" in label for label in legend(figures["scores_coherence"]))
     assert len(figures["scores_coherence"].axes[0].patches) == 3 * 5  # main, assistant, pair
-    assert not figures["logprobs_coherence"].axes[0].patches  # no band
 
 
 def named(run, settings):
@@ -243,10 +164,9 @@ def named(run, settings):
 def test_a_contrastive_decoding_of_another_name_is_drawn_with_its_lambda_and_t(builder):
     run = named(builder(ranges=[ScoreRange(1, 5)], articles=4), {"b": (2.0, 3.0)})
     figures = draw_all(results_of(run))
-    for name in ("scores_coherence", "spearman_by_range"):
-        labels = legend(figures[name])
-        assert "pair, contrastive, λ 0.5, t 1" in labels
-        assert "pair, b, λ 2, t 3" in labels
+    labels = legend(figures["scores_coherence"])
+    assert "pair, contrastive, λ 0.5, t 1" in labels
+    assert "pair, b, λ 2, t 3" in labels
     assert figures["scores_coherence"].axes[0].get_title("right") == "n = 16"  # nothing that the legend says already
 
 
@@ -270,15 +190,6 @@ def test_the_pair_looks_contrastive_whatever_its_decoding_is_called():
     colors = {look.color for look in marks([main, own, usual]).values()}
     assert len(colors) == 3
     assert HUMANS not in colors
-
-
-@pytest.mark.parametrize(("level", "told"), [("document", "within each of the articles"), ("system", "systems' mean")])
-def test_correlations_of_the_level_that_there_is(builder, level, told):
-    run = builder(articles=4, ranges=[ScoreRange(1, 5)])
-    records = evaluate(columns(run.scores), "mini", levels=[level], resamples=20)
-    figure = correlation_figure(records, run.titles)
-    assert told in figure.get_label()
-    assert figure.axes[0].get_title("left") == f"coherence, {level} level"
 
 
 @pytest.mark.filterwarnings("error:Glyph")
@@ -326,7 +237,7 @@ def test_what_is_nearly_paper_by_day_is_nearly_paper_by_night():
 
 
 def test_the_drawing_stays_as_it_was(run):
-    figure = correlation_figure(run.records, run.titles)
+    figure = drawn(run)
     svg = svg_without_caption(figure)
     # the view ends above the caption
     assert float(ElementTree.fromstring(svg).get("viewBox").split()[3]) < 72 * figure.get_size_inches()[1] - 20

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from judgebench.report.figures.tuning import league_figure
 from judgebench.report.views.attacks import GAPS
 from judgebench.report.views.league import LEAGUE, league_rows, recommendations
 from judgebench.results.results import Results
@@ -121,14 +120,6 @@ def test_a_judge_that_says_the_same_of_everything_is_above_one_against_the_human
     ]
     rows = league_rows(replace(frame, metrics=metrics))
     assert [row["who"] for row in rows] == ["main, over", "main, x", "main, expectation"]
-
-
-def test_without_a_plain_decoding_there_is_no_figure():
-    assert league_figure(results()) is None
-    figure = league_figure(results(config={"compare_with": "expectation"}))
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
-        *("main, expectation (120)", "main, x (120)", "main, over (480)"),
-    ]
 
 
 def test_a_table_a_repair_is_folded_and_has_no_sentence():

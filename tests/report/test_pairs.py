@@ -16,7 +16,7 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.figures.scores import pairwise_figures, shares_of
+from judgebench.report.figures.scores import pairwise_figures
 from judgebench.report.layout import draw_all
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
@@ -167,11 +167,11 @@ def test_only_the_strongest_of_many_systems_are_shown(records):
     assert "20 more systems are in pairwise.json." in [getattr(block, "text", "") for block in ranking_blocks(of(many))]
 
 
-def test_figures_show_systems_beside_the_humans_and_who_beats_whom(records):
+def test_the_figure_shows_systems_compared_with_the_humans(records):
     figures = pairwise_figures(of(records))
-    assert set(figures) == {("ranking", "joint"), ("wins", "joint")}
+    assert set(figures) == {"ranking_joint"}
     first, second, *_ = (row for row in ranking_records(of(records)) if row["lead"])
-    axes = figures["ranking", "joint"].axes
+    axes = figures["ranking_joint"].axes
     order = [one["system"] for one in first["ranking"]]
     assert [text.get_text() for text in axes[0].get_yticklabels()] == order
     assert [axis.get_title(loc="left") for axis in axes] == ["judge", "humans"]
@@ -180,17 +180,12 @@ def test_figures_show_systems_beside_the_humans_and_who_beats_whom(records):
     drawn = sorted(float(line.get_xdata()[0]) for line in points)
     shown = [one["elo"] for row in (first, second) for one in row["ranking"]]
     assert drawn == pytest.approx(sorted([*shown, *(one["human_elo"] for one in first["ranking"])]))
-    matrix = shares_of(first, order, 0)
-    np.testing.assert_allclose(matrix + matrix.T, np.where(np.eye(4), np.nan, 1.0))
-    assert [axis.get_title(loc="left") for axis in figures["wins", "joint"].axes] == [
-        *("main, expectation", "pair, contrastive", "humans"),
-    ]
 
 
 def test_the_run_folder_keeps_and_clears_them(records, columns, tmp_path):
     metrics = evaluate(columns, "mini", resamples=0, scale={"joint": None})
     figures = draw_all(results_of(columns, metrics, read(attacks=("none", "dsi")), pairwise=records))
-    assert {"ranking_joint", "wins_joint"} <= set(figures)
+    assert "ranking_joint" in figures
     folder = RunFolder(tmp_path / "run")
     folder.write("pairwise", records)
     for name in ("ranking_joint.png", "ranking_joint.svg"):

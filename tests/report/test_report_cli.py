@@ -43,7 +43,7 @@ def test_a_report_is_made_anew_with_its_figures(folder, capsys):
     assert main([str(folder)]) == 0
     assert capsys.readouterr().out.strip() == str(folder / "report.html")
     first = (folder / "report.html").read_text("utf-8")
-    for name in ("spearman_by_range", "scores_coherence", "logprobs_coherence"):
+    for name in ("scores_coherence",):
         assert (folder / "figures" / f"{name}.png").is_file()
         assert (folder / "figures" / f"{name}.svg").is_file()
         assert f'id="figure-{name}"' in first

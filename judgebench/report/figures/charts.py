@@ -146,10 +146,10 @@ def _lines(lines: Sequence[tuple[str, Sequence[ChartMark | None]]]) -> list[tupl
 
 
 def first_charts(results: Results, dimension: str) -> list[Chart]:
-    """The four of a dimension, as far as there is something to draw: agreement by range and the human ceiling, the
-    range's share of the variance, what repairs buy, and scores given."""
-    charts = (agreement_chart, variance_chart, repairs_chart, scores_chart)
-    return [chart for chart in (draw(results, dimension) for draw in charts) if chart]
+    """Four of a dimension, the first that have something to draw: what attacks change, agreement by range and the human
+    ceiling, the range's share of the variance, what repairs buy, and scores given."""
+    charts = (attacks_chart, agreement_chart, variance_chart, repairs_chart, scores_chart)
+    return [chart for chart in (draw(results, dimension) for draw in charts) if chart][:4]
 
 
 def agreement_chart(results: Results, dimension: str) -> Chart | None:
@@ -194,9 +194,7 @@ def variance_chart(results: Results, dimension: str) -> Chart | None:
         return None
     note = "Share of the variance of scores over the ranges; calibrated: below each decoding."
     ends: dict[str, Any] = {"ends": (0.0, 1.0), "stacked": True, "line_height": max(12, min(26, 104 // len(lines)))}
-    return Chart(
-        "What moves its scores", lines, dict(zip(_PART_LOOKS, _PARTS.values(), strict=True)), percent, note, **ends
-    )
+    return Chart("What moves its scores", lines, _PART_KEYS, percent, note, **ends)
 
 
 _PARTS = {"texts_share": "the text", "range_interactions": "range × text", "range_own": "the range"}
@@ -324,7 +322,7 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
 
 def section_charts(results: Results) -> dict[str, Chart]:
     """Name -> chart: `chart_<subject>_<dimension>`, as far as there is something to draw."""
-    subjects = {"use": use_chart, "systems": systems_chart, "errors": errors_chart, "attacks": attacks_chart}
+    subjects = {"use": use_chart, "systems": systems_chart, "errors": errors_chart}
     charts = {
         f"chart_{subject}_{row['dimension']}": draw(results, row["dimension"])
         for subject, draw in subjects.items()

@@ -1,7 +1,5 @@
-"""Figures of scores, log-probabilities of candidates, and agreement with the humans by range.
-
-Further figures show score range bias as variance, distributions over scores as forecasts (reliability, and the error of
-texts that are kept), and systems ranked by comparisons.
+"""Figures of scores, score range bias as variance, distributions over scores as forecasts (reliability, and the error
+of texts that are kept), and systems ranked by comparisons.
 """
 
 from __future__ import annotations
@@ -12,34 +10,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MOST_SERIES, MUTED, Mark
 from judgebench.report.formats import points
-from judgebench.report.table import few_groups, records
-from judgebench.report.table import records as table_records
+from judgebench.report.table import records
 from judgebench.report.views import bias
 from judgebench.report.views.bias import reported_rows, variance_frame
-from judgebench.report.views.correlations import at_level, level_note, size_of
 from judgebench.report.views.forecasts import forecast_frame
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results import results as cells
 from judgebench.results.results import Results, Series, SeriesIndex, first_condition, ranges_of
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import FEWEST
-from judgebench.stats.correlation import shown_level
-from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import ScoreRange
 
 _BAND = "#e9e9e9"
 _MOST_TICKS = 21
-_WIDE, _WIDE_LOGPROBS = 11, 21
-"""Candidates from which on a panel takes a row of its own: of grouped bars, and of lines."""
+_WIDE = 11
+"""Candidates from which on a panel takes a row of its own."""
 
 
 @style.house_style()
@@ -115,142 +106,6 @@ def _candidate_ticks(axis: Axes, score_range: ScoreRange) -> None:
     every = -(-count // _MOST_TICKS)
     axis.set_xticks(np.arange(count)[::every], score_range.candidates[::every])
     axis.set_xlim(-0.6, count - 0.4)
-
-
-_LEAST = float(np.log(np.finfo(np.float32).tiny))
-
-
-@style.house_style()
-def logprob_figure(
-    readings: pd.DataFrame, scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
-) -> Figure | None:
-    """Mean log-probability of each candidate score, +-1 standard deviation over texts, a panel a range; a band marks
-    the score that the humans give most often, where they can be mapped (see `to_range`). None where the readings of
-    this dimension hold no log-probabilities (free generation)."""
-    rows, split, condition = _shown(readings, dimension)
-    rows = rows[rows["main_logprobs"].notna()]
-    if rows.empty:
-        return None
-    judges = [judge for judge in ("main", "assistant") if rows[f"{judge}_logprobs"].notna().any()]
-    looks = dict(zip(judges, style.marks([Series(judge, "greedy") for judge in judges]).values(), strict=True))
-    humans = scores[(scores["dimension"] == dimension) & (scores["split"] == split)]
-    ranges = cells.ranges_of(rows)
-
-    def stack(part: pd.DataFrame, judge: str) -> np.ndarray:
-        """[texts, candidates] log-probabilities; -inf where a probability is 0."""
-        return np.array(part[f"{judge}_logprobs"].dropna().tolist(), dtype=np.float64)
-
-    def draw(axis: Axes, panel: tuple[ScoreRange, pd.DataFrame]) -> None:
-        score_range, part = panel
-        at = np.arange(len(score_range.values))
-        masses = []
-        for i, (judge, look) in enumerate(looks.items()):
-            values = stack(part, judge)
-            drawable = np.maximum(values, _LEAST)
-            axis.errorbar(
-                at + 0.16 * (i - (len(looks) - 1) / 2), np.mean(drawable, axis=0), yerr=np.std(drawable, axis=0),
-                color=look.color, marker=look.marker, linestyle=look.line, markersize=4.5, linewidth=1.1,
-                elinewidth=1.1, capsize=2,
-            )  # fmt: skip
-            mass = 100 * float(np.mean(np.exp(values).sum(axis=1)))
-            masses.append(f"{judge} {mass:.0f} %" if mass >= 10 else f"{judge} {mass:.2g} %")
-        _candidate_ticks(axis, score_range)
-        together = f"score (together: {', '.join(masses)})"
-        style.label(axis, f"range {score_range}", f"n = {len(part)}", together, "mean log P")
-        # the humans' most frequent score
-        mapped = bias.to_range(bias.human_scores(humans), scale, score_range)
-        for most in bias.most_frequent(bias.shares(mapped, score_range)):
-            axis.axvspan(most - 0.5, most + 0.5, color=_BAND, linewidth=0, zorder=0)
-
-    legend: list[Any] = [
-        (look, f"{judge} ({style.shorten(titles.get(judge) or judge)})") for judge, look in looks.items()
-    ]
-    legend += [(_BAND, "humans' most frequent score")] if bias.spans(scale) else []
-    caption = (
-        f"Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1; {split} "
-        f"split{condition}. Whiskers: ±1 standard deviation over texts (spread, not error of the mean). Together: the "
-        "probability that all scores of the range hold, mean over texts. "
-        f"n: texts. {bias.mapping_note(scale)}"
-    )
-    # range by range: ranges have different numbers of candidates
-    if any(np.isneginf(stack(part, judge)).any() for _, part in ranges for judge in judges):
-        caption += f" Probabilities of 0 are drawn as {np.exp(_LEAST):.0e}."
-    wide = max(len(score_range.values) for score_range, _ in ranges) > _WIDE_LOGPROBS
-    title = f"Log-probability of each score, {dimension}"
-    return style.small_multiples(ranges, draw, title, caption, legend, height=2.45, columns=1 if wide else 2)
-
-
-@style.house_style()
-def correlation_figure(
-    records: Sequence[Mapping[str, Any]],
-    titles: Mapping[str, str | None],
-    humans: Mapping[str, Mapping[str, Any]] | None = None,
-    correlation: str = "spearman",
-) -> Figure | None:
-    """A correlation per range with its 95 % interval, a line a series, a panel a dimension (and attack and defense), of
-    the reported split and level; None without records. A flat line is a judge without range bias. `humans` is dimension
-    -> its record of humans.json: the ceiling is drawn with Spearman at dataset level."""
-    split = shown_split(record["split"] for record in records)
-    level = shown_level(record["level"] for record in records if record["split"] == split)
-    rows = cells.labelled(record for record in records if (record["split"], record["level"]) == (split, level))
-    if not len(rows):
-        return None
-    plain = table_records(rows)
-    index = SeriesIndex(plain)
-    rows["series_id"] = pd.Series([index.of(row) for row in plain], dtype=object)
-    rows["undefined"] = [bool({CONSTANT, CONSTANT_HUMANS} & set(flags or ())) for flags in rows["flags"]]
-    looks, groups = style.marks(index.all), titles.get("groups") or "articles"
-    ceilings = humans if humans and (correlation, level) == ("spearman", "dataset") else {}
-    ceilings = {name: ceilings[name] for name in dict.fromkeys(rows["dimension"]) if name in ceilings}
-
-    def draw(axis: Axes, part: pd.DataFrame) -> None:
-        _correlation_lines(axis, part, looks, correlation)
-        if ceiling := ceilings.get(part["dimension"].iloc[0]):
-            axis.axhline(ceiling["ceiling"], color=MUTED, linestyle="--", linewidth=1.2, zorder=1)
-            if ceiling["ceiling_low"] is not None and ceiling["ceiling_high"] is not None:
-                axis.axhspan(ceiling["ceiling_low"], ceiling["ceiling_high"], color=_BAND, linewidth=0, zorder=0)
-        title = at_level(part["condition"].iloc[0], part["level"].iloc[0])
-        style.label(axis, title, size_of(part, groups, "texts"), "score range", correlation.capitalize())
-
-    legend: list[Any] = [
-        (mark, style.series_label(series, titles, index.settings[series])) for series, mark in looks.items()
-    ]
-    spare = len(index.all) - len(looks)
-    bounded = rows[f"{correlation}_low"].notna().any()
-    sentences = [
-        f"{correlation.capitalize()} correlation with the humans {level_note(level, groups)}, {split} split.",
-        f"Bars: 95 % interval, {groups} resampled." if bounded else "",
-        "The more a line moves, the more the judge depends on the range it is given.",
-        few_groups(groups) if bounded and rows["groups"].min() < FEWEST else "",
-        "Hollow: judge or humans give every text the same score; the correlation is undefined and shown as 0."
-        if rows["undefined"].any() else "",
-        "Dashed, with its 95 % interval: how one rater agrees with the mean of the others; judges meet the mean of all "
-        "raters, which is easier to agree with." if ceilings else "",
-        f"{spare} further decodings are not drawn." if spare else "",
-    ]  # fmt: skip
-    if ceilings:
-        legend.append((Line2D([], [], color=MUTED, linestyle="--"), "one human rater with the mean of the others"))
-    parts = [part for _, part in rows.groupby("condition", sort=False)]
-    title = f"{correlation.capitalize()} correlation by score range"
-    return style.small_multiples(parts, draw, title, sentences, legend, height=2.7)
-
-
-def _correlation_lines(axis: Axes, rows: pd.DataFrame, looks: Mapping[Series, style.Mark], correlation: str) -> None:
-    axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
-    step = min(0.1, 0.5 / max(1, len(looks)))
-    ranges = list(dict.fromkeys(rows["range"]))
-    for number, (series, mark) in enumerate(looks.items()):
-        part = rows[(rows["series_id"] == series) & rows[correlation].notna()]
-        at = [ranges.index(name) + step * (number - (len(looks) - 1) / 2) for name in part["range"]]
-        values = part[correlation].astype(float).to_numpy()
-        low, high = (part[f"{correlation}{end}"].astype(float).fillna(part[correlation]) for end in ("_low", "_high"))
-        axis.plot(at, values, color=mark.color, linestyle=mark.line, linewidth=1.2, zorder=2)
-        style.whiskers(axis, at, values, low, high, mark.color, 1.2, 2.5)
-        for x, y, hollow in zip(at, values, part["undefined"], strict=True):
-            face = "white" if hollow else mark.color
-            axis.plot([x], [y], mark.marker, color=mark.color, markerfacecolor=face, markersize=5, zorder=3)
-    axis.set_xticks(range(len(ranges)), ranges)
-    axis.set_xlim(-0.5, len(ranges) - 0.5)
 
 
 # --- range's share of variance ---------------------------------------------------------------------------------------
@@ -395,24 +250,19 @@ def _abstention(axis: Axes, drawn: Drawing) -> None:
 # --- rankings --------------------------------------------------------------------------------------------------------
 
 
-_COLORS = "PuOr_r"  # color-blind readers tell its ends apart
-_MOST_WRITTEN = 16
 _MOST_DRAWN = 60
 
 
-def pairwise_figures(results: Results) -> dict[tuple[str, str], Figure]:
-    """(`ranking` or `wins`, dimension) -> figure, of clean texts without a defense where there are such."""
+def pairwise_figures(results: Results) -> dict[str, Figure]:
+    """`ranking_<dimension>`, of clean texts without a defense where there are such."""
     leads = [record for record in ranking_records(results) if record["lead"]]
-    figures: dict[tuple[str, str], Figure] = {}
+    figures: dict[str, Figure] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
         blocks = [record for record in leads if record["dimension"] == dimension]
         shown = next((block["condition"] for block in blocks if block["attack"] == CLEAN), blocks[0]["condition"])
         blocks = [block for block in blocks if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN]
-        if not blocks:
-            continue
-        if any(system["elo"] is not None for system in blocks[0]["ranking"]):
-            figures["ranking", dimension] = ranking_figure(blocks, results.titles)
-        figures["wins", dimension] = wins_figure(blocks, results.titles)
+        if blocks and any(system["elo"] is not None for system in blocks[0]["ranking"]):
+            figures[f"ranking_{style.file_name(dimension)}"] = ranking_figure(blocks, results.titles)
     return figures
 
 
@@ -465,41 +315,3 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
     height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
     title = f"Systems ranked: {blocks[0]['condition']}"
     return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)
-
-
-@style.house_style()
-def wins_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """Share of wins of the row's system against the column's, ties half: a panel a judge, and one for the humans."""
-    order = [system["system"] for system in blocks[0]["ranking"]]
-    maps = [(style.series_label(block["series_id"], {}), shares_of(block, order, 0)) for block in blocks]
-    maps.append(("humans", shares_of(blocks[0], order, 1)))
-    maps = [(name, values) for name, values in maps if np.isfinite(values).any()]
-    names = [style.shorten(name, 18) for name in order]
-
-    def draw(axis: Axes, panel: tuple[int, tuple[str, np.ndarray]]) -> None:
-        place, (name, values) = panel
-        form = points if len(order) <= _MOST_WRITTEN else None
-        style.heat_map(axis, values, Normalize(0, 1), _COLORS, form, 6.5)
-        axis.set_yticks(range(len(order)), names if place % 2 == 0 else [""] * len(order))
-        axis.set_xticks(range(len(order)), names, rotation=60, horizontalalignment="right", rotation_mode="anchor")
-        style.label(axis, name, grid="")
-
-    caption = (
-        f"Share of comparisons that the row's system wins against the column's, in per cent, ties half; from "
-        f"{blocks[0]['size']}. Systems in the judge's order, the strongest first: "
-        "where judge and model agree, what lies above the diagonal is above 50."
-    )
-    title, height = f"Who wins against whom: {blocks[0]['condition']}", 1.0 + 0.24 * len(order)
-    return style.small_multiples(list(enumerate(maps)), draw, title, caption, height=height, share_y=False)
-
-
-def shares_of(block: Mapping[str, Any], order: Sequence[str], side: int) -> np.ndarray:
-    """[K, K] win shares of the row's system after the judge (0) or the humans (1); NaN where two did not meet."""
-    number = {name: i for i, name in enumerate(order)}
-    values = np.full((len(order), len(order)), np.nan)
-    for met in block["system_pairs"]:
-        share = met["human_win_share" if side else "win_share"]
-        if share is not None:
-            first, second = number[met["first"]], number[met["second"]]
-            values[first, second], values[second, first] = share, 1 - share
-    return values

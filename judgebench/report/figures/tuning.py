@@ -15,11 +15,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.figures import style
-from judgebench.report.figures.defenses import unbeaten
 from judgebench.report.figures.style import MUTED
-from judgebench.report.formats import is_known, three
-from judgebench.report.table import Rows, rows_by
-from judgebench.report.views.league import league_rows
+from judgebench.report.formats import three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
 from judgebench.tuning.tuners import KappaCurve, curves
@@ -173,45 +170,3 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."
     title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
     return heat_map_figure(maps, ("λ", "t"), title, caption)
-
-
-# --- the league of repairs --------------------------------------------------------------------------------------------
-
-
-@style.house_style()
-def league_figure(results: Results) -> Figure | None:
-    """A line a repair, the cheapest first, with its gain in Spearman over the plain decoding, mean over the ranges; a
-    panel a dimension. None where the run declares no plain decoding."""
-    rows = [row | {"gain": row.get("difference") or 0.0} for row in league_rows(results) if is_known(row["spearman"])]
-    cost = "tokens" if all(is_known(row["tokens"]) for row in rows) else "readings"
-    parts = rows_by(sorted(rows, key=lambda row: (row[cost], -row["gain"])), ["dimension"])
-    if not parts or not results.config.get("compare_with"):
-        return None
-
-    def draw(axis: Axes, part: Rows) -> None:
-        front = unbeaten([(row[cost], row["gain"]) for row in part])
-        for place, row in enumerate(part):
-            color, bars = COLORS["test"] if place in front else MUTED, style.record_bars(row, "difference")
-            axis.errorbar(row["gain"], place, xerr=bars, fmt="o", color=color, markersize=5, elinewidth=1, capsize=2)
-            if row["taken"]:
-                axis.plot(row["gain"], place, markersize=11, **style.ring(_CHOSEN, 1.2))
-            if place and row[cost] != part[place - 1][cost]:
-                axis.axhline(place - 0.5, color=MUTED, linewidth=0.8)
-        axis.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
-        names = [f"{style.shorten(row['who'], 34)} ({row[cost]:,.0f})" for row in part]
-        axis.set_yticks(range(len(part)), names)
-        axis.set_ylim(len(part) - 0.5, -0.5)
-        axis.tick_params(axis="y", length=0)
-        style.label(axis, part[0]["dimension"], f"n = {part[0]['n']}", "gain in Spearman", grid="x")
-
-    legend = [(style.point(COLORS["test"], "o", 5), "no other gains as much for as little"),
-              (style.point(MUTED, "o", 5), "another does"),
-              (style.point(_CHOSEN, "o", 9), "to take")]  # fmt: skip
-    legend[-1][0].set_markerfacecolor("none")
-    unit = "tokens of the prompts" if cost == "tokens" else "passes over a prompt"
-    caption = (
-        f"Gain over main, {results.config['compare_with']}, mean over the ranges, with 95 % interval, {results.groups} "
-        f"resampled; where it reaches 0, the repair may not be worth its cost: in brackets {unit} that a score takes."
-    )
-    height, title = 0.75 + 0.24 * max(map(len, parts)), "What repairs gain, and what they cost"
-    return style.small_multiples(parts, draw, title, caption, legend, height=height, columns=1, share_y=False)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two, whole
-from judgebench.report.table import Block, Col, Rows, View, records, rows_by
+from judgebench.report.table import Col, Rows, View, records
 from judgebench.report.views.humans import ENDS, RATERS
 from judgebench.results.results import (
     NO_DEFENSE,
@@ -115,33 +115,6 @@ def favorites(results: Results) -> Rows:
                     row = {"dimension": dimension, "range": str(score_range), "who": who, "score": score}
                     rows.append(row | {"share": float(shares_of[best[0]]), "failed": failed})
     return rows
-
-
-def _favorite_note(results: Results, rows: Rows) -> str:
-    scales = {name: results.scale[name] for name in dict.fromkeys(row["dimension"] for row in rows)}
-    notes = ["The score given most often, and the share of texts with it; “or” where several are given equally often."]
-    notes += [MAPPING_NOTE] if any(map(spans, scales.values())) else []
-    return " ".join([*notes, *(f"{name}: {mapping_note(scale)}" for name, scale in scales.items() if not spans(scale))])
-
-
-def favorite_tables(results: Results) -> list[Block]:
-    """The table of favorite scores, a column for each judge and decoding, the humans last."""
-    rows = favorites(results)
-    cells = [
-        {**part[0], **{row["who"]: f"{row['score']} ({percent(row['share'])})" for row in part}}
-        for part in rows_by(rows, ["dimension", "range"])
-    ]
-    who = sorted(dict.fromkeys(row["who"] for row in rows), key=lambda name: name == RATERS)
-    view = View(
-        "favorites",
-        "Favorite scores",
-        lambda _: cells,
-        [Col("range", "range", left=True), *(Col(name, name, left=True, optional=True) for name in who)],
-        by=["dimension"],
-        title="{dimension}",
-        note=_favorite_note,
-    )
-    return view(results)
 
 
 def favorite_text(row: Mapping[str, Any]) -> str | None:

@@ -122,11 +122,7 @@ def _factors(results: Results, lead: bool = True) -> Rows:
 
 def _slices(results: Results) -> Rows:
     """A row for each slice of the settings taken."""
-    return [
-        {**row, **part, "fold": f"Systems and lengths: {row['condition']}"}
-        for row in error_rows(results)
-        for part in row["slices"]
-    ]
+    return [{**row, **part} for row in error_rows(results) for part in row["slices"]]
 
 
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
@@ -144,12 +140,11 @@ _LEAD = View(
     ),
     by=("condition",), once=("series", "setting"), note=f"Error: {_ERROR}.", brackets="errors clustered by {groups}",
 )  # fmt: skip
-_OTHERS = replace(
+OTHER_ERRORS = replace(
     _LEAD,
     name="errors_others",
     frame=partial(_factors, lead=False),
     columns=[replace(column, says="") for column in _LEAD.columns],
-    folded="Other judges, decodings and ranges",
     note="",
     brackets="",
 )
@@ -167,14 +162,13 @@ SLICES = View(
         Col("p", "p", p_value, says="unknown for a slice of one of the {groups}, or where errors do not vary"),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
     ),
-    by=("condition",), title="{condition}, {series}", sections=("kind",), folded="{fold}",
+    by=("condition",), title="{condition}, {series}", sections=("kind",),
     brackets="errors clustered by {groups}",
 )  # fmt: skip
 
 
 def error_tables(results: Results) -> list[Block]:
-    """Factors and slices of the settings taken, those of all others folded, and what is left out for which reason."""
-    tables = [*_LEAD.tables(results), *SLICES.tables(results), *_OTHERS.tables(results)]
+    """Factors of the settings taken, and what is left out for which reason."""
     # A sentence on what is left out stands once, with the dimensions that it is true of.
     conditions: dict[tuple[str, str], list[str]] = {}
     for row in error_rows(results):
@@ -185,7 +179,7 @@ def error_tables(results: Results) -> list[Block]:
     several = len({name for where in conditions.values() for name in where}) > 1
     lines = [f"{start}{', '.join(where)}: {line}" if several else f"{start and 'Left out: '}{line}"
              for (start, line), where in conditions.items()]  # fmt: skip
-    return [*tables, *(Paragraph(line, note=True) for line in lines)] if tables else []
+    return [*_LEAD.tables(results), *(Paragraph(line, note=True) for line in lines)]
 
 
 def is_sure(row: Row) -> bool:
@@ -285,7 +279,6 @@ MEANS = View(
         Col("judge holds both", "covers", left=True),
     ),
     by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
-    folded="Means of systems from labels, judge and both: {condition}",
 )  # fmt: skip
 
 DIFFERENCES = replace(
@@ -300,6 +293,5 @@ DIFFERENCES = replace(
         Col("told apart", "apart", left=True, says="the interval by both leaves out 0, each pair by itself"),
     ),
     note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more.",
-    folded="Differences of the best systems: {condition}",
 )
 """Differences of the best systems' means."""

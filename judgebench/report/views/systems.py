@@ -102,6 +102,5 @@ RANKED = View(
     ),
     by=["condition"], title="{condition}, {series}, range {range}",
     note="Of the setting taken.", brackets="{groups} resampled",
-    folded="Clusters of systems: {condition}, {series}, range {range}",
 )  # fmt: skip
 """The ranking of systems by the setting taken, with the humans'."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from judgebench.report.formats import (
@@ -60,9 +61,10 @@ def _headed(results: Results, rows: Rows) -> Rows:
 
 
 def _bare(results: Results, sentences: Iterable[str]) -> list[Block]:
-    """Sentences that begin with their condition, without it where there is one dimension."""
-    parts = (sentence.partition(": ") for sentence in sentences)
-    return _named(results, [(name, line) for name, _, line in parts])
+    """Sentences that begin with their condition, without it where it is the only dimension."""
+    names = {str(row["dimension"]) for row in results.metrics}
+    prefix = f"{names.pop()}: " if len(names) == 1 else ""
+    return [Paragraph(sentence.removeprefix(prefix)) for sentence in sentences]
 
 
 def _by_range(rows: Rows) -> dict[tuple[str, str], dict[str, Any]]:
@@ -83,7 +85,7 @@ def use_lines(results: Results) -> list[Block]:
 
 
 def _verdicts(results: Results) -> Rows:
-    rows = [dict(row) for row in results.verdict]
+    rows = [dict(row) for row in results.verdict if is_known(row["value"])]
     for row in rows:
         form, ends = UNITS[row["use"]]
         row["title"] = RULES[row["use"]].title
@@ -97,7 +99,7 @@ VERDICTS = View(
         Col("use", "title", left=True),
         Col("verdict", "verdict", left=True),
         Col("judge", "value", left=True, says="with its 95 % interval, {groups} resampled"),
-        Col("one rater", "rater", left=True, says="the same of one rater, compared with the others"),
+        Col("one rater", "rater", left=True, optional=True, says="the same of one rater, compared with the others"),
     ),
     sections=["head"], section="{head}",
 )  # fmt: skip
@@ -243,15 +245,25 @@ SHIFT = View(
 )  # fmt: skip
 
 
+ATTACKED = replace(
+    attacks.ATTACKS, name="attacked", frame=lambda results: of_taken(results, attacks.attack_rows(results))
+)
+"""Attacks on the setting taken."""
+
+
 def shift_lines(results: Results) -> list[Block]:
     """The range's share of the variance, raw and calibrated; and what attacks do."""
     facts: dict[str, dict[str, Any]] = {}
     for row in of_taken(results, records(variance_frame(results))):
         if is_known(row["range_both"]):
             facts.setdefault(row["dimension"], {})["calibrated" if row["calibrated"] else "raw"] = row["range_both"]
-    attacked = [*attacks.attack_sentences(results), *defenses.defense_sentences(results)]
-    more = [*attacked, *defenses.preparation_sentences(results)]
-    return [*_bare(results, more), *_sentences(results, "shift", facts)]
+    attacked = defenses.defense_sentences(results) or attacks.attack_sentences(results)
+    return [*_bare(results, attacked), *_sentences(results, "shift", facts)]
+
+
+def preparation_lines(results: Results) -> list[Block]:
+    """References and detectors in sentences."""
+    return _bare(results, defenses.preparation_sentences(results))
 
 
 # --- where is it wrong ------------------------------------------------------------------------------------------------
