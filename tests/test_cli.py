@@ -44,7 +44,8 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
     assert len(readings) == 4 * 6 * 2
     assert len(scores) == len(readings) * 3  # main and assistant greedily, the pair contrastively
     assert {record["judge"] for record in records} == {"main", "assistant", "pair"}
-    assert {record["split"] for record in records} == {"dev", "test"}
+    assert {record["split"] for record in records} == {"test"}  # nothing is chosen, so nothing is set apart
+    assert folder.read("config")["data"]["dev_share"] == 0
     environment = folder.read("environment")
     assert set(environment["seconds"]) == {"load", "defense", "read", "decode", "metrics", "report"}
     assert environment["tokens"]["unique"] < environment["tokens"]["total"] == readings["prompt_tokens"].sum()
@@ -182,8 +183,8 @@ def test_attacks_are_read_beside_their_clean_base(judgebench, tiny_pair, tmp_pat
     assert (readings[readings.attack == "plea"].control_tokens == 1).all()
     for record in folder.read("metrics"):
         assert ("delta" in record) == (record["attack"] != "none")
-        if record["attack"] != "none" and record["split"] == "test":
-            assert record["paired"] == 18
+        if record["attack"] != "none":
+            assert record["paired"] == 24
             assert record["delta"] == abs(record["change"])
     assert "<h3>Attacks</h3>" in (folder.path / "report.html").read_text()
     # the clean readings are those of a run without attacks, and the null context is never attacked

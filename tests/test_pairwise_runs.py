@@ -55,7 +55,7 @@ OWN = (
 
 
 def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", "report=true")
+    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", "report=true", "print=all")
     folder = RunFolder.open("run")
     scores, records = folder.read("scores"), folder.read("pairwise")
     assert len(scores) == 3 * 6 * 5 * 2 * 2
@@ -106,7 +106,7 @@ def test_a_judge_may_find_ties(judgebench, tiny_pair):
 def test_pairs_of_ones_own_are_compared_as_they_stand(judgebench, tiny_pair):
     write("mine.jsonl", preferences())
     given = ("+exp=pairwise", *local(tiny_pair), *OWN, "logger=none", "metrics.resamples=20", "run_dir=run", BARE)
-    _, out, _ = judgebench(*given)
+    _, out, _ = judgebench(*given, "print=all")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 16 * 2

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.report.views.answer import MOST
 from judgebench.report.views.league import league_rows, recommendations
 from judgebench.results.results import Results, range_of
+from tests.report.conftest import in_terminal, words_of
 
 QUICK = ("metrics.resamples=60", "metrics.levels=[dataset]", "tune.repeats=1", "run_dir=run")
 
@@ -25,12 +27,18 @@ def league(tmp_path_factory):
         yield Results.load(Path(run.path).absolute()), printed.getvalue()
 
 
-def test_the_first_line_names_what_is_taken(league):
-    run, printed = league
+def test_the_answer_names_what_is_taken_and_so_does_the_first_line_of_all_tables(league):
+    run, answer = league
+    assert len(answer.splitlines()) <= MOST
     (taken,) = (record for record in run.choice if record["taken"])
     setting = f"{taken['judge']}, {taken['decoding']} in range {range_of(taken)}"
-    assert " ".join(printed.split()).startswith(f"{taken['dimension']}: take {setting}. It promises Spearman ")
-    assert recommendations(run)[0] in " ".join(printed.split())
+    assert f"take {setting.removeprefix('main, ')}; Spearman {taken['promised_spearman']:.2f} [" in words_of(answer)
+    # the gains are those of the league, the largest first
+    gains = sorted((row["difference"], row["decoding"]) for row in league_rows(run) if row.get("difference"))
+    assert f"repairs {gains[-1][1]} for expectation {gains[-1][0]:+.2f} [" in words_of(answer)
+    tables = words_of(in_terminal(run))
+    assert tables.startswith(f"{taken['dimension']}: take {setting}. It promises Spearman ")
+    assert recommendations(run)[0] in tables
     page = (run.folder / "report.html").read_text("utf-8")
     assert f"Take {setting.removeprefix('main, ')}: Spearman {taken['promised_spearman']:.2f}" in page
 
@@ -69,11 +77,11 @@ def test_every_p_is_corrected_over_the_whole_table(league):
 
 
 def test_tasks_end_in_one_league(judgebench):
-    given = ("assistant=recorded", "decoding=[expectation,greedy]", "report=false")
+    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false")
     code, out, err = judgebench("+exp=[tasks,repairs]", *given, *QUICK)
     assert code == 0, err
-    last = " ".join(out.rpartition("Task 1 of 1")[2].rpartition("beside humans")[2].split())
-    assert "conala_sample, quality: take main, expectation in range 0-4." in last
+    assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict, which takes worth=true
+    assert "conala_sample, quality: take main, expectation in range 0-4." in words_of(out)
     assert "Which repair helps?" in Path("run/tasks.html").read_text("utf-8")
     (choice,) = (json.loads(path.read_text()) for path in Path("run").rglob("choice.json"))
     assert {record["readings"] for record in choice} == {1}

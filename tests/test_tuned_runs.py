@@ -42,12 +42,12 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
         (0.1, 2),
         (0.01, 4),
     }
-    code, out, _ = run("tune=none")
+    code, out, _ = run("tune=none", "print=all")
     assert code == 0
     assert "coherence: " in out
     assert names() == {
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
-        *("about.json", "digests.json", "examples.parquet"),
+        *("about.json", "digests.json", "repairs.json", "examples.parquet"),
     }
 
 

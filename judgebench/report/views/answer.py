@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import dropwhile, zip_longest
+from itertools import zip_longest
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from judgebench.report.formats import bounded, change, is_known, percent, points, signed_two, three, two
+from judgebench.report.render import WIDTH
 from judgebench.report.table import Row, records, rows_by
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.correlations import correlation_frame, undefended
-from judgebench.report.views.league import choice_rows
+from judgebench.report.views.league import choice_rows, league_rows
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import CLEAN
@@ -33,23 +34,41 @@ _FAILED = 0.02  # share of answers that could not be read, above which a line sa
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """The blocks that a run prints: its subject, verdicts, what was tried, what to take, correlations, and notes."""
+    """The blocks that a run prints: its subject, verdicts, what was tried, what to take, correlations, and notes. What
+    does not fit in `MOST` lines of `WIDTH` columns, the run folder's among them, is cut and counted.
+    """
+    head = [Text(subject(results), style="bold"), Text("")]
+    page = [Text(f"  {results.folder / 'report.html'}")] if results.path and results.config.get("report") else []
+    tail = [*(Text(f"  {line}", style="yellow") for line in _notes(results)), *page]
+    room = MOST - 1 - _height(*head, *tail)
+    # 1. parts in a grid: runs about attacks and pairs lead with what was tried; the longest part is cut
+    taken, repairs = _taken(results), _repairs(results)
+    parts = [part for part in (_tried(results), verdict_lines(results), taken + repairs) if part]
+    cut = [0] * len(parts)
+    while _height(grid := _grid(parts, cut)) > room and any(len(part) > 2 for part in parts):
+        at = max(range(len(parts)), key=lambda place: len(parts[place]))
+        parts[at], cut[at] = parts[at][:-1], cut[at] + 1
+    # 2. the correlations, in what is left
+    table = correlation_table(results, room - _height(grid) - 2)
+    return [*head, grid, *([table, Text("")] if table else []), *tail]
+
+
+def _height(*blocks: RenderableType) -> int:
+    console = Console(width=WIDTH)
+    return sum(len(console.render_lines(block)) for block in blocks)
+
+
+def _grid(parts: Sequence[Sequence[tuple[str, Any]]], cut: Sequence[int]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
-    # runs about attacks and pairs lead with what was tried
-    parts = [part for part in (_tried(results), verdict_lines(results), _taken(results) + _repairs(results)) if part]
-    room = MOST - 5 - sum(len(part) + 1 for part in parts)
-    for part in parts:
+    for part, missing in zip(parts, cut, strict=True):
         for name, words in part:
             grid.add_row(f"  {name}", words)
+        if missing:
+            grid.add_row("", Text(f"and {missing} more: print=all", style="dim"))
         grid.add_row()
-    table = correlation_table(results, room - 1)
-    page = [Text(f"  {results.folder / 'report.html'}")] if results.path and results.config.get("report") else []
-    blocks: list[RenderableType] = [Text(subject(results), style="bold"), Text(""), grid]
-    if table:
-        blocks += [table, Text("")]
-    return [*blocks, *(Text(f"  {line}", style="yellow") for line in _notes(results)), *page]
+    return grid
 
 
 def _notes(results: Results) -> list[str]:
@@ -70,15 +89,16 @@ def subject(results: Results) -> str:
     ranges, 16 raters"."""
     titles, scores = results.titles, results.scores
     main, assistant = str(titles["main"]), titles.get("assistant") or ""
-    # of the assistant's name what the main model's does not begin with
-    parts = list(zip_longest(main.split("-"), assistant.split("-"), fillvalue=""))
-    rest = dropwhile(lambda pair: pair[0] == pair[1], parts)
-    models = main + (f" with {'-'.join(theirs for _, theirs in rest if theirs)}" if assistant else "")
+    # of the assistant's name the parts that differ from the main model's
+    parts = zip_longest(main.split("-"), assistant.split("-"), fillvalue="")
+    rest = "-".join(theirs for ours, theirs in parts if theirs and theirs != ours)
+    models = main + (f" with {rest or assistant}" if assistant else "")
     shown = scores[scores["split"] == results.split] if len(scores) else scores
     texts, groups = (shown[name].nunique() for name in ("example_id", "group_id"))
     ranges = len(shown.drop_duplicates(["range_min", "range_max", "range_step"]))
     raters = max((row["raters"] for row in results.humans), default=0)
-    counts = [f"{texts} {results.examples_word} of {groups} {results.groups}"]
+    word = results.examples_word.replace("examples", "texts")
+    counts = [f"{texts} {word} of {groups} {results.groups}"]
     counts += [f"{count} {word}" for count, word in ((ranges, "ranges"), (raters, "raters")) if count > 1]
     return f"{models} on {results.dataset}: {', '.join(counts)}"
 
@@ -111,7 +131,8 @@ def verdict_lines(results: Results) -> list[tuple[str, Any]]:
 
 def tasks_answer(runs: Sequence[Results]) -> Table:
     """A line a task and dimension: its verdicts, and the Spearman by other articles of the setting taken."""
-    grid, uses = Table.grid(padding=(0, 2)), [use for use in RULES if use != "resist_attacks"]
+    judged = {row["use"] for run in runs for row in run.verdict} - {"resist_attacks"}
+    grid, uses = Table.grid(padding=(0, 2)), [use for use in RULES if use in judged]
     for head in ("task", *(RULES[use].title for use in uses), "Spearman"):
         grid.add_column(Text(head, style="dim"), no_wrap=True)
     grid.show_header = True
@@ -182,8 +203,11 @@ def _taken(results: Results) -> list[tuple[str, str]]:
 
 
 def _repairs(results: Results) -> list[tuple[str, str]]:
-    """Gains of decodings, the largest gain first, and what calibration of the setting taken does; of one dimension."""
-    rows = [dict(row) for row in results.repairs if is_known(row["difference"]) and row["defense"] == "none"]
+    """Gains of decodings, the largest gain first, and what calibration of the setting taken does; of one dimension.
+    A run that declares a plain decoding has the gains of its league."""
+    plain = {"kind": "agreement", "reference": results.config.get("compare_with")}
+    rows = records(results.repairs) or [row | plain for row in league_rows(results)]
+    rows = [row for row in rows if is_known(row.get("difference")) and row["defense"] == "none"]
     if len({row["dimension"] for row in rows}) != 1:
         return []
     gains = sorted((row for row in rows if row["kind"] == "agreement"), key=lambda row: -row["difference"])
@@ -206,11 +230,11 @@ def _repairs(results: Results) -> list[tuple[str, str]]:
 
 def correlation_table(results: Results, most: int = 6) -> Table | None:
     """Spearman of each decoding in each range, the mean, and the range's share of the variance, raw and calibrated; of
-    runs of one dimension whose texts are judged one by one, and of so many decodings at most."""
+    runs of one dimension whose texts are judged one by one, in so many lines below its heads at most."""
     frame = records(correlation_frame(results, silent=True)) if not results.compares else []
     rows = [row for row in undefended(frame) if row["judge"] != "assistant"]
     rows = [row for row in rows if row.get("attack", CLEAN) == CLEAN]
-    if not rows or most < 1 or len({row["dimension"] for row in rows}) > 1:
+    if not rows or most < 2 or len({row["dimension"] for row in rows}) > 1:
         return None
     ranges = list(dict.fromkeys(row["range"] for row in rows))
     shares = _shares(results)
@@ -221,13 +245,14 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
         table.add_column(justify="right", no_wrap=True)
     table.add_row("  Spearman       ", *heads, style="dim")
     parts = rows_by(rows, ["series"])
-    for part in parts[:most]:
+    shown = parts if len(parts) <= most else parts[: most - 1]
+    for part in shown:
         values = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
         name = part[0]["decoding"] + (f", {part[0]['setting']}" if part[0]["setting"] else "")
         share = shares.get((part[0]["judge"], part[0]["decoding"]), "")
         table.add_row(f"  {name}", *(values.get(of, "") for of in ranges), *([share] if shares else []))
-    if len(parts) > most:
-        table.add_row(f"  and {len(parts) - most} more: print=all", style="dim")
+    if len(parts) > len(shown):
+        table.add_row(f"  and {len(parts) - len(shown)} more: print=all", style="dim")
     return table
 
 
