@@ -55,7 +55,8 @@ OWN = (
 
 
 def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", "report=true", "print=all")
+    shown = ("report=true", "print=all")
+    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", *shown)
     folder = RunFolder.open("run")
     scores, records = folder.read("scores"), folder.read("pairwise")
     assert len(scores) == 3 * 6 * 5 * 2 * 2
