@@ -148,7 +148,7 @@ def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed:
 
 
 def _answers(compared: Compared) -> list[Block]:
-    """Whether the first of the ranking is better than the second, in a sentence a dimension."""
+    """The first of the ranking compared with the second, a sentence a dimension."""
     lines = []
     parts = rows_by([row for row in compared.ranking if "spearman" in row], ["dimension"])
     for first, second in (part[:2] for part in parts if len(part) > 1):

@@ -154,14 +154,14 @@ const Example = (() => {
       flags.length ? el("p", { class: "note" }, flags.map(flagged)) : null,
       judged(shown),
       shown.rival ? [el("h3", {}, `Compared with ${shown.rival[0]}`), el("div", { class: "text" }, shown.rival[1])] : null,
+      shown.context ? [el("h3", {}, "Context"), el("div", { class: "text long" }, shown.context)] : null,
+      shown.source ? [el("h3", {}, "Source"), el("div", { class: "text long", tabindex: "0" }, shown.source)] : null,
       el("h3", {}, "Scores"), scores(index, row),
       el("h3", {}, "Humans"), rated(index, row, shown.human),
       shown.readings.some((one) => one.m || one.a) ? el("h3", {}, "What the judge found likely")
         : shown.readings.some((one) => one.said) ? el("h3", {}, "What the judge said") : null,
       shown.readings.map((one) => reading(index, row, one)),
       references(index, row, shown),
-      shown.context ? [el("h3", {}, "Context"), el("div", { class: "text long" }, shown.context)] : null,
-      shown.source ? [el("h3", {}, "Source"), el("div", { class: "text long", tabindex: "0" }, shown.source)] : null,
       prompts(index, shown),
     ].flat(3).filter(Boolean);
   }
