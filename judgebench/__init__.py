@@ -9,8 +9,12 @@ Example:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+# read when numpy is first imported: the statistics multiply many small matrices, and threads double their CPU seconds
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
     from judgebench.results.results import Results

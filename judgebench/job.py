@@ -31,7 +31,6 @@ from judgebench.judges.models import Models, Trainers
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.spec import LOCAL, RECORDED
 from judgebench.readings.reading import reading_columns
-from judgebench.report.paper import check_tables
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 FREE = frozenset(
     (
-        *("decoding", "tune", "metrics", "pairwise", "report", "worth", "examples", "tables"),
+        *("decoding", "tune", "metrics", "pairwise", "report", "figures", "worth", "examples", "tables"),
         *("name", "run_dir", "logger", "objective", "hydra", "dry_run"),
     )
 )
@@ -190,7 +189,11 @@ class Job:
                 return experiment
 
             experiment = processes.together(parsed)
-            tables = check_tables(config.tables)
+            tables: Sequence[str] = ()
+            if config.tables:
+                from judgebench.report.paper import check_tables  # matplotlib with them
+
+                tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             logger = instantiate(config.logger)
             if not config.dry_run:  # the first process, which alone writes there, keeps others out

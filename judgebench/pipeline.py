@@ -17,10 +17,8 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.job import Job, Read, save_last, show_dry_run
-from judgebench.report.figures.style import figure_files
-from judgebench.report.html import render_report
+from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all, terminal_blocks
-from judgebench.report.paper import paper_tables
 from judgebench.report.render import to_terminal
 from judgebench.report.views.run import served_notes
 from judgebench.results.folder import describe_environment, masked
@@ -183,16 +181,17 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     folder.clear()
     files = results.save(folder)
     if job.tables:
+        from judgebench.report.paper import paper_tables  # matplotlib with them
+
         for name, text in paper_tables(job.tables, results).items():
             folder.write_file(f"tables/{name}", text)
     with job.clock("report"):
-        figures = draw_all(results) if job.config.report else {}
+        figures: Mapping[str, Any] = {}
         if job.config.report:
             # each drawing moves a layout by a hair: drawn first for the page, which can be made again to the letter
-            page = render_report(results, figures)
-            for name, drawing in figure_files(figures).items():
-                folder.write_file(f"figures/{name}", drawing)
-            folder.write_file("report.html", page)
+            drawn = draw_all(results)
+            folder.write_file("report.html", render_report(results, drawn))
+            figures = drawn if write_figures(folder, results, drawn) else {}
         if job.logger is not None:
             from judgebench.tracking.wandb import log_run
 

@@ -30,7 +30,7 @@ def pair(folders):
 
 def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
     code, out, _ = judgebench(
-        *pair(tiny_pair), *QUICK, "report=true", "decoding=[greedy,contrastive]", "ranges=[[1,5],[0,4]]"
+        *pair(tiny_pair), *QUICK, "report=true", "figures=png", "decoding=[greedy,contrastive]", "ranges=[[1,5],[0,4]]"
     )
     assert code == 0
     assert out.splitlines()[-1] == "run"

@@ -55,7 +55,7 @@ OWN = (
 
 
 def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    shown = ("report=true", "print=all")
+    shown = ("report=true", "print=all", "figures=png")
     _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", *shown)
     folder = RunFolder.open("run")
     scores, records = folder.read("scores"), folder.read("pairwise")

@@ -260,6 +260,7 @@ class RunSettings:
     dry_run: bool | Annotated[str, OneOf((MEASURE,))]
     compare_with: str | None
     print: Annotated[str, OneOf(("answer", "all", "none"))]
+    figures: Annotated[str, OneOf(("png",))] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
-from scipy.special import expit, log_expit
+import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import Ge, Gt, Le, Lt, OneOf, check_fields
 from judgebench.decoding.rules import (
@@ -264,7 +264,10 @@ class Ordinal(_Repair):
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             edge = x[1:] + x[0] * logits
-            likelihood, pull = below * log_expit(edge) + (1 - below) * log_expit(-edge), below - expit(edge)
+            likelihood, pull = (
+                below * scipy.special.log_expit(edge) + (1 - below) * scipy.special.log_expit(-edge),
+                below - scipy.special.expit(edge),
+            )
             return -likelihood.sum() / len(below), -np.array([(pull * logits).sum(), *pull.sum(axis=0)]) / len(below)
 
         bounds = [(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)]
@@ -278,7 +281,7 @@ class Ordinal(_Repair):
 
     def _below(self, readings: Sequence[Ranged]) -> np.ndarray:
         self._check_size(len(readings[0].values) - 1)
-        return expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main))
+        return scipy.special.expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main))
 
     def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
         return np.diff(self._below(readings), axis=1, prepend=0.0, append=1.0)

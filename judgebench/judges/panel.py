@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
 from judgebench.decoding.parser import parse_answer
@@ -87,7 +87,7 @@ def taught_weights(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> n
     if not rows.any():
         return None
     centered = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
-    learned = nnls(centered.T, human[rows] - human[rows].mean())[0]
+    learned = scipy.optimize.nnls(centered.T, human[rows] - human[rows].mean())[0]
     learned = learned if learned.any() else np.ones(len(scores))
     return np.asarray(learned / learned.sum())
 

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from judgebench.report.comparison import render_comparison
-from judgebench.report.figures.style import figure_files
-from judgebench.report.html import render_report
+from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
@@ -52,11 +50,12 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
         page = render_report(runs[0], figures)
         if out is None:
             folder = RunFolder(paths[0])
-            drawn = [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
-            drawn.append(folder.write_file("report.html", page))
+            drawn = [*write_figures(folder, runs[0], figures), folder.write_file("report.html", page)]
             folder.write_digests(drawn)
             return drawn[-1]
     else:
+        from judgebench.report.comparison import render_comparison  # matplotlib with it
+
         # A run's report as a page names it that lies elsewhere: the two can then be moved together.
         reports = (os.path.relpath(run.folder / "report.html", target.parent) for run in runs)
         page = render_comparison(runs, [quote(report.replace(os.sep, "/")) for report in reports])

@@ -31,7 +31,7 @@ from judgebench.stats.verdict import RULES
 
 _MOST = 26
 
-_OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "worth", "examples", "tables")
+_OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "figures", "worth", "examples", "tables")
 """Of a configuration: where results go, not what they are."""
 
 

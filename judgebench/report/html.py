@@ -8,27 +8,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from judgebench.report.browser.data import Browser, browse
 from judgebench.report.figures.charts import Chart, first_charts, section_charts
-from judgebench.report.figures.style import svg_without_caption, with_night
 from judgebench.report.layout import EXAMPLES, PAGE, Fold, PageSection, Part
 from judgebench.report.render import TEMPLATES, macros, to_html
 from judgebench.report.table import Block, Details, Facts, Table, meanings
 from judgebench.report.views import first
 from judgebench.report.views.run import headline
+from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     """The page of a run as text, with the figures of `draw_all` and their captions."""
     browser = browse({"": results}) if len(results.readings) else None
     charts = section_charts(results)
-    sections = rendered(PAGE, results, figures | charts, browser, results.examples_word)
+    sections = rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word)
     strips = first.strips(results)
     dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
     facts = headline(results) | {"strips": strips, "takes": first.takes(results), "looks": first.looks(results)}
@@ -111,8 +113,19 @@ def _names(parts: Iterable[Part]) -> Iterator[str]:
 def _image(figure: Figure) -> tuple[str, str]:
     """Caption and source of a figure: an image, not markup in the page, so that what an SVG says can never run, and ids
     of two figures never meet."""
+    from judgebench.report.figures.style import svg_without_caption, with_night  # matplotlib with it
+
     svg = with_night(svg_without_caption(figure))
     return str(figure.get_label()), f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+
+
+def write_figures(folder: RunFolder, results: Results, figures: Mapping[str, Figure]) -> list[Path]:
+    """Writes figures as files where their run asks for them; their paths."""
+    if results.config.get("figures", "png") is None:  # earlier versions always wrote them
+        return []
+    from judgebench.report.figures.style import figure_files
+
+    return [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matplotlib.figure import Figure
-
-from judgebench.report.figures.attacks import phrase_figures
-from judgebench.report.figures.defenses import defense_figures
-from judgebench.report.figures.scores import (
-    forecast_figures,
-    pairwise_figures,
-    score_figure,
-    variance_figure,
-)
-from judgebench.report.figures.style import file_name
-from judgebench.report.figures.tuning import grid_figure, path_figure
 from judgebench.report.table import Paragraph
 from judgebench.report.views import (
     answer,
@@ -38,8 +26,11 @@ from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.results.results import Results
+from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.tuning.tuners import PER_RANGE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Fold(NamedTuple):
@@ -144,22 +135,42 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill, by name: `range_variance`, `scores_<dimension>`; of tuned decodings
-    `path_<dimension>_<decoding>` and `grid_...`; of learned phrases `suffix_<attack>_<dimension>`; of defenses those of
-    `defense_figures`; of judges' probabilities `reliability_<dimension>` and `abstention_<dimension>`; of texts
-    compared `ranking_<dimension>`.
+    """Every figure that this run's data can fill and its key `figures` asks for, by name: `range_variance`,
+    `scores_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of learned phrases
+    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
+    `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>`.
     """
-    scores, titles, scale = results.scores, results.titles, results.scale
-    figures: dict[str, Figure | None] = {"range_variance": variance_figure(results)}
-    for dimension in dict.fromkeys(scores["dimension"]):
-        name = file_name(dimension)
-        figures[f"scores_{name}"] = score_figure(scores, dimension, scale[dimension], titles)
-    for tuned in tuning_blocks(results.tuning):
-        dimension, decoding = str(tuned[0]["dimension"]), str(tuned[0]["decoding"])
-        if not decoding.endswith(PER_RANGE):  # it has the path and grid of the decoding from which it is made
-            name = f"{file_name(dimension)}_{file_name(decoding)}"
-            figures[f"path_{name}"] = path_figure(results, tuned)
-            figures[f"grid_{name}"] = grid_figure(tuned, results.groups)
-    figures |= phrase_figures(results) | defense_figures(results) | forecast_figures(results)
-    figures |= pairwise_figures(results)
+    figures: dict[str, Figure | None] = {}
+    # matplotlib takes seconds: the page of a usual run has its charts and tables without
+    if results.config.get("figures", "png") is not None:
+        from judgebench.report.figures.scores import forecast_figures, score_figure, variance_figure
+        from judgebench.report.figures.style import file_name
+
+        scores, titles, scale = results.scores, results.titles, results.scale
+        figures["range_variance"] = variance_figure(results)
+        for dimension in dict.fromkeys(scores["dimension"]):
+            figures[f"scores_{file_name(dimension)}"] = score_figure(scores, dimension, scale[dimension], titles)
+        figures |= forecast_figures(results)
+    if tuned := tuning_blocks(results.tuning):
+        from judgebench.report.figures.style import file_name
+        from judgebench.report.figures.tuning import grid_figure, path_figure
+
+        for block in tuned:
+            dimension, decoding = str(block[0]["dimension"]), str(block[0]["decoding"])
+            if not decoding.endswith(PER_RANGE):  # it has the path and grid of the decoding from which it is made
+                name = f"{file_name(dimension)}_{file_name(decoding)}"
+                figures[f"path_{name}"] = path_figure(results, block)
+                figures[f"grid_{name}"] = grid_figure(block, results.groups)
+    if results.suffix:
+        from judgebench.report.figures.attacks import phrase_figures
+
+        figures |= phrase_figures(results)
+    if results.standards or results.detectors or any(record["defense"] != NO_DEFENSE for record in results.metrics):
+        from judgebench.report.figures.defenses import defense_figures
+
+        figures |= defense_figures(results)
+    if results.pairwise:
+        from judgebench.report.figures.scores import pairwise_figures
+
+        figures |= pairwise_figures(results)
     return {name: figure for name, figure in figures.items() if figure is not None}

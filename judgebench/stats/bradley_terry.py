@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import DAVIDSON, HALF
 from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, unknown, with_intervals
@@ -56,7 +55,7 @@ class Comparisons:
     second: np.ndarray
     place: np.ndarray
     attack: np.ndarray
-    counts: sparse.csr_array
+    counts: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray) -> Comparisons:
@@ -74,7 +73,7 @@ class Comparisons:
         count = entries.shape[1]
         rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
         values = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
-        counts = sparse.csr_array(sparse.coo_array(values, shape=(3 * count, groups)))
+        counts = scipy.sparse.csr_array(scipy.sparse.coo_array(values, shape=(3 * count, groups)))
         return cls(systems, entries[0], entries[1], entries[2], entries[3], counts)
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
@@ -104,7 +103,9 @@ class Comparisons:
         beaten = wins + (tied if ties == HALF else 0)
         return sorted(
             _components(beaten, "strong"),
-            key=lambda level: -len(breadth_first_order(beaten > 0, level[0], return_predecessors=False)),
+            key=lambda level: (
+                -len(scipy.sparse.csgraph.breadth_first_order(beaten > 0, level[0], return_predecessors=False))
+            ),
         )
 
     def decided_by(self, signs: np.ndarray) -> bool:
@@ -117,7 +118,7 @@ class Comparisons:
 
 
 def _components(table: np.ndarray, connection: str) -> list[list[int]]:
-    number, label = connected_components(table > 0, directed=True, connection=connection)
+    number, label = scipy.sparse.csgraph.connected_components(table > 0, directed=True, connection=connection)
     return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
@@ -164,7 +165,7 @@ def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -
         if getattr(model, name) and _rank(wider) > _rank(columns):
             columns = wider
             names.append(name)
-    design = sparse.csr_array(np.vstack([columns, np.eye(columns.shape[1])]) if model.prior else columns)
+    design = scipy.sparse.csr_array(np.vstack([columns, np.eye(columns.shape[1])]) if model.prior else columns)
     # 2. the data, then the resamples from where the data ended
     size = columns.shape[1] + (model.ties == DAVIDSON)
     fitted, start = np.full((len(weights), size), np.nan), np.zeros(size)
@@ -214,7 +215,7 @@ class _Likelihood:
             not make the Hessian singular.
     """
 
-    def __init__(self, design: sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> None:
+    def __init__(self, design: scipy.sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> None:
         self.design, self.systems, self.tied = design, systems, model.ties == DAVIDSON
         (won, drawn, lost), shares = outcomes, (1 / 3, 1 / 3, 1 / 3)
         if not self.tied:
@@ -229,7 +230,7 @@ class _Likelihood:
         entry, partner = partners.coords
         places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
         values = (design.data[entry] * partners.data, places)
-        self.products = sparse.csr_array(sparse.coo_array(values, shape=(rows, size * size)))
+        self.products = scipy.sparse.csr_array(scipy.sparse.coo_array(values, shape=(rows, size * size)))
         self.level = np.zeros((size, size))
         self.level[:systems, :systems] = not model.prior
 
@@ -425,7 +426,9 @@ class Preferences:
         towards = np.round(self.judge * self.sides, 12)[rows]  # how far the judge leans to the humans' text
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
         places = (np.searchsorted(values, towards), self.clusters.number[rows])
-        counts = sparse.csr_array(sparse.coo_array((self.share[rows], places), shape=(len(values), weights.shape[1])))
+        counts = scipy.sparse.csr_array(
+            scipy.sparse.coo_array((self.share[rows], places), shape=(len(values), weights.shape[1]))
+        )
         areas = np.full(len(weights), np.nan)
         chunk = max(1, MOST_ENTRIES // len(values))
         for start in range(0, len(weights), chunk):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy  # its parts come when they are first used
 
 RESAMPLES = 1000
 """The usual number of resamples behind an interval."""
@@ -93,7 +93,7 @@ def expanded(groups: int) -> tuple[float, float]:
     """
     if groups < 2:
         return CONFIDENCE
-    low = float(special.ndtr(math.sqrt(groups / (groups - 1)) * special.stdtrit(groups - 1, CONFIDENCE[0])))
+    low = float(scipy.special.ndtr(math.sqrt(groups / (groups - 1)) * scipy.special.stdtrit(groups - 1, CONFIDENCE[0])))
     return low, 1 - low
 
 
@@ -254,6 +254,6 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
         return unknown((name,)) | {name: value}
     logs = np.log1p(-rest)
     error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
-    far = error * float(special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
+    far = error * float(scipy.special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
     ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
     return {name: value, f"{name}_low": max(float(ends[0]), min(value, -1.0)), f"{name}_high": float(ends[1])}

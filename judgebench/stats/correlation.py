@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
-import krippendorff
 import numpy as np
 import scipy  # its parts come when they are first used
-from scipy import sparse
 
 from judgebench.config.fields import LEVELS
 from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, left_out
@@ -26,6 +24,7 @@ SPEARMAN = CORRELATIONS.index("spearman")
 """The place of the correlation by which judges are compared, tuned and chosen."""
 
 _LONG = 150  # entries of a row beyond which sorting it is faster than comparing all with all
+_MANY = 2000  # distinct pairs of scores that are compared all with all in less time than scipy.stats takes to import
 
 
 def pearson(judge: np.ndarray, human: np.ndarray) -> float:
@@ -37,7 +36,7 @@ def pearson(judge: np.ndarray, human: np.ndarray) -> float:
 def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
-    return float(_pearson(scipy.stats.rankdata(judge)[None], scipy.stats.rankdata(human)[None])[0])
+    return float(_pearson(*(np.add(*tied_ranks(side[None])) / 2 for side in (judge, human)))[0])
 
 
 def kendall(judge: np.ndarray, human: np.ndarray) -> float:
@@ -45,7 +44,30 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     judge, human = vectors(judge, human)
     if is_constant(judge) or is_constant(human):
         return 0.0
-    return float(scipy.stats.kendalltau(judge, human).statistic)  # n log n, and exact where rows would need n * n
+    pairs, once = DistinctPairs(judge, human, np.zeros(len(judge), int), 1), np.ones((1, 1))
+    if len(pairs.jx) > _MANY:
+        return float(scipy.stats.kendalltau(judge, human).statistic)  # n log n, for seconds of imports
+    return float(pairs.correlations(once)[2, 0])
+
+
+def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest rank, from 1, that a value [..., N, ...] shares with its equals along an axis: their
+    mean is its mid-rank.
+
+    Example:
+        >>> [ranks.tolist() for ranks in tied_ranks(np.array([5.0, 1.0, 5.0]))]
+        [[2, 1, 2], [3, 1, 3]]
+    """
+    rows = np.moveaxis(values, axis, -1)
+    order, number = rows.argsort(axis=-1), np.arange(1, rows.shape[-1] + 1)
+    ordered, first = np.take_along_axis(rows, order, -1), np.ones(rows.shape, dtype=bool)
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    low = np.maximum.accumulate(np.where(first, number, 0), axis=-1)
+    last = np.where(np.roll(first, -1, axis=-1), number, len(number))
+    high = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
+    placed = np.empty((2, *rows.shape), dtype=np.int64)
+    np.put_along_axis(placed, order[None], np.stack([low, high]), -1)
+    return np.moveaxis(placed[0], -1, axis), np.moveaxis(placed[1], -1, axis)
 
 
 def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -74,7 +96,7 @@ def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     rows, width = judge.shape
     if not width:
         return np.zeros((3, rows))
-    rho = _pearson(scipy.stats.rankdata(judge, axis=1), scipy.stats.rankdata(human, axis=1))
+    rho = _pearson(*(np.add(*tied_ranks(side)) / 2 for side in (judge, human)))
     tau, step = np.zeros(rows), max(1, MOST_ENTRIES // (width * width))
     if width > _LONG:
         tau = np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
@@ -241,10 +263,7 @@ def influences(scores: np.ndarray, human: np.ndarray, ranked: bool) -> tuple[np.
     """
     sides = scores, human[:, None]
     if ranked:
-        places = [
-            (np.argsort(side, axis=0), *(scipy.stats.rankdata(side, end, axis=0).astype(int) for end in ("min", "max")))
-            for side in sides
-        ]
+        places = [(np.argsort(side, axis=0), *tied_ranks(side, axis=0)) for side in sides]
         # twice what a rank is above the mean: the texts below less those above, which another text's weight moves
         a, b = (low + high - (len(human) + 1.0) for _, low, high in places)
 
@@ -285,6 +304,8 @@ def krippendorff_alpha(ratings: np.ndarray, metric: Literal["interval", "ordinal
     shared = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return None
+    import krippendorff
+
     return float(krippendorff.alpha(reliability_data=shared.T, level_of_measurement=metric))
 
 
@@ -466,7 +487,7 @@ def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
     spread = np.ptp(values)
     scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
     # sparse: where each text has a group and a system of its own, the tables would grow with the square of the texts
-    sizes, sums = (sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
+    sizes, sums = (scipy.sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled))
 
     def at(weights: np.ndarray) -> np.ndarray:
         drawn = weights.T.astype(np.float64)

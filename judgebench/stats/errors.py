@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
 from judgebench.stats.paired import holm
@@ -51,27 +51,30 @@ _NEAR = 1e-9
 
 def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray) -> list[dict[str, float | None]]:
     """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with errors clustered by
-    groups [n] (labels): CR1, Stata's. Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015).
+    groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1 G/(G-1) (n-1)/(n-k). Cameron and
+    Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015).
 
     Returns:
         A record a factor: estimate with `_low` and `_high` of its 95 % interval, and p; None where there is no error,
         as with one group or without any noise.
     """
-    from statsmodels.regression.linear_model import OLS  # a second of imports
-
     number = np.unique(groups, return_inverse=True)[1]
     freedom = int(number.max())
     if freedom < 1:
         estimates, errors = np.linalg.lstsq(factors, outcome)[0], np.zeros(factors.shape[1])
     else:
-        fit = OLS(outcome, factors).fit(cov_type="cluster", cov_kwds={"groups": number})
-        estimates, errors = fit.params, np.nan_to_num(fit.bse)
+        inverse, (n, k) = np.linalg.pinv(factors), factors.shape
+        estimates = inverse @ outcome
+        sums = np.zeros((freedom + 1, k))
+        np.add.at(sums, number, factors * (outcome - factors @ estimates)[:, None])
+        small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)  # where n = k there is no error at all
+        errors = np.sqrt(small * ((inverse @ inverse.T @ sums.T) ** 2).sum(axis=1))
     records: list[dict[str, float | None]] = []
     for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
         record = unknown(["estimate"]) | {"estimate": estimate, "p": None}
         if error > _NEAR:
-            far = error * float(special.stdtrit(freedom, CONFIDENCE[1]))
-            p = 2 * float(special.stdtr(freedom, -abs(estimate) / error))
+            far = error * float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
+            p = 2 * float(scipy.special.stdtr(freedom, -abs(estimate) / error))
             record |= {"estimate_low": estimate - far, "estimate_high": estimate + far, "p": p}
         records.append(record)
     return records

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
+import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import MetricSettings
 from judgebench.stats.bradley_terry import comparative
@@ -459,7 +459,7 @@ def bias(
     p, q = (histogram(values, score_range) + SMOOTHING for values in (target, judge))
     return {
         "bias_wasserstein": float(np.abs(np.sort(judge) - np.sort(target)).mean() / width),
-        "bias_kl": float(special.rel_entr(p / p.sum(), q / q.sum()).sum()),
+        "bias_kl": float(scipy.special.rel_entr(p / p.sum(), q / q.sum()).sum()),
         "bias_shift": float((judge.mean() - target.mean()) / width),
     }
 

@@ -32,7 +32,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, divided, left_out
 from judgebench.stats.correlation import SPEARMAN, is_constant, resampled_correlations, spearman
@@ -226,7 +226,7 @@ def means_not_refuted(
 def student(degrees: np.ndarray | float) -> np.ndarray:
     """The quantile of Student's t that ends a 95 % interval, of degrees of freedom [...]; infinite below one."""
     degrees = np.asarray(degrees, dtype=np.float64)
-    return np.where(degrees >= 1, special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1]), np.inf)
+    return np.where(degrees >= 1, scipy.special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1]), np.inf)
 
 
 def common_correlation(data: FewLabels) -> float:

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy  # its parts come when they are first used
 
 from judgebench.decoding.rules import (
     Contrastive,
@@ -321,7 +321,7 @@ def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the full vocabulary: its
     mean over texts with interval, the lowest, the share of texts below `ANSWERS`, and if the mean reaches it (the judge
     answers); None without texts."""
-    mass = np.minimum(np.exp(special.logsumexp(logprobs, axis=1)), 1.0)
+    mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
     record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
         record |= {"mass_lowest": float(mass.min()), "below": float((mass < ANSWERS).mean())}

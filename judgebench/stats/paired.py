@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import (
     CONFIDENCE,
@@ -146,7 +146,7 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
     if abs(difference) < 1e-9:
         return None
     spread = standard_error * groups / math.sqrt(groups - 1)  # of a single group
-    times = special.ndtri(1 - SIGNIFICANCE / 2) + special.ndtri(_POWER)
+    times = scipy.special.ndtri(1 - SIGNIFICANCE / 2) + scipy.special.ndtri(_POWER)
     return max(FEWEST, math.ceil((times * spread / difference) ** 2))
 
 

@@ -31,7 +31,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from judgebench.config.fields import DAVIDSON, Ranking
 from judgebench.stats.bradley_terry import (
@@ -45,7 +44,7 @@ from judgebench.stats.bradley_terry import (
     preferred,
 )
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
-from judgebench.stats.correlation import CORRELATIONS, correlate_rows
+from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.stats.scores import CLEAN, COMPARED, Scores
 
 DEV = "dev"
@@ -276,7 +275,7 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             strengths = side.fitted["strengths"]
             strengths = strengths if reference is None else strengths - strengths[:, reference, None]
             whole = strengths[:1] if side.missing else strengths
-            ranks = stats.rankdata(-np.round(whole, 9), method="min", axis=1).astype(int)  # equal ones share the better
+            ranks = tied_ranks(-np.round(whole, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
             # its rank, with the ranks between which it lies in 95 % of the resamples
             row |= dict.fromkeys((f"{prefix}rank", f"{prefix}rank_low", f"{prefix}rank_high"))

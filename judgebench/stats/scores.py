@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
@@ -261,7 +261,7 @@ def cross_fitted(
             fitted[asked] = human[teaching].mean() if len(values) else np.nan
         elif len(values):
             means = np.bincount(index, weights=human[teaching]) / counts
-            steps = isotonic_regression(means, weights=counts.astype(np.float64)).x
+            steps = scipy.optimize.isotonic_regression(means, weights=counts.astype(np.float64)).x
             fitted[asked] = np.interp(scores[asked], values, steps)
     return fitted
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import (
     RESAMPLES,
@@ -107,7 +107,7 @@ class PairedSystems:
         normal law that the flips' sums follow: mean 0, and the squares' sum as variance."""
         sums, squares = weights @ self.differences.T, weights @ (self.differences**2).T
         z = np.divide(sums, np.sqrt(squares), out=np.zeros_like(sums), where=squares > 0)
-        return np.where(np.abs(z) < _SAME, 0.0, sums), special.ndtr(-z)
+        return np.where(np.abs(z) < _SAME, 0.0, sums), scipy.special.ndtr(-z)
 
 
 # --- agreement about systems ------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class TiedPairs:
         share = 1 / np.maximum(self.pairs, 1)
         shape = len(self.thresholds), self.groups
         # sparse: of scores that are never equal there are as many thresholds as pairs, each of one article
-        gained = sparse.csr_array((self.gained * share[self.group], (self.place, self.group)), shape=shape)
+        gained = scipy.sparse.csr_array((self.gained * share[self.group], (self.place, self.group)), shape=shape)
         untied = np.bincount(self.group, self.ordered, self.groups) * share
         drawn = weights.T.astype(np.float64)
         sums = (gained @ drawn).cumsum(axis=0) + untied @ drawn

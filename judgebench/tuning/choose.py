@@ -27,12 +27,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy  # its parts come when they are first used
 
 from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import SIGNIFICANCE, Clusters, divided, expanded, with_intervals
-from judgebench.stats.correlation import DistinctPairs, influences, ratio
+from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_ranks
 from judgebench.stats.forecasts import forecast_losses
 from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
@@ -126,7 +125,7 @@ class Learner:
             else:
                 decodings, scores = self._tried(rows)
                 ranks, human = (
-                    scipy.stats.rankdata(side[rows], axis=0) - (rows.sum() + 1) / 2 for side in (scores, self.human)
+                    (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2 for side in (scores, self.human)
                 )
                 squares = (ranks * ranks).sum(axis=0)
                 values = ratio(human @ ranks, squares, np.full(len(squares), human @ human))

@@ -31,13 +31,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import LARGEST_KAPPA, Contrastive, checked_logprobs, floored, plausible
 from judgebench.runtime.errors import UserError
-from judgebench.stats.correlation import is_constant, ratio, spearman
+from judgebench.stats.correlation import is_constant, ratio, spearman, tied_ranks
 from judgebench.types import LABELS, RANGE, Reading, ScoreRange
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def spearman_along(path: KappaPath, human: np.ndarray) -> np.ndarray:
     if not np.isfinite(human).all():
         raise ValueError("human must be finite numbers")
     # twice the distance from the mean rank, whole numbers
-    ranks = (2 * scipy.stats.rankdata(human)).astype(np.int64) - (len(human) + 1)
+    ranks = np.add(*tied_ranks(human)) - (len(human) + 1)
     counts = path.sums(np.ones(len(human), dtype=np.int64))
     places = 2 * counts.cumsum(axis=1) - counts - len(human)
     varied = (counts * places * places).sum(axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # its parts come when they are first used
 
 from judgebench.report.formats import one, percent, say, signed_two, three, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, Rows, View, rows_by
@@ -129,7 +129,7 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
     mean, (high, low) = float(differences.mean()), both.mean(axis=0).tolist()
     row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": mean}
     if len(both) > 1:
-        reach = float(stats.t.ppf(0.975, len(both) - 1) * differences.std(ddof=1)) / math.sqrt(len(both))
+        reach = float(scipy.special.stdtrit(len(both) - 1, 0.975) * differences.std(ddof=1)) / math.sqrt(len(both))
         row |= {"difference_low": mean - reach, "difference_high": mean + reach}
     return row
 
