@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -412,6 +412,25 @@ def condition_text(row: Mapping[str, Any]) -> str:
     """The dimension, and the attack and the defense where there are such, as in "coherence, attack dsi"."""
     axes = (f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none")
     return ", ".join([str(row["dimension"]), *axes])
+
+
+Shown = TypeVar("Shown", pd.DataFrame, list[dict[str, Any]])
+
+
+def kept(make: Callable[..., Shown]) -> Callable[..., Shown]:
+    """A function of results, and of what else it takes, that computes a frame or rows once for the same results: many
+    parts of a page ask for them. Each caller gets a copy."""
+
+    @wraps(make)
+    def known(results: Results, *asked: Any, **named: Any) -> Shown:
+        key, values = (make, asked, *named.items()), results.__dict__.setdefault("_kept", {})
+        if key not in values:
+            values[key] = make(results, *asked, **named)
+        value: Any = values[key]
+        copy: Any = value.copy() if isinstance(value, pd.DataFrame) else [dict(row) for row in value]
+        return copy
+
+    return known
 
 
 def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

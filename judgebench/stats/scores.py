@@ -15,7 +15,6 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
@@ -228,6 +227,25 @@ def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, fl
     return low + share * (high - low)
 
 
+def isotonic_means(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors in the wrong order
+    each gets the mean of both, again and again (pool adjacent violators: Barlow, Bartholomew, Bremner and Brunk,
+    "Statistical Inference under Order Restrictions", 1972, section 1.2).
+
+    Example:
+        >>> isotonic_means(np.array([2.0, 4.0, 3.0]), np.array([1.0, 1.0, 3.0])).tolist()
+        [2.0, 3.25, 3.25]
+    """
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, number
+    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
+        many = 1
+        while blocks and blocks[-1][0] >= mean:
+            before, mass, number = blocks.pop()
+            mean, weight, many = (before * mass + mean * weight) / (mass + weight), mass + weight, many + number
+        blocks.append((mean, weight, many))
+    return np.repeat([mean for mean, _, _ in blocks], [many for _, _, many in blocks])
+
+
 def cross_fitted(
     scores: np.ndarray, human: np.ndarray, groups: np.ndarray, kind: str = "isotonic", folds: int = 5, seed: int = 0
 ) -> np.ndarray:
@@ -261,7 +279,7 @@ def cross_fitted(
             fitted[asked] = human[teaching].mean() if len(values) else np.nan
         elif len(values):
             means = np.bincount(index, weights=human[teaching]) / counts
-            steps = scipy.optimize.isotonic_regression(means, weights=counts.astype(np.float64)).x
+            steps = isotonic_means(means, counts.astype(np.float64))
             fitted[asked] = np.interp(scores[asked], values, steps)
     return fitted
 

@@ -30,6 +30,7 @@ from judgebench.results.results import (
     Records,
     Results,
     condition_text,
+    kept,
     labelled,
     range_of,
     setting,
@@ -45,6 +46,7 @@ from judgebench.stats.scores import CLEAN, Cell, shown_split
 _CONDITION = ["dimension", "attack", "defense"]
 
 
+@kept
 def correlation_frame(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
     """The metrics of clean texts of the reported split, a row a range and series, the averages over ranges last.
 
@@ -125,6 +127,7 @@ def undefended(rows: Rows) -> Rows:
 # --- the setting that is taken ---------------------------------------------------------------------------------------
 
 
+@kept
 def taken_rows(results: Results) -> Rows:
     """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none was chosen, as in
     runs of earlier versions, the main model's with the highest Spearman, or the first judge's. Clean texts."""
