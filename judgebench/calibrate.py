@@ -45,6 +45,8 @@ def _added(arguments: Sequence[str]) -> list[str]:
     if "exp" in typed:
         return []
     added = ["+exp=calibrate"]
+    if typed.get("judge") == "replay":  # answers in words: there is nothing to contrast, and no probability
+        return [*added, *(key for key in ("assistant=none", "decoding=[greedy]") if key.partition("=")[0] not in typed)]
     if typed.get("judge") != "recorded":
         return added
     if "assistant" not in typed:

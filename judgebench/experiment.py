@@ -206,9 +206,10 @@ class Experiment(Parts):
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant, names of groups and examples, and a `note` on the scores and the
-        data."""
+        """Short names of main model and assistant, names of groups and examples, a `note` on the scores and the data,
+        and of it the part on what is `left_out`."""
         answers = self.answers.note if self.answers else None
+        left_out = [self.answers.left_out if self.answers else None, self.data.note, self._unrated, self._foreign]
         notes = [
             answers,
             self.judge.note,
@@ -223,7 +224,8 @@ class Experiment(Parts):
             "assistant": self.assistant.title,
             "groups": self.data.groups_are,
             "examples": "pairs" if self.comparative else "examples",
-            "note": " ".join(note for note in notes if note) or None,
+            "note": " ".join(filter(None, notes)) or None,
+            "left_out": " ".join(filter(None, left_out)) or None,
         }
 
     @cached_property

@@ -123,6 +123,11 @@ class Answers:
 
     @property
     def note(self) -> str:
+        return f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}. {self.left_out}".rstrip()
+
+    @property
+    def left_out(self) -> str:
+        """Rows and texts that have no part in the run; empty where all have."""
         several = len({condition for _, condition in self.given}) > 1
         missing = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
         leftovers = (
@@ -130,8 +135,9 @@ class Answers:
             ("Rows under conditions that are not judged: {} ({}).", self.elsewhere, ", "),
             ("Examples without a row, left out: {} ({}).", missing, "; " if several else ", "),
         )
-        sentences = [text.format(f"{len(names):,}", _first(names, joint)) for text, names, joint in leftovers if names]
-        return " ".join([f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}.", *sentences])
+        return " ".join(
+            text.format(f"{len(names):,}", _first(names, joint)) for text, names, joint in leftovers if names
+        )
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ RULES: Mapping[str, Rule] = {
     ),
     "replace_rater": Rule(
         "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
-        "it passes, and no constant does", "a constant passes, too, or there are fewer than 3 raters",
+        "it passes, and no constant does, or its error is within a rater's",
+        "a constant passes, too, or there are fewer than 3 raters",
         "it does not pass, or is farther from a rater than raters are from each other",
     ),
     "resist_attacks": Rule(

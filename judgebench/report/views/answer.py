@@ -73,7 +73,7 @@ def _grid(parts: Sequence[Sequence[tuple[str, Any]]], cut: Sequence[int]) -> Tab
 
 def _notes(results: Results) -> list[str]:
     """Texts that were left out, answers that could not be read, and what a served judge cost."""
-    lines = [str(results.titles["note"])] if results.titles.get("note") else []
+    lines = [str(results.titles["left_out"])] if results.titles.get("left_out") else []
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
         lines.append(f"failed: up to {percent(failed)} of answers could not be read, and count as the lowest score")
