@@ -20,12 +20,12 @@ from tests.report.conftest import results_of, words_of
 
 def test_a_number_stands_where_the_axis_says():
     dots = [("a", [ChartMark(0, 0.5, 0.25, 0.75)]), ("b", [ChartMark(1, 1.0, start=0.0)])]
-    chart = Chart("x", dots, {0: "s"}, two, ends=(0.0, 1.0), label_width=92)  # 200 units for 0 to 1
+    chart = Chart("x", dots, {0: "s"}, two, ends=(0.0, 1.0))  # 257 units for 0 to 1, right of 35
     dot, bar = (thing for thing in chart.drawn if thing["kind"] != "label")
-    assert (dot["x"], dot["low"], dot["high"]) == (192, 142, 242)
-    assert (bar["x"], bar["width"]) == (92, 200)
+    assert (dot["x"], dot["low"], dot["high"]) == (163.5, 99.2, 227.8)
+    assert (bar["x"], bar["width"]) == (35, 257)
     assert [(x, text) for x, text in chart.ticks] == [
-        *((92.0, "0.00"), (142.0, "0.25"), (192.0, "0.50"), (242.0, "0.75"), (292.0, "1.00")),
+        *((35.0, "0.00"), (99.2, "0.25"), (163.5, "0.50"), (227.8, "0.75"), (292.0, "1.00")),
     ]
     assert chart.at(7.0) == 292  # nothing leaves the chart
 

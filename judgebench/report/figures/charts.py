@@ -65,7 +65,6 @@ class Chart:
     ends: tuple[float, float] | None = None
     stacked: bool = False
     line_height: int = 26
-    label_width: int = 78
 
     width = 300
 
@@ -73,6 +72,11 @@ class Chart:
     def barred(self) -> bool:
         """True for bars."""
         return any(mark.start is not None for _, marks in self.lines for mark in marks)
+
+    @property
+    def label_width(self) -> int:
+        """Of the longest label; the rest is the axis."""
+        return min(228, 12 + round(5.7 * max(4, *(len(label) for label, _ in self.lines), 0)))
 
     @property
     def height(self) -> int:
@@ -217,7 +221,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart | None:
     note = "Change of Spearman, mean over the ranges."
     if is_known(saved.get("after")):
         note += f" Calibration: error {two(saved['before'])} → {two(saved['after'])} points."
-    keys: dict[str, Any] = {"rule": 0.0, "label_width": 158, "line_height": max(12, min(26, 130 // max(1, len(drawn))))}
+    keys: dict[str, Any] = {"rule": 0.0, "line_height": max(12, min(26, 130 // max(1, len(drawn))))}
     return Chart("What each repair buys", drawn, {}, signed_two, note, **keys) if drawn else None
 
 
@@ -241,7 +245,7 @@ def scores_chart(results: Results, dimension: str) -> Chart | None:
         for place, candidate in enumerate(score_range.candidates)
     ]  # fmt: skip
     note = f"Share of texts by score in range {lead['range']}; the humans' are mapped to it."
-    ends: dict[str, Any] = {"ends": (0.0, max(float(max(side.max() for side in sides)), 0.1)), "label_width": 34}
+    ends: dict[str, Any] = {"ends": (0.0, max(float(max(side.max() for side in sides)), 0.1))}
     ends["line_height"] = max(12, min(26, 130 // len(lines)))
     return Chart("Scores given", lines[::-1], {0: "judge", 3: "humans"}, percent, note, **ends)
 
@@ -260,7 +264,7 @@ def use_chart(results: Results, dimension: str) -> Chart | None:
         for row in rows
     ])  # fmt: skip
     note = "Share of pairs ordered as the humans do, with its 95 % interval; 50 % is a coin."
-    return Chart("Order", lines, names, percent, note, rule=COIN, label_width=104) if lines else None
+    return Chart("Order", lines, names, percent, note, rule=COIN) if lines else None
 
 
 def systems_chart(results: Results, dimension: str) -> Chart | None:
@@ -275,7 +279,7 @@ def systems_chart(results: Results, dimension: str) -> Chart | None:
         for system in ranking
     ])  # fmt: skip
     note = "Mean score of each system on the humans' scale, uncalibrated, with its 95 % interval."
-    how: dict[str, Any] = {"stacked": True, "line_height": 22, "label_width": 112}
+    how: dict[str, Any] = {"stacked": True, "line_height": 22}
     return Chart("Means of systems", lines, {0: "judge", 3: "humans"}, two, note, **how) if lines else None
 
 
@@ -288,7 +292,7 @@ def errors_chart(results: Results, dimension: str) -> Chart | None:
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         return None
     note = "Judge less humans, compared with all other texts, in points; above 0 the judge favors them."
-    return Chart("What it favors", lines, {}, signed_two, note, rule=0.0, line_height=20, label_width=138)
+    return Chart("What it favors", lines, {}, signed_two, note, rule=0.0, line_height=20)
 
 
 def attacks_chart(results: Results, dimension: str) -> Chart | None:
@@ -307,7 +311,7 @@ def attacks_chart(results: Results, dimension: str) -> Chart | None:
     ])  # fmt: skip
     shown = {look: "no defense" if name == "none" else name for look, name in enumerate(names)}
     note = "Change of the mean score in points of the range, with its 95 % interval."
-    return Chart("What attacks change", lines, shown, signed_two, note, rule=0.0, label_width=120) if lines else None
+    return Chart("What attacks change", lines, shown, signed_two, note, rule=0.0) if lines else None
 
 
 def ranking_chart(rows: Sequence[Row]) -> Chart:
@@ -317,7 +321,7 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
         [(row["run"], [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
     )
     note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
-    return Chart("Agreement with the humans", lines, {}, two, note, label_width=150)
+    return Chart("Agreement with the humans", lines, {}, two, note)
 
 
 def section_charts(results: Results) -> dict[str, Chart]:
