@@ -61,8 +61,7 @@ def test_listed_log_probabilities_are_read_stored_and_measured(run, small_server
     assert served["cost"] == pytest.approx(count * 104e-6)
     assert folder.read("environment")["model_fingerprints"]["main"]["served_as"][0]["fingerprint"] == "fp_1"
     assert pq.read_schema("run/readings.parquet").metadata[b"judgebench.main.scores_from"] == b"logprobs"
-    assert "scores from listed log-probabilities" in " ".join(out.split())
-    assert "known within bounds only" in " ".join(out.split())
+    assert f"main: {count} requests, {100 * count:,} prompt tokens\n  cost: $0.001248\nrun\n" in out
     evidence = pd.read_parquet("run/served.parquet")
     assert evidence["example_id"].tolist() == readings["example_id"].tolist()
     value, lower, upper = (
@@ -73,7 +72,9 @@ def test_listed_log_probabilities_are_read_stored_and_measured(run, small_server
     assert np.exp(lower[0]) == pytest.approx([0, 0, 0.25, 0.5, 0.05], abs=1e-6)
     assert np.exp(upper[0]) == pytest.approx([0.05, 0.05, 0.3, 0.55, 0.1], abs=1e-6)
     del small_server.seen[:]
-    run("judge.price={input: 1.0, output: 2.0}", "judge.concurrency=2")
+    tables = run("judge.price={input: 1.0, output: 2.0}", "judge.concurrency=2", "print=all")[1]
+    assert "scores from listed log-probabilities" in " ".join(tables.split())
+    assert "known within bounds only" in " ".join(tables.split())
     assert small_server.seen == [], "the same command asks for nothing twice"
     again = RunFolder.open("run")
     assert again.read("environment")["served"]["cost"] == 0
@@ -92,7 +93,7 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert len(small_server.seen) == 3 * count
     assert small_server.seen[0]["body"]["temperature"] == 1.0
     assert "logprobs" not in small_server.seen[0]["body"]
-    out = run("judge.scores_from=samples", "judge.samples=4", "judge.seed=7")[1]
+    out = run("judge.scores_from=samples", "judge.samples=4", "judge.seed=7", "print=all")[1]
     assert len(small_server.seen) == 4 * count, "three of the four were there"
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")

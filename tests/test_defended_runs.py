@@ -20,7 +20,7 @@ def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pa
         "assistant=null_context",
         "decoding=[expectation,contrastive]",
     )
-    _, out, _ = judgebench(*given, *ASKED, "report=true")
+    _, out, _ = judgebench(*given, *ASKED, "report=true", "print=all")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
     assert len(readings) == 2 * 6 * 2 * 4
