@@ -14,7 +14,7 @@ from judgebench.report.formats import bounded, change, is_known, percent, points
 from judgebench.report.render import WIDTH
 from judgebench.report.table import Row, records, rows_by
 from judgebench.report.views import attacks, pairwise
-from judgebench.report.views.correlations import correlation_frame, undefended
+from judgebench.report.views.correlations import correlation_frame, taken_rows, undefended
 from judgebench.report.views.league import choice_rows, league_rows
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
@@ -147,30 +147,37 @@ def tasks_answer(runs: Sequence[Results]) -> Table:
 
 
 def _tried(results: Results) -> list[tuple[str, str]]:
-    """Of attacks and of pairs: what was tried, what it changed, what to do."""
+    """Of attacks and of pairs: what was tried, what it changed, what to do; of attacks the largest changes of
+    the setting that is taken."""
     lines: list[tuple[str, str]] = []
-    for part in rows_by(pairwise.pair_rows(results), ["condition"])[:2]:
+    conditions = rows_by(pairwise.pair_rows(results), ["condition"])
+    for part in conditions:
         row = next((row for row in part if row["judge"] == "main"), part[0])
+        of = f"{part[0]['condition']}: " if len(conditions) > 1 else ""
         place = f"place one gets {percent(0.5 + row['position_bias'])} of the preference (50 % is impartial)"
-        lines.append(("tried", f"{row['name']} on {row['size']}, both orders"))
+        lines.append(("tried", f"{of}{row['name']} on {row['size']}, both orders"))
         lines.append(("found", f"{place}; same winner in {percent(row['decided_consistency'])} of pairs"))
         worth = f"sides with the humans in {bounded(row, 'human_agreement', points, percent)} of pairs"
         chance = is_known(row["human_agreement_low"]) and row["human_agreement_low"] <= 0.5
         lines.append(("do", f"{'do not use it' if chance else 'ask in both orders'}: it {worth}"))
     rows = attacks.attacked_rows(results.shown)
-    taken = {tuple(row[name] for name in _SETTING) for row in results.verdict}
-    rows = [row for row in rows if tuple(row[name] for name in _SETTING) in taken] or rows[:_ATTACKS]
-    for row in undefended(rows)[:_ATTACKS]:
+    taken = {tuple(row[name] for name in _SETTING) for row in taken_rows(results)}
+    rows = undefended([row for row in rows if tuple(row[name] for name in _SETTING) in taken] or rows)
+    rows.sort(key=lambda row: -abs(row["change"]))
+    several = len({row["dimension"] for row in rows}) > 1
+    for row in rows[:_ATTACKS]:
         defended = {other["defense"]: other for other in results.metrics if _same_but_defense(row, other)}
-        words = f"{bounded(row, 'change', change)} points in {row['range']}, rises for {percent(row['raised_share'])}"
+        words = f"{row['dimension']}: " if several else ""
+        unit = "of wins" if results.compares else f"points in {row['range']}"
+        words += f"{bounded(row, 'change', change)} {unit}, rises for {percent(row['raised_share'])}"
         if defended:
             least = min(defended, key=lambda name: abs(defended[name]["change"]))
-            words += f"; with {least} {bounded(defended[least], 'change', change)}"
+            words += f"; with {least} {change(defended[least]['change'])}"
         lines.append((row["attack"], words))
-    for row in map(dict, results.verdict):
-        if row["use"] == "resist_attacks" and (advice := _ADVICE.get(row["verdict"])):
-            lines.append(("do", advice))
-    return lines
+    if len(rows) > _ATTACKS:
+        lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
+    against = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
+    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in against]
 
 
 _ADVICE = {

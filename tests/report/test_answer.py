@@ -1,0 +1,174 @@
+"""The answer of a run: at most 24 lines of 100 columns, whatever was run, and what each line says."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.report.layout import terminal_blocks
+from judgebench.report.render import WIDTH, to_terminal
+from judgebench.report.views.answer import MOST, tasks_answer
+from judgebench.results.results import Results
+from judgebench.stats.evaluate import evaluate
+from judgebench.stats.repairs import repair_records
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES
+from tests.report import test_pairs as pairs
+from tests.report.attacked import attacks_on
+from tests.report.conftest import build_run, columns, results_of
+from tests.report.test_league import setting
+from tests.test_scripts import script
+
+simulate = script("simulate")
+NOTE = (
+    "Scored: 1,152 of the 1,152 rows of qwen2.5-coder.parquet. The readings are recorded: Qwen2.5-Coder-1.5B-Instruct "
+    "(SHA-256 ac91a7af3414...) read conala_sample on 2026-11-22 with judgebench 0.1.0 (commit 4a6cd99e7e22)."
+)
+SERVED = {"main": {"requests": 1200, "prompt_tokens": 345678}, "cost": 0.0625}
+
+
+def answered(results: Results, width: int = WIDTH) -> list[str]:
+    """What a run prints above its folder."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(to_terminal(terminal_blocks(results)))
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    assert len(lines) <= MOST - 1
+    assert max(map(len, lines)) <= width
+    return lines
+
+
+def judged(*dimensions, articles=40, judge="noisy"):
+    """Records of verdict.json and choice.json, each dimension's the same."""
+    verdict = simulate.verdicts(simulate.simulated_judge(judge, articles, seed=1)).values()
+    return {
+        "verdict": [dict(row) | {"dimension": name} for name in dimensions for row in verdict],
+        "choice": [setting("expectation", taken=True) | {"dimension": name} for name in dimensions],
+    }
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Four ranges, two decodings and their contrast."""
+    return build_run(grid=[(0.5, 1.0)])
+
+
+def test_one_dimension_has_a_line_a_use_what_to_take_what_repairs_buy_and_the_correlations(run):
+    scores = columns(run.scores.assign(**{"lambda": float("nan"), "temperature": float("nan")}))
+    repairs = repair_records(scores, "summeval", run.scale, resamples=20)
+    results = results_of(run, **judged("coherence"), repairs=repairs)
+    lines = answered(results)
+    assert lines[0] == (
+        "SmolLM2-135M-Instruct with early exit at layer 20 on summeval: 144 texts of 18 articles, 4 ranges"
+    )
+    for row in results.verdict[:4]:
+        (line,) = (line for line in lines if line.startswith(f"  {RULES[row['use']].title}  "))
+        assert line.endswith(f"  {row['verdict'].ljust(14)}{row['clause']}")  # one line each
+    assert not any("resist attacks" in line for line in lines)  # none was run
+    assert "  take             expectation in range 1-5; Spearman 0.48 [0.38, 0.58] on other articles" in lines
+    gains = [row for row in repairs if row["kind"] == "agreement"]
+    best = max(gains, key=lambda row: row["difference"])
+    (line,) = (line for line in lines if line.startswith("  repairs"))
+    assert f"{best['decoding']} for {best['reference']} {best['difference']:+.2f} [" in line
+    assert ("may be chance" in line) == (best["p_holm"] >= 0.05)
+    head = next(line for line in lines if line.startswith("  Spearman"))
+    assert head.split()[1:] == ["0-4", "1-5", "2-6", "3-7", "mean"]
+    assert sum(line.startswith(("  greedy", "  expectation", "  contrastive")) for line in lines) == 3
+
+
+@pytest.mark.parametrize("count", [2, 4, 9, 14])
+def test_several_dimensions_have_a_line_each_and_what_does_not_fit_is_counted(run, count):
+    names = [f"dimension {i}" for i in range(count)]
+    parts = [run.scores.assign(dimension=name) for name in names]
+    metrics = [dict(row) | {"dimension": name} for name in names for row in run.records]
+    scores = type(parts[0])({name: [v for part in parts for v in part[name]] for name in parts[0]})
+    many = replace(run, scores=scores, records=metrics, scale=dict.fromkeys(names, (1.0, 5.0)))
+    lines = answered(results_of(many, **judged(*names)))
+    words = judged("x")["verdict"]
+    shown = [line for line in lines if line.startswith("  dimension ")]
+    assert all(line.split()[2:] == " ".join(row["verdict"] for row in words[:4]).split() for line in shown)
+    takes = [line for line in lines if "; Spearman 0.48" in line]
+    cut = [int(line.split()[1]) for line in lines if line.endswith("more: print=all")]
+    assert len(shown) + len(takes) + sum(cut) == 2 * count
+    assert bool(cut) == (count > 4)
+
+
+def test_a_league_of_14_decodings_and_long_notes_fit_too():
+    names = [f"decoding_{i}" for i in range(14)]
+    run = build_run(articles=12, systems=4, assistant=False, decodings=names)
+    run = replace(run, titles=run.titles | {"note": NOTE, "main": "A-Judge-With-A-Very-Long-Name-" * 4})
+    results = results_of(run, **judged("coherence"), environment={"served": SERVED})
+    lines = answered(results)
+    assert len(lines) == MOST - 1  # nothing is wasted
+    (more,) = (int(line.split()[1]) for line in lines if line.endswith("more: print=all"))
+    assert sum(line.startswith("  decoding_") for line in lines) == 14 - more
+    text = " ".join(" ".join(lines).split())
+    assert NOTE in text
+    assert text.endswith("main: 1,200 requests, 345,678 prompt tokens cost: $0.0625")
+
+
+def test_too_few_texts_are_one_reason_for_all_uses(run):
+    few = judged("coherence", articles=9)
+    assert {row["verdict"] for row in few["verdict"][:4]} == {FEW}
+    lines = answered(results_of(run, **few))
+    (line,) = (line for line in lines if FEW in line)
+    assert line.split()[0] == "verdict"
+    assert line.endswith(few["verdict"][0]["clause"])
+
+
+@pytest.mark.parametrize(("verdict", "advice"), [(YES, "do nothing"), (CARE, "do take the defense"), (NO, "do do not")])
+def test_attacks_lead_and_end_in_what_to_do(run, verdict, advice):
+    attacks = {f"attack {i}": 0.1 * i for i in range(1, 7)}
+    results = attacks_on(run, {"none": attacks, "sandwich": dict.fromkeys(attacks, 0.05)})
+    known = judged("coherence")
+    known["verdict"][-1] |= {"verdict": verdict, "clause": "attack 6 moves scores by +0.60 points of 4"}
+    lines = answered(replace(results, **known))
+    tried = [line for line in lines if line.startswith("  attack ")]
+    assert [line.split()[1] for line in tried] == list("6543")  # the largest first
+    assert lines.index(tried[0]) == 2
+    assert all("points in 1-5" in line and "; with sandwich +0.0" in line for line in tried)
+    assert "and 2 more: print=all" in lines[6]
+    assert " ".join(lines[7].split()).startswith(advice)
+    assert f"  resist attacks   {verdict.ljust(14)}attack 6 moves scores by +0.60 points of 4" in lines
+
+
+def test_pairs_say_what_was_tried_what_was_found_and_what_to_do():
+    for attacks in (("none",), ("none", "dsi")):
+        readings = pairs.read(attacks=attacks)
+        scores = win_probabilities(decode(readings, pairs.DECODINGS))
+        records = evaluate(scores, "mini", resamples=50, scale={"joint": None})
+        lines = answered(pairs.results_of(scores, records, readings))
+        assert [line.split()[0] for line in lines[2:] if line] == ["tried", "found", "do"] * len(attacks) + [
+            *attacks[1:]
+        ]
+        greedy = next(row for row in records if (row["judge"], row["decoding"]) == ("main", "greedy"))
+        place = next(line for line in lines if line.startswith("  found"))
+        assert f"place one gets {50 + 100 * greedy['position_bias']:.0f} % of the preference" in place
+        # a condition is named where there are several
+        assert [("joint: " in line, "attack dsi: " in line) for line in lines if line.startswith("  tried")] == [
+            (len(attacks) > 1 and attack == "none", attack == "dsi") for attack in attacks
+        ]
+
+
+def test_answers_that_could_not_be_read_are_said_and_a_page_is_named(run, tmp_path):
+    def noted(share, **more):
+        metrics = [dict(row) | {"failed_share": share} for row in run.records]
+        return answered(results_of(replace(run, records=metrics), **more))
+
+    said = "  failed: up to 25 % of answers could not be read, and count as the lowest score"
+    assert noted(0.25)[-1] == said
+    assert not any("failed:" in line for line in noted(0.01))
+    lines = noted(0.25, path=tmp_path, config={"seed": 1, "report": True}, environment={"served": SERVED})
+    assert lines.index(said) < next(place for place, line in enumerate(lines) if "requests" in line)
+    assert "".join(lines[-2:]).strip().endswith(str(tmp_path / "report.html"))
+
+
+def test_tasks_have_a_line_each_with_the_verdicts_and_the_spearman_promised(run):
+    tasks = [results_of(run, **judged("coherence")), results_of(run, **judged("a", "b"))]
+    file = io.StringIO()
+    Console(file=file, width=WIDTH).print(tasks_answer(tasks))
+    head, *rows = file.getvalue().splitlines()
+    assert head.split("  ")[0] == "task"
+    assert [row.split()[0] for row in rows] == ["summeval", "a", "b"]
+    words = " ".join(row["verdict"] for row in tasks[0].verdict[:4])
+    assert all(" ".join(row.split()[1:]) == f"{words} 0.48 [0.38, 0.58]" for row in rows)
