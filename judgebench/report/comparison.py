@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
@@ -128,7 +128,7 @@ def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed:
     later less the earlier, in Spearman, on the examples that both have judged. Each two runs are tested by themselves:
     Holm's correction is over one comparison a dimension, so that a further run changes no verdict."""
     # a rank correlation does not know ranges: all are one here, and settings of different ranges can be compared
-    same = {"decoding": "taken", "lambda": None, "temperature": None, "split": "test", "attack": "none"}
+    same: dict[str, Any] = {"decoding": "taken", "lambda": None, "temperature": None, "split": "test", "attack": "none"}
     same |= {"defense": "none", "range_min": 0.0, "range_max": 1.0, "range_step": 1.0, "range_labels": None}
     taken = {
         name: [cell_scores(run, lead).assign(judge=name, **same) for lead in taken_rows(run)]
@@ -208,7 +208,7 @@ def matrix_tables(compared: Compared) -> list[Block]:
         columns = [Col(name, f"{place}", signed_two, signed_two, marked=f"{place}_clear")
                    for place, name in enumerate(part[0]["names"])]  # fmt: skip
         view = View(
-            "differences", "Differences", lambda _, part=part: part,
+            "differences", "Differences", partial(lambda part, _: part, part),
             [Col("row less column", "run", left=True), *columns],
             by=["head"], note="Of the settings taken, on the examples that both runs have judged. Each two runs "
             "are tested by themselves, so that a further run changes no verdict.", brackets="{groups} resampled",

@@ -146,7 +146,7 @@ def test_other_blocks_on_a_page_and_in_a_terminal():
     blocks = [Paragraph("Told.", warning="edge"), Facts([("term", ["one", "two"])]), Details("More", "<secret>")]
     page = to_html(blocks)
     assert "<pre>&lt;secret&gt;</pre>" in page
-    assert "<dt>term</dt><dd><p>one</p><p>two</p></dd>" in page
+    assert "<dt>term</dt><dd>one two</dd>" in page
     file = io.StringIO()
     Console(file=file, width=60).print(to_terminal(blocks))
     assert [line.strip() for line in file.getvalue().splitlines()] == ["! edge: Told.", "term: one two"]

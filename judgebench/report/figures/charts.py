@@ -121,7 +121,13 @@ class Chart:
             lane = (self.line_height - 6) / lanes
             for number, mark in enumerate(marks):
                 y = round(middle + (0 if self.stacked else number - (lanes - 1) / 2) * lane, 1)
-                thing = {"look": mark.look, "x": self.at(mark.value), "y": y, "says": mark.says, "kind": "dot"}
+                thing: dict[str, Any] = {
+                    "look": mark.look,
+                    "x": self.at(mark.value),
+                    "y": y,
+                    "says": mark.says,
+                    "kind": "dot",
+                }
                 if mark.start is not None:
                     x, height = self.at(mark.start), round(lane - (2 if lanes > 1 else 4), 1)
                     thing |= {"kind": "bar", "width": round(thing["x"] - x, 1), "x": x, "height": height}
@@ -135,7 +141,7 @@ class Chart:
 def _dot(look: int, name: str, row: Row, key: str, form: Format, ends: Format | None = None) -> ChartMark | None:
     """The dot of a row's number; None where it is unknown."""
     value, low, high = (row.get(f"{key}{end}") for end in ENDS)
-    if not is_known(value):
+    if value is None or not is_known(value):
         return None
     says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
     return ChartMark(look, value, low if is_known(low) else None, high if is_known(high) else None, says=says)
@@ -285,7 +291,8 @@ def systems_chart(results: Results, dimension: str) -> Chart | None:
 
 def errors_chart(results: Results, dimension: str) -> Chart | None:
     """Differences by which the judge favors each slice of the texts, compared with all others."""
-    row = next((row for row in error_rows(results) if row["dimension"] == dimension), {"slices": []})
+    nothing: Row = {"slices": []}
+    row = next((row for row in error_rows(results) if row["dimension"] == dimension), nothing)
     lines = _lines(
         [(part["slice"][:24], [_dot(0, part["slice"], part, "apart", signed_two)]) for part in row["slices"]]
     )

@@ -50,7 +50,8 @@ def answer_blocks(results: Results) -> list[RenderableType]:
         parts[at], cut[at] = parts[at][:-1], cut[at] + 1
     # 2. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)
-    return [*head, grid, *([table, Text("")] if table else []), *tail]
+    middle: list[RenderableType] = [grid] if table is None else [grid, table, Text("")]
+    return [*head, *middle, *tail]
 
 
 def _height(*blocks: RenderableType) -> int:

@@ -141,7 +141,7 @@ def distance_rows(results: Results) -> Rows:
             }  # fmt: skip
             cells = {f"{name}{end}": of.get(f"{key}{end}") for name, (of, key) in columns.items() for end in ENDS}
             table.append({"dimension": dimension, "range": row["range"], "flags": row.get("flags")} | cells)
-        human, system = human_figures(results).get(dimension, {}), over.get((dimension, part[0]["range"]), {})
+        human, system = dict(human_figures(results).get(dimension, {})), over.get((dimension, part[0]["range"]), {})
         columns = {
             "others": (human, "ceiling"), "pairs": (system, "pairwise_ceiling"), "single": (human, "single_mae"),
             "error": (system, "rater_error"), "largest": (system, "rater_error_largest"),
@@ -288,6 +288,6 @@ def certainty_lines(results: Results) -> list[Block]:
     facts = {}
     for lead in taken_rows(results):
         low, high = lead.get("spearman_low"), lead.get("spearman_high")
-        half = (high - low) / 2 if is_known(low) and is_known(high) else None
+        half = None if low is None or high is None else (high - low) / 2
         facts[lead["dimension"]] = {"lead": lead, "half": half, "few": few.get(lead["dimension"])}
     return _sentences(results, "sure", facts)
