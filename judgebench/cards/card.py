@@ -39,6 +39,7 @@ PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tut
 
 LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
 REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
+PANEL_JUDGE = "judgebench.judges.panel.PanelSpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = tuple(
@@ -49,7 +50,7 @@ _DECODINGS = tuple(
     )
 )
 _MAKERS = {
-    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
+    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE, PANEL_JUDGE),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): _DECODINGS,
     ("decoding", "*", "of"): _DECODINGS,
@@ -184,7 +185,8 @@ class JudgeCard:
         data: the data that it was calibrated on: name, fingerprint, numbers of groups and texts, how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
-        files: content that its defense needs, by path beside the card -> SHA-256: detectors, standard vectors.
+        files: content that it needs, by path beside the card -> SHA-256: detectors, standard vectors, and of a panel
+            its members' cards with theirs.
         uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and rater with `_low` and
             `_high`; none in cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
@@ -251,7 +253,7 @@ class JudgeCard:
         folder = self.folder or Path()
         for name, digest in self.files.items():
             again = f"copy the folder {Path(name).parent} of the run that calibrated the judge beside the card"
-            remedy = f"the judge's defense needs it, so {again}"
+            remedy = f"the judge needs it, so {again}"
             content = read_bytes(folder / name, f"card: {folder / name}", _LARGEST_FILE, remedy)
             if hashlib.sha256(content).hexdigest() != digest:
                 raise UserError(
@@ -271,6 +273,9 @@ class JudgeCard:
         parts = copy.deepcopy(dict(self.parts))
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
+        if parts["judge"]["_target_"] == PANEL_JUDGE:
+            members = enumerate(parts["judge"].get("members") or ())
+            parts["judge"]["members"] = [beside(f"judge.members[{i}]", name) for i, name in members]
         for part, key in (("defense", "detectors"), ("tutor", "vectors")):  # which a run has learned
             if (value := (parts[part] or {}).get(key)) is not None:
                 parts[part][key] = beside(f"{part}.{key}", value)

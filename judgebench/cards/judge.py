@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,9 +22,11 @@ import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.fields import IntervalSettings, plain
+from judgebench.attacks import attacked_text
+from judgebench.cards.card import NO_ASSISTANT, PANEL_JUDGE, REPLAYED_JUDGE, JudgeCard, check_arguments
+from judgebench.config.fields import IntervalSettings, known_keys, plain
 from judgebench.config.keys import FOLDER, path_of, typed_overrides
+from judgebench.config.parts import check_config
 from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -31,13 +34,14 @@ from judgebench.experiment import Experiment
 from judgebench.job import Read, show_dry_run, trainers
 from judgebench.judges.api.settings import is_loopback
 from judgebench.judges.models import Models, Trainers
+from judgebench.judges.panel import PanelSpec, member_named, score_shares
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import as_csv, atomic, user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
-from judgebench.types import FAILED
+from judgebench.types import FAILED, Condition, Example
 
 Overridden = Mapping[str, Mapping[str, Any] | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the model."""
@@ -103,8 +107,12 @@ class Judge:
             check_settings(card, overridden)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, send_to=send_to)
-        self._experiment = Experiment.parse(self._config)
-        self._trainer = trainers(self._experiment)
+        self._parts = check_config(self._config, here=False)
+        self._members = card_judges(self._parts.judge, store, check_models)
+        # earlier answers and panels are asked by texts, of which there are none
+        late = card.parts["judge"]["_target_"] in (REPLAYED_JUDGE, PANEL_JUDGE)
+        self._experiment = None if late else Experiment.parse(self._config, self._parts)
+        self._trainer = trainers(self._experiment or self._parts)
         self._trainer([])  # a mistake in it
 
     @classmethod
@@ -126,25 +134,81 @@ class Judge:
         """The judge's answers to some texts: mappings with source, output and, or not, context. The shared part of
         texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
         fit into memory as `line-N`."""
-        if not texts:
-            return []
+        frame = self.frame(texts) if texts else pd.DataFrame(columns=COLUMNS)
+        names = ("score", "estimate", "status", "low", "high", "wide")
+        return [Judged(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)]
+
+    def frame(self, texts: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+        """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         data.setup()
-        ready = [
-            condition for condition in self._experiment.conditions if condition.defense not in self._experiment.planned
-        ]
-        prompts = self._experiment.builder.build(data.examples, ready)
-        experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
-
+        if self._experiment is None:
+            parts = replace(self._parts, data=data, judge=replace(self._parts.judge))  # type: ignore[type-var]
+            experiment = with_members(Experiment.parse(self._config, parts), self._members)
+        else:
+            planned = self._experiment.planned
+            ready = [condition for condition in self._experiment.conditions if condition.defense not in planned]
+            prompts = self._experiment.builder.build(data.examples, ready)
+            experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
         answers = read(experiment, self._models, lambda bar: self._trainer([]))  # one bar a text is no news
         assert answers is not None  # the trainer of `scoring_config` has one process
         if self._check:
             check_models(self.card, answers.fingerprints)
             self._check = answers.served is not None  # models in memory do not change; a server may change its own
-        frame = scored(self.card, experiment, answers, self.intervals)
-        names = ("score", "estimate", "status", "low", "high", "wide")
-        return [Judged(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)]
+        return scored(self.card, experiment, answers, self.intervals)
+
+
+def card_judges(panel: Any, store: str | Path, check_models: bool = True) -> dict[int, Judge]:
+    """Number -> judge, of a panel's members that are cards; `UserError` names one that cannot be asked here, or that
+    the user has not agreed to send texts to."""
+    judges = {}
+    for number, member in enumerate(panel.judges if isinstance(panel, PanelSpec) else ()):
+        if member.card is not None:
+            with member_named(number):
+                card, settings = JudgeCard.read(member.card), member.settings or {}
+                known_keys(settings, ("judge", "assistant"), f"judge.members[{number}].settings")
+                agreed: Any = {"send_to": member.send_to, "check_models": check_models}
+                judges[number] = Judge(card, store=store, **agreed, **settings)
+                member.__dict__["name"] = escape_control(card.title)
+    return judges
+
+
+def with_members(experiment: Experiment, judges: Mapping[int, Judge]) -> Experiment:
+    """The same with the answers of a panel whose members are cards, which read its texts; any other as it is. A score
+    is the member's estimate of the humans' score, or, where its card has none or no scale, its own; a linear map takes
+    the ends of that scale to those of each range of the panel. `UserError` names the member that fails."""
+    if not judges:
+        return experiment
+    panel: Any = experiment.judge
+    judged, cells = attacked_text(experiment.attacks), dict[Condition, list[Example]]()
+    for prompt in experiment.prompts:
+        cells.setdefault(prompt.condition, []).append(prompt.example)
+    for (number, judge), cell in product(judges.items(), cells):  # before anything is read
+        with member_named(number):
+            judge.card.check_task(cell.dimension, None)
+            given = cell.attack == "none" or judge.card.parts["judge"]["_target_"] != REPLAYED_JUDGE
+            if cell.defense != "none" or cell.order or not given:
+                raise UserError(
+                    f"card: it has no score under {cell}: it judges texts alone, under its own defense, and earlier "
+                    "answers are to clean texts; leave that out, or the member."
+                )
+    for number, judge in judges.items():
+        column, low, high = "score", judge.card.range.minimum, judge.card.range.maximum
+        if judge.card.estimate is not None and (scale := judge.card.scale) is not None and scale[0] < scale[1]:
+            column, low, high = "estimate", *scale
+        panel.judges[number].__dict__["read"] = read = dict[Any, Any]()
+        for cell, examples in cells.items():
+            names, values = ("example_id", "group_id", "system_id", "source", "context"), np.array(cell.range.values)
+            rows = [{n: getattr(one, n) for n in names} | {"output": judged(one, cell)} for one in examples]
+            with member_named(number):
+                frame = judge.frame(rows)
+            shares = (frame[column].to_numpy(float) - low) / (high - low)
+            logs = score_shares(values[0] + np.clip(shares, 0, 1) * np.ptp(values), values).tolist()
+            read |= {(name, cell): (row, None, 0.0) for name, row in zip(frame["example_id"], logs, strict=True)}
+    panel.__dict__.pop("recording", None)  # its members' names are those of their cards
+    answers = panel.answers(experiment.prompts, experiment.data.split, experiment.data.name)
+    return replace(experiment, answers=answers, prompts=answers.answered(experiment.prompts))
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
@@ -163,6 +227,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
     whole = scoring_config(card, plain(config.data), **settings, send_to=plain(config.send_to), overridden=overridden)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
+    judges = card_judges(experiment.judge, settings["store"], config.check_models)
     trainer = trainers(experiment)
     trainer([])  # a mistake in it
     if config.dry_run:
@@ -172,6 +237,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     # after, for a server says what it is with its answers
     if config.check_models:
         check_models(card, experiment.reader(models).fingerprints)
+    experiment = with_members(experiment, judges)
     answers = read(experiment, models, trainer)
     if answers is None:
         return None
@@ -183,6 +249,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     failed = int((frame["status"] == FAILED).sum())
     lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
     lines += [served_lines(answers.served)] if answers.served is not None else []
+    lines += [experiment.answers.note] if judges and experiment.answers is not None else []
     wide = f"{100 * frame['wide'].eq(True).mean():.0f} % of the texts have a {100 * intervals.level:g} % interval wider"
     lines.append(card.no_intervals or f"{wide} than {100 * intervals.wide:g} % of the scale: too wide to use.")
     for line in [*lines, *map(escape_control, card.verdict)]:
@@ -240,6 +307,16 @@ def scoring_config(
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
     check_arguments(parts)
+    if parts["judge"]["_target_"] == PANEL_JUDGE:  # whose members have settings of their own, by their numbers
+        paths, more = parts["judge"]["members"], {role: dict(each or {}) for role, each in overridden.items()}
+        for role, each in more.items():
+            more[role] = {str(number): settings for number, settings in each.items()}
+            known_keys(more[role], [str(number) for number in range(len(paths))], role)
+        parts["judge"]["members"] = [
+            {"card": path, "send_to": list(hosts), "settings": {role: more[role].get(str(i)) for role in more}}
+            for i, path in enumerate(paths)
+        ]
+        overridden = {}
     if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (overridden.get("judge") or {}):
         # the answers that were calibrated: the path could name any file here
         path = user_path(str(card.parts["judge"].get("path")))

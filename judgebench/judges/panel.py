@@ -6,15 +6,18 @@ two candidates around it, in shares whose mean it is. So does the panel; it is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
+from judgebench.data.rows import existing
 from judgebench.decoding.parser import parse_answer
 from judgebench.decoding.rules import Ranged, candidate_distribution, expected_value, has_answer
 from judgebench.judges.recorded import RecordedSpec, answers_of
@@ -23,7 +26,7 @@ from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECO
 from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Condition, Prompt
+from judgebench.types import CLAMPED, FAILED, Condition, Example, Prompt
 
 
 def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -106,33 +109,50 @@ def stacked(members: Ranged, human: np.ndarray, rows: np.ndarray) -> Ranged:
 
 @dataclass(frozen=True)
 class Member:
-    """A judge of a panel.
+    """A judge of a panel: a `path`, a `card`, or a `store` with the `model`.
 
     Attributes:
         path: recorded readings, or the name of some that come with judgebench; a run folder; or answers (.jsonl).
         judge: main, or the assistant by itself.
         fields: of answers, see `AnswerFields`.
+        card, send_to: a judge card, whose judge reads the texts by its own prompt; the hosts that may have them.
+        store, model: a store of readings of this run's prompts, and the model's title, SHA-256 or folder.
+        settings: of a card, role -> what differs here (`{judge: {path: DIR}}`); of a store, how the model was read.
+        read: of a card or store, (example_id, condition) -> see `readings`; None until it is read, from above.
     """
 
-    path: Annotated[str, NotBlank()]
+    path: Annotated[str, NotBlank()] | None = None
     judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
     fields: Mapping[str, Any] | None = None
+    card: Annotated[str, NotBlank()] | None = None
+    send_to: Any = None
+    settings: Mapping[str, Any] | None = None
+    store: Annotated[str, NotBlank()] | None = None
+    model: Annotated[str, NotBlank()] | None = None
+    read: ClassVar[Mapping[tuple[str, Condition], tuple[Any, Any, float]] | None] = None
 
     @cached_property
     def source(self) -> Recording | ReplaySpec:
+        assert self.path is not None
         path, names = user_path(self.path), ("text", "example_id", "group_id", "system_id")
         if path.suffix == ".jsonl":
             return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
         return Recording.of_run(path) if path.is_dir() else Recording.open(self.path)
 
-    @property
+    @cached_property
     def name(self) -> str:
+        if self.path is None:
+            file = existing(user_path(str(self.card or self.store)), f"judge.{'card' if self.card else 'store'}")
+            return self.model or file.stem
         title = self.source.title if isinstance(self.source, Recording) else self.source.source.title
         return str(title) if self.judge == "main" else f"{title}'s assistant"
 
     def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
         """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None without one), seconds;
         `asked`: see `JudgeSettings.answers`."""
+        if self.read is not None:
+            given = {id(prompt): self.read.get((prompt.example.example_id, prompt.condition)) for prompt in asked[0]}
+            return {prompt: row for prompt, row in given.items() if row is not None}
         source, readings = self.source, {}
         answers = answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
         for prompt in answers.answered(asked[0]):
@@ -156,19 +176,35 @@ class Member:
         return readings
 
 
+@contextmanager
+def member_named(number: int) -> Iterator[None]:
+    """Names a member by its place in a `UserError` that is raised inside."""
+    try:
+        yield
+    except UserError as error:
+        key, text = f"judge.members[{number}]", re.sub("^card: ", "judge.card: ", str(error))
+        named = re.sub(r"\bjudge\.(?=(path|fields|card|store|model)\b)", f"{key}.", text)
+        if "send_to=" in named:
+            named += " A member takes these as {card: FILE, send_to: HOST, settings: {judge: {key_variable: NAME}}}; "
+            named += f"a panel's card as send_to=HOST and +judge.{number}.key_variable=NAME."
+        raise UserError(named if key in named else f"{key}: {named}") from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class PanelSpec(RecordedSpec):
     """Settings of a panel; `UserError` for a value that is none, or a member that cannot be read.
 
     Args:
-        members: each a path, or a mapping as `Member`.
+        members: each a path, that of a judge card (.yaml) among them, or a mapping as `Member`.
         combine: `mean` or `geometric`: a `pool`; `nnls`: the linear one with `stacking_weights`; `median` of the
             members' expected scores; or `rank`: the mean of the shares of clean texts to which each member gives less,
             half of those with the same added, on the range (ridits: Bross, "How to use ridit analysis", 1958).
+        weights: [members] of any sum, of a pool, in place of equal or learned ones.
     """
 
     members: Annotated[list[Any], NotBlank()]
     combine: Annotated[str, OneOf(("mean", "geometric", "nnls", "median", "rank"))] = "mean"
+    weights: list[float] | None = None
     path: None = None  # type: ignore[assignment, misc]
     note = None  # type: ignore[assignment]
     gives = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
@@ -177,25 +213,36 @@ class PanelSpec(RecordedSpec):
         mistakes = Mistakes()
         check_unused(self, mistakes, "judge", "judge=panel loads no model")
         with mistakes.caught():
-            check_fields(self, "judge", of=("members", "combine", "path"))
+            check_fields(self, "judge", of=("members", "combine", "weights", "path"))
+            given, pooled = self.weights, self.combine not in ("median", "rank")
+            if given is not None and not (pooled and len(given) == len(self.members) and min(given) >= 0 < sum(given)):
+                raise UserError(
+                    f"judge.weights: {given} should be one number a member, none below 0, not all 0; of a pool alone."
+                )
             self.recording  # noqa: B018 - opens the members' files
         mistakes.tell()
 
     @cached_property
     def judges(self) -> list[Member]:
-        entries = [{"path": entry} if isinstance(entry, str) else entry for entry in self.members]
-        return [settings_of(Member, entry, f"judge.members[{number}]") for number, entry in enumerate(entries)]
+        members = []
+        kinds = ({"path"}, {"judge", "fields"}), ({"card"}, {"send_to", "settings"}), ({"store", "model"}, {"settings"})
+        for number, entry in enumerate(self.members):
+            if isinstance(entry, str):
+                entry = {"card" if entry.endswith((".yaml", ".yml")) else "path": entry}
+            members.append(settings_of(Member, entry, f"judge.members[{number}]"))
+            if not any(needed <= set(entry) <= needed | more for needed, more in kinds):
+                raise UserError(
+                    f"judge.members[{number}]: a member is a path (and judge, fields), a card (and send_to, settings) "
+                    f"or a store with a model (and settings); got {', '.join(entry) or 'nothing'}."
+                )
+        return members
 
     def _each(self, asked: Callable[[Member], Any]) -> list[Any]:
         """Answers of all members; `UserError` of one that has none, by its place."""
         given = []
         for number, member in enumerate(self.judges):
-            try:
+            with member_named(number):
                 given.append(asked(member))
-            except UserError as error:
-                key = f"judge.members[{number}]"
-                named = str(error).replace("judge.path", f"{key}.path").replace("judge.fields", f"{key}.fields")
-                raise UserError(named) from error
         return given
 
     @cached_property
@@ -205,9 +252,12 @@ class PanelSpec(RecordedSpec):
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks texts which others
-        have, has other candidates, or has read other texts or another rubric."""
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:  # type: ignore[override]
+        """The panel's readings, each a row as recorded ones; None before members that are cards or stores are read.
+        `UserError` for a member that lacks texts which others have, has other candidates, or has read other texts or
+        another rubric."""
+        if any(one.path is None and one.read is None for one in self.judges):
+            return None
         # 1. what each member has read: all of them the same
         read = self._each(lambda member: member.readings(prompts, split, dataset))
         asked = [prompt for prompt in prompts if any(id(prompt) in one for one in read)]
@@ -228,7 +278,7 @@ class PanelSpec(RecordedSpec):
             for i, prompt in enumerate(texts):
                 row = {"main_logprobs": together[i], "assistant_logprobs": pair and pair[i], "text": None}
                 row |= {"seconds": sum(part[i][2] for part in parts)}
-                if self.combine == "nnls":  # so that a choice can learn weights from fewer articles
+                if self.combine == "nnls" and self.weights is None:  # a choice learns weights from fewer articles
                     row["members"] = [part[i] for part in main], pair and [part[i] for part in others]
                 given[prompt.example.example_id, prompt.condition] = [row]
         missing = [prompt for prompt in prompts if (prompt.example.example_id, prompt.condition) not in given]
@@ -243,7 +293,9 @@ class PanelSpec(RecordedSpec):
             raise UserError(f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric.")
         weights, clean = np.ones(main.shape[:2]), np.array([prompt.condition.attack == "none" for prompt in texts])
         scores = np.array([np.where(has_answer(member), expected_value(member, values), np.nan) for member in main])
-        if self.combine == "nnls":
+        if self.weights is not None:
+            weights *= np.array(self.weights)[:, None]
+        elif self.combine == "nnls":
             human = np.where(clean, [prompt.example.human[cell.dimension] for prompt in texts], np.nan)
             weights = stacking_weights(scores, human, np.array([prompt.example.group_id for prompt in texts]))
             if np.isnan(weights).any():
@@ -259,3 +311,16 @@ class PanelSpec(RecordedSpec):
                 scores[i] = np.where(np.isnan(member), np.nan, values[0] + np.ptp(values) * below / max(len(among), 1))
         middle = np.ma.median if self.combine == "median" else np.ma.mean
         return score_shares(middle(np.ma.masked_invalid(scores), axis=0).filled(np.nan), values).tolist(), None
+
+    def taught(self, examples: Sequence[Example], cell: Condition) -> list[float] | None:
+        """The weights [M] for other texts, of members that are cards: where they are learned, those that all rated
+        `examples` teach (equal ones where none can), else `weights`."""
+        if self.combine != "nnls" or self.weights is not None:
+            return self.weights
+        read: list[Any] = [one.read for one in self.judges]
+        rows = [one for one in examples if all((one.example_id, cell) in each for each in read)]
+        main, values = np.array([[each[row.example_id, cell][0] for row in rows] for each in read]), cell.range.values
+        scores = [np.where(has_answer(each), expected_value(each, np.array(values)), np.nan) for each in main]
+        human = np.array([row.human[cell.dimension] for row in rows])
+        learned = taught_weights(np.array(scores), human, np.ones(len(rows), bool))
+        return [1.0] * len(main) if learned is None else learned.tolist()

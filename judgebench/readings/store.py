@@ -203,6 +203,12 @@ class ReadingStore:
             )
         return digest
 
+    def model_files(self) -> list[Path]:
+        """The files whose digests it remembers: those of models that were read on this machine."""
+        with self._reading():
+            rows = self._db.execute("SELECT CAST(path AS BLOB) FROM digests ORDER BY path").fetchall()
+        return [Path(os.fsdecode(row[0])) for row in rows]
+
     def _intact(self, keys: set[str]) -> dict[str, tuple[Any, ...]]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()

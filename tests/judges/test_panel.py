@@ -346,7 +346,7 @@ def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd)
     # a card would have to score other texts
     capfd.readouterr()
     _, _, err = called(calibrate, "judge=panel", members, "assistant=none", *asked, "tune=none", mistaken=True)
-    assert "judge=panel: a judge card must score other texts" in err
+    assert "of member 0, 1, 2 there are readings of these alone; calibrate each member first" in err
     rubric = Path("rubrics")
     rubric.mkdir()
     (rubric / "quality.txt").write_text("Rate {{Summary}} from {min_range} to {max_range}:")
