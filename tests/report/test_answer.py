@@ -22,8 +22,8 @@ from tests.test_scripts import script
 
 simulate = script("simulate")
 NOTE = (
-    "Scored: 1,152 of the 1,152 rows of qwen2.5-coder.parquet. The readings are recorded: Qwen2.5-Coder-1.5B-Instruct "
-    "(SHA-256 ac91a7af3414...) read conala_sample on 2026-11-22 with judgebench 0.1.0 (commit 4a6cd99e7e22)."
+    "Scored: 18 of the 20 rows of answers.jsonl. Rows whose example the data does not have: 2 (stranger, odd). "
+    "Examples without a row, left out: 2 (a-name-that-is-long-1, a-name-that-is-long-2)."
 )
 SERVED = {"main": {"requests": 1200, "prompt_tokens": 345678}, "cost": 0.0625}
 
@@ -96,7 +96,7 @@ def test_several_dimensions_have_a_line_each_and_what_does_not_fit_is_counted(ru
 def test_a_league_of_14_decodings_and_long_notes_fit_too():
     names = [f"decoding_{i}" for i in range(14)]
     run = build_run(articles=12, systems=4, assistant=False, decodings=names)
-    run = replace(run, titles=run.titles | {"note": NOTE, "main": "A-Judge-With-A-Very-Long-Name-" * 4})
+    run = replace(run, titles=run.titles | {"left_out": NOTE, "main": "A-Judge-With-A-Very-Long-Name-" * 4})
     results = results_of(run, **judged("coherence"), environment={"served": SERVED})
     lines = answered(results)
     assert len(lines) == MOST - 1  # nothing is wasted
