@@ -63,8 +63,7 @@ def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     write("answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}])
     command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")
     note = (
-        "Rows whose example the data does not have: 2 (stranger, odd). "
-        "Examples without a row, left out: 2 (0-1, 0-2)."
+        "Rows whose example the data does not have: 2 (stranger, odd). Examples without a row, left out: 2 (0-1, 0-2)."
     )
     for more, scored in (("dry_run=true", "Scored: 18 of the 20 rows of answers.jsonl. "), ("dry_run=false", "")):
         assert scored + note in " ".join(judgebench(*command, more)[1].split())
