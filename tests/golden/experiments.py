@@ -104,7 +104,7 @@ BEFORE = {
 """Name -> the runs that the command needs first."""
 
 FROZEN = {
-    "demo": r"(humans|metrics|comparisons|repairs)\.json|worth/.*|report\.html",
+    "demo": r"(humans|metrics|comparisons|repairs|choice|verdict)\.json|worth/.*|report\.html",
     "rated": r"(humans|metrics|comparisons)\.json|worth/.*|report\.html|config\.yaml",
     "calibrate": r"judge_card\.yaml|(metrics|choice)\.json|config\.yaml",
     "sweep": r"sweep\.json|\d/metrics\.json",
