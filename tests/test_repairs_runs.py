@@ -83,6 +83,8 @@ def test_tasks_end_in_one_league(judgebench):
     assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict, which takes worth=true
     assert "conala_sample, quality: take main, expectation in range 0-4." in words_of(out)
     assert "Which repair helps?" in Path("run/tasks.html").read_text("utf-8")
+    silent = judgebench("+exp=[tasks,repairs]", *given, *QUICK, "print=none")[1]
+    assert silent.partition("Task 1 of 1: conala_sample")[2].split() == ["run/0", "run/tasks.html", "run"]
     (choice,) = (json.loads(path.read_text()) for path in Path("run").rglob("choice.json"))
     assert {record["readings"] for record in choice} == {1}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import spearmanr
 
+from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
@@ -56,6 +57,20 @@ def test_a_file_of_answers_and_a_file_of_ratings_are_all_that_it_takes(judgebenc
     assert not Path("outputs").exists(), "nothing was computed, so nothing is stored"
     assert "Scored: 20 of the 20 rows of answers.jsonl." in Path("run/report.html").read_text("utf-8")
     assert "answers.jsonl" not in out  # nothing was left out
+
+
+def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_the_same(judgebench, mine):
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "worth=true")
+    printed, written = {}, {}
+    for how in ("answer", "all", "none"):
+        printed[how] = judgebench(*command, f"print={how}")[1]
+        written[how] = {path.name for path in Path("run").rglob("*.json")}
+    assert judgebench(*command)[1] == printed["answer"]
+    assert len(printed["answer"].splitlines()) <= MOST < len(printed["all"].splitlines())
+    assert printed["none"] == "run\n"
+    assert written["answer"] == written["all"] == written["none"] >= {"choice.json", "verdict.json", "repairs.json"}
+    code, _, err = judgebench(*command, "print=some", mistaken=True)
+    assert (code, err) == (2, "judgebench: print: 'some' should be 'answer', 'all' or 'none'.\n")
 
 
 def test_what_is_left_over_is_told_and_left_out(judgebench, mine):

@@ -276,7 +276,8 @@ class TaskSummary(SweepSummary):
         tables = (
             [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))] if config.get("print") == "all" else []
         )
-        console.print(to_terminal([tasks_answer(runs), *tables]))
+        if config.get("print") != "none":
+            console.print(to_terminal([tasks_answer(runs), *tables]))
         print(folder / "tasks.html")
         print(folder)
 

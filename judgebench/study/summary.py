@@ -574,8 +574,8 @@ def finish_sweep(
             log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
     except (OSError, UserError) as error:
         print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
-    console = Terminal(width=max(WIDTH, Terminal().width))
-    console.print(to_terminal(summary_blocks(summary)))
+    if config.get("print") != "none":
+        Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(summary_blocks(summary)))
     print(folder)
 
 
