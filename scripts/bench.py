@@ -5,6 +5,7 @@
     statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
+    start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -460,6 +461,56 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
     return {"sizes": sizes, "growth": rows}
 
 
+def start(options: argparse.Namespace) -> dict[str, Any]:
+    """CPU seconds (user and system) of commands in processes of their own, as after an installation: bytecode goes to a
+    folder that is empty, or with --warm to one that the command has filled before."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        texts = [
+            {
+                "example_id": f"{group}-{i}",
+                "source": f"Article {group}.",
+                "output": f"Text {i} of it.",
+                "system_id": str(i),
+            }
+            | {"human": {"coherence": 1 + (group * i) % 5}, "text": str(1 + (group * i + group % 2) % 5)}
+            for group in range(options.texts // 10)
+            for i in range(10)
+        ]
+        for name in ("texts.jsonl", "answers.jsonl"):
+            Path(folder, name).write_text("\n".join(map(json.dumps, texts)), "utf-8")
+        replay = ("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]")
+        commands = {
+            "judgebench --help": ("judgebench.commands", "--help"),
+            "--help": ("judgebench", "--help"),
+            "a mistaken name": ("judgebench", "+exp=nothing"),
+            "a mistake in data": ("judgebench", *replay, "dimensions=[style]"),
+            "recorded demo": ("judgebench", "+exp=demo", "run_dir=demo"),
+            f"replay of {len(texts):,} answers": ("judgebench", *replay, "logger=none", "run_dir=replay"),
+            "report": ("judgebench.report", "demo"),
+            "four texts, embedded model": ("judgebench", "+exp=demo_live", "data.limit_groups=1", "run_dir=live"),
+        }
+        for name, (module, *given) in commands.items():
+            for cold in (True, False) if options.warm else (True,):
+                cache = Path(folder, "cache")
+                if cold:
+                    shutil.rmtree(cache, ignore_errors=True)
+                environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache), "PYTHONPATH": str(ROOT)}
+                environment.pop("PYTHONDONTWRITEBYTECODE", None)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                code = f"import runpy, sys; sys.argv[1:] = {given!r}; runpy.run_module({module!r}, run_name='__main__')"
+                subprocess.run(
+                    [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, check=False
+                )
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                rows.append(
+                    {"command": name, "bytecode": "none" if cold else "there", "CPU seconds": round(seconds, 2)}
+                )
+    show("CPU seconds", rows)
+    return {"start": rows}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description=__doc__, formatter_class=plain)
@@ -490,6 +541,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child = command(report, "report", examples=10_000, systems=16)
     child.add_argument("--keep", metavar="FOLDER", help="leave the run there")
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
+    child = command(start, "start", texts=1000)
+    child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
     command(scale, "scale", ["--model"], steps=3)
     options = parser.parse_args(arguments)
     figures = options.work(options)

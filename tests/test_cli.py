@@ -307,36 +307,3 @@ def test_multirun_gives_each_job_a_folder(judgebench, tiny_pair):
     assert code == 0, err
     found = [RunFolder.open(f"run/{job}").read("scores")["lambda"].unique().tolist() for job in (0, 1)]
     assert found == [[0.1], [0.5]]
-
-
-def test_an_installed_wheel_works_from_any_folder(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, REPOSITORY],
-        check=True,
-    )
-    site = tmp_path / "site"
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-t", site, *tmp_path.glob("*.whl")], check=True
-    )
-    for name in (
-        "conf/config.yaml",
-        "conf/sweeps/early_exit_layer.yaml",
-        "data/mini/mini.jsonl",
-        "readings/recorded/qwen2.5-coder.parquet",
-        "data/conala/conala.jsonl",
-        "data/conala/NOTICE",
-    ):
-        assert (site / "judgebench" / name).is_file()
-    assert (site / "hydra_plugins" / "judgebench_optuna_sweeper" / "sweeper.py").is_file()
-    assert list(site.glob("judgebench-*.dist-info/licenses/LICENSE"))
-    sweep = ["+sweeps=early_exit_layer", "hydra.sweeper.params={assistant.layer: 20}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "-m", "+exp=demo_live", "dry_run=true", "assistant=early_exit", *sweep],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "main: SmolLM2-135M-Instruct" in done.stdout

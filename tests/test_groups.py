@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from judgebench.config.keys import FOLDER, choice_sentences
+from judgebench.config.choices import FOLDER, choice_sentences
 
 
 def test_every_experiment_and_sweep_has_a_sentence_of_its_own():

@@ -1,12 +1,24 @@
-"""A user's mistake is named before what takes seconds is imported."""
+"""What takes seconds is imported by what needs it: a mistake is named before, and judges that are no model here do
+without torch, in a process and in an installation."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+from judgebench.commands import COMMANDS
+
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 HEAVY = ("torch", "lightning", "transformers", "matplotlib", "sklearn", "wandb", "optuna")
 """Modules that a mistaken command may not import."""
@@ -51,5 +63,152 @@ def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, 
     assert message in done.stderr
     imported = done.stdout.splitlines()[-1].split(" ")
     assert imported[0] == "imported"
-    light = not any(word.startswith(("data", "+exp", "card", "nowhere")) for word in command)
+    light = not any(word.startswith(("+exp", "card", "nowhere")) for word in command)
     assert not {*HEAVY, *(SLOW if light else ())} & set(imported)
+
+
+NEVER = ("torch", "lightning", "transformers", "sklearn", "statsmodels", "scipy.stats", "scipy.optimize")
+"""Modules that no judge needs which is not a model here."""
+
+
+@pytest.fixture
+def light(tmp_path):
+    """Runs a command and returns what it prints; it may import none of `NEVER`, nor of `more`."""
+
+    def run(*command, more=("matplotlib", "wandb", "optuna")):
+        program = f"import atexit, runpy, sys; never = {[*NEVER, *more]}\n" + PROGRAM.replace(
+            '*sorted({name.partition(".")[0] for name in sys.modules})',
+            "*(name for name in never if name in sys.modules)",
+        )
+        called = [sys.executable, "-c", program, *map(str, command)]
+        done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "imported", f"{command[0]}: {done.stdout.splitlines()[-1]}"
+        return done.stdout
+
+    return run
+
+
+def rated(folder, groups=12):
+    """Texts with ratings, and answers about them, as files."""
+    rows = [
+        {
+            "example_id": f"{group}-{score}",
+            "group_id": str(group),
+            "system_id": f"s{score}",
+            "source": f"Article {group}.",
+        }
+        | {"output": f"Text {group} {score}.", "human": {"coherence": score}}
+        for group in range(groups)
+        for score in range(1, 6)
+    ]
+    texts = [str(max(1, row["human"]["coherence"] - (i % 4 == 3))) for i, row in enumerate(rows)]
+    answers = [{"example_id": row["example_id"], "text": text} for row, text in zip(rows, texts, strict=True)]
+    for name, lines in {"texts": rows, "answers": answers}.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+TEXTS = ("data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]", "logger=none")
+REPLAY = ("judge=replay", "judge.path=answers.jsonl")
+
+
+def served(url):
+    return ("judge=api", f"judge.url={url}", "judge.model=small", "ranges=[[1,5]]")
+
+
+def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_server):
+    rated(tmp_path)
+    light("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo")
+    light("judgebench", *TEXTS, *REPLAY, "run_dir=replay")
+    light("judgebench", *TEXTS, *served(small_server.url), "worth=false", "run_dir=served")
+    light("judgebench.report", "replay")
+    light("judgebench.record", "served", "out=served.parquet")
+    light("judgebench.plan", "replay", "within=0.5")
+    few = ("decoding=[greedy,expectation]", "worth=false", "force=true")  # what learns imports scipy.optimize
+    light("judgebench.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")
+    light("judgebench.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = ["wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, REPOSITORY]
+    subprocess.run([sys.executable, "-m", "pip", *build], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_light_packages_are_the_projects_without_those_of_models():
+    listed = (REPOSITORY / "requirements-light.txt").read_text().splitlines()
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    left_out = {re.match(r"[\w.-]+", line)[0] for line in {*project["dependencies"]} - {*listed}}
+    assert {line for line in listed if not line.startswith("#")} <= {*project["dependencies"]}
+    assert left_out == {"torch", "lightning", "transformers", "accelerate", "safetensors", "gguf", "wordfreq"}
+    assert project["scripts"] == {"judgebench": "judgebench.commands:main"}
+    for module, _ in COMMANDS.values():
+        assert find_spec(module), module
+
+
+def light_packages():
+    """The top-level files of what requirements-light.txt names, and of what that needs."""
+    listed = (REPOSITORY / "requirements-light.txt").read_text().splitlines()
+    names, entries, todo = set(), set(), [line for line in listed if not line.startswith("#")]
+    while todo:
+        name = re.match(r"[\w.-]+", todo.pop())[0].lower().replace("_", "-").replace(".", "-")
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:  # of another platform
+            continue
+        if name not in names:
+            names.add(name)
+            entries |= {
+                distribution.locate_file(file.parts[0]) for file in distribution.files or () if file.parts[0] != ".."
+            }
+            todo += [each for each in distribution.requires or () if "extra ==" not in each]
+    return names, sorted(entries)
+
+
+def test_the_wheel_works_in_a_folder_of_its_own_where_no_torch_is_installed(wheel, tmp_path, small_server):
+    # 1. an environment of the light packages alone: links, for downloads take minutes
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    names, entries = light_packages()
+    assert not names & {"torch", "lightning", "transformers", "accelerate", "safetensors", "gguf"}
+    for entry in entries:
+        if not (site / entry.name).exists():
+            (site / entry.name).symlink_to(entry)
+    python = tmp_path / "env" / "bin" / "python"
+    target = ["--python", python, "install", "-q", "--no-deps", "--no-index", "--no-compile", wheel]
+    subprocess.run([sys.executable, "-m", "pip", *target], check=True)
+    for name in (
+        *("conf/config.yaml", "conf/sweeps/early_exit_layer.yaml", "data/mini/mini.jsonl", "data/conala/conala.jsonl"),
+        *("readings/recorded/qwen2.5-coder.parquet", "data/conala/NOTICE"),
+    ):
+        assert (site / "judgebench" / name).is_file()
+    assert (site / "hydra_plugins" / "judgebench_optuna_sweeper" / "sweeper.py").is_file()
+    assert list(site.glob("judgebench-*.dist-info/licenses/LICENSE"))
+    # 2. the command, from another folder
+    work = tmp_path / "work"
+    work.mkdir()
+    rated(work, 10)
+
+    def judgebench(*arguments, code=0):
+        done = subprocess.run(
+            [python.with_name("judgebench"), *arguments], cwd=work, capture_output=True, text=True, timeout=120,
+            env={**os.environ, "PYTHONPATH": ""}, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    assert "  score " in judgebench("--help")
+    assert "give judgebench run +exp=demo" in judgebench("+exp=demo", code=2)
+    refused = judgebench("run", "+exp=demo_live", code=2)
+    assert re.search(r"`pip install transformers torch .*`, where there is no GPU with --extra-index-url", refused)
+    judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "worth=false", "force=true")
+    written = judgebench("score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
+    assert written.splitlines()[-1] == "scores.jsonl"
+    judgebench("run", *TEXTS, *REPLAY, "run_dir=replay", "worth=false")
+    shutil.rmtree(work / "card")
+    assert judgebench("report", "replay").splitlines()[-1] == "replay/report.html"
+    swept = judgebench("sweep", *TEXTS, *REPLAY, "decoding=greedy", "metrics.seed=0,1", "report=false", "run_dir=sweep")
+    assert (work / "sweep" / "1" / "metrics.json").is_file(), swept

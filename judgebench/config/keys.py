@@ -11,10 +11,9 @@ import math
 import os
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,20 +27,12 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from judgebench.config.choices import FOLDER, choice_list, choices, groups
 from judgebench.config.fields import nearest, plain
 from judgebench.data.dataset import DataSettings
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
-"""The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
-
-
-def groups() -> list[str]:
-    """Names of the groups of conf/, but for Hydra's own."""
-    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
 
 
 def top_keys(config_name: str) -> list[str]:
@@ -49,34 +40,6 @@ def top_keys(config_name: str) -> list[str]:
     file = FOLDER / f"{config_name}.yaml"
     keys = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
     return list(dict.fromkeys([*keys, "hydra"]))
-
-
-def choices(group: str) -> list[str]:
-    """The choices of a group, those in its folders with them."""
-    folder = FOLDER / group
-    return sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
-
-
-def choice_sentences(group: str) -> dict[str, str]:
-    """Choice -> the first sentence of its file's opening comment, for every file of a group, as `exp`, and its
-    subfolders."""
-    sentences = {}
-    for file in sorted((FOLDER / group).rglob("*.yaml")):
-        lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
-        text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
-        sentence = re.match(r".*?[.?](?=\s|$)", text)
-        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
-    return sentences
-
-
-def choice_list(group: str) -> str:
-    """The choices of a group, a line each, for --help."""
-    sentences = choice_sentences(group)
-    width = max(map(len, sentences), default=0)
-    return "\n".join(
-        textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
-        for name, sentence in sentences.items()
-    )
 
 
 OmegaConf.register_new_resolver("choices_of", choice_list, replace=True)

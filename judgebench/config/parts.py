@@ -6,6 +6,7 @@ Keys that need no part of an experiment are checked by themselves.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 import os
 import re
@@ -140,6 +141,17 @@ def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[tup
             )
 
 
+def _check_packages(parts: Parts) -> None:
+    """Refuses models where what reads them, or tokenizes for a server, is not installed."""
+    needed = _OF_MODELS if parts.computes else _OF_MODELS[:1] if getattr(parts.judge, "own_tokenizer", None) else ()
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        raise UserError(
+            f"judge: a model that is read here needs packages that this installation leaves out; install them with "
+            f"`pip install {' '.join(missing)}`, where there is no GPU with --extra-index-url "
+            "$(TORCH_INDEX); or take judge=recorded, judge=replay or a judge behind a URL."
+        )
+
+
 def _check_data(config: DictConfig) -> None:
     """Refuses settings of data that cannot be, and a path that leads nowhere."""
     settings = OmegaConf.to_container(config.data, resolve=True, throw_on_missing=True)
@@ -199,6 +211,7 @@ def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> st
 
 
 _PAIRS = ("rivals", "rivals_seed")
+_OF_MODELS = ("transformers", "torch", "lightning", "accelerate", "safetensors", "gguf")
 
 
 @dataclass
@@ -323,8 +336,8 @@ class Parts:
 
 
 def check_config(config: DictConfig, here: bool = True) -> Parts:
-    """The parts of a configuration; `UserError` with all of its mistakes, those of paths, devices and the run folder on
-    this machine only where it runs `here`."""
+    """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's paths and devices
+    only where it runs `here`."""
     mistakes, made = Mistakes(), {}
     incomplete = missing_values(config, mistakes)
 
@@ -355,6 +368,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if config.data.get("dev_share", 0) is None:  # the run folder and a judge card say which it was
                 config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
         with caught():
+            _check_packages(parts)
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.gives:
@@ -370,10 +384,6 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if isinstance(source := getattr(part, "source", None), ModelSource) and not source.on_hub:
                 source.locate(weights=False)
     mistakes.tell()
-    if here:
-        from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
-
-        RunFolder.check(path_of(config, "run_dir"))
     return parts
 
 
@@ -394,6 +404,9 @@ def with_data(parts: Parts) -> Parts:
         with mistakes.caught():
             check_tables(parts.config.tables)
     mistakes.tell()
+    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+    RunFolder.check(path_of(parts.config, "run_dir"))
     return parts
 
 

@@ -1,0 +1,61 @@
+"""The folder conf/ and its groups, as files: what --help lists without Hydra."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from itertools import takewhile
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
+"""The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
+
+
+def groups() -> list[str]:
+    """Names of the groups of conf/, but for Hydra's own."""
+    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
+
+
+def choices(group: str) -> list[str]:
+    """The choices of a group, those in its folders with them."""
+    folder = FOLDER / group
+    return sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
+
+
+def choice_sentences(group: str) -> dict[str, str]:
+    """Choice -> the first sentence of its file's opening comment, for every file of a group, as `exp`, and its
+    subfolders."""
+    sentences = {}
+    for file in sorted((FOLDER / group).rglob("*.yaml")):
+        lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
+        text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
+        sentence = re.match(r".*?[.?](?=\s|$)", text)
+        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
+    return sentences
+
+
+def choice_list(group: str) -> str:
+    """The choices of a group, a line each, for --help."""
+    sentences = choice_sentences(group)
+    width = max(map(len, sentences), default=0)
+    return "\n".join(
+        textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
+        for name, sentence in sentences.items()
+    )
+
+
+def help_text() -> str:
+    """The text of --help: the template in conf/config.yaml, filled as Hydra would."""
+    lines = (FOLDER / "config.yaml").read_text("utf-8").partition("    template: |")[2].splitlines()[1:]
+    template = "\n".join(line[6:] for line in takewhile(lambda line: not line.strip() or line[:6].isspace(), lines))
+    header = re.search(r"^    header: (.*)$", (FOLDER / "config.yaml").read_text("utf-8"), re.MULTILINE)
+    filled = template.replace("${hydra.help.header}", header[1] if header else "").replace("$$", "$")
+    filled = re.sub(r"\$\{choices_of:(\w+)\}", lambda match: choice_list(match[1]), filled)
+    listed = []
+    for group in groups():
+        folders = sorted({file.parent for file in (FOLDER / group).rglob("*.yaml")})
+        for folder in folders:
+            names = sorted(file.stem for file in folder.glob("*.yaml"))
+            listed.append(f"{folder.relative_to(FOLDER)}: {', '.join(names)}")
+    return filled.replace("$APP_CONFIG_GROUPS", "\n".join(listed))
