@@ -219,7 +219,10 @@ class JudgeCard:
     @property
     def verdict(self) -> Sequence[str]:
         """A line a use of its judge, in columns, then its limits."""
-        uses = [f"  {use['use'].replace('_', ' '):<16} {use['verdict']:<14} {use['clause']}" for use in self.uses]
+        from judgebench.stats.verdict import RULES  # statistics take a while to import
+
+        titles = {use: rule.title for use, rule in RULES.items()}
+        uses = [f"  {titles.get(use['use'], ''):<16} {use['verdict']:<14} {use['clause']}" for use in self.uses]
         without = "  - It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
         return [*(uses or [without]), *(f"  - {limit}" for limit in self.limits)]
 

@@ -248,42 +248,31 @@ class _Facts:
     # --- points -----------------------------------------------------------------------------------------------------
 
     def _scores(self) -> Said:
-        """By systems, where there are several and single raters; else by single texts."""
+        """By the system that is farthest off, where there are several and single raters; else by single texts."""
         raw, fitted, system, scale = self.raw, self.fitted, self.system, self.sample.scale
         if scale is None or fitted.get("mae") is None:
             return Said(UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by")
-        unseen = "_unseen" if fitted.get("r2_unseen_low") is not None else ""
-        rater = [self.human.get(f"single_mae{end}") for end in ENDS]
-        off = (
-            f"off by {fitted['mae']:.2f} points of {scale[0]:g}-{scale[1]:g} if calibrated, {_two(raw.get('mae'))} raw"
-        )
-        off += f"; one rater by {rater[0]:.2f}" if rater[0] is not None else ""
-        value = [fitted[f"mae{end}"] for end in ENDS]
-        by_system = system.get("unseen_error_largest") is not None and system.get("rater_error_largest") is not None
-        for scores, row, r2, name in (
-            ("raw", raw, "r2", "error"),
-            ("calibrated", fitted, f"r2{unseen}", "unseen_error"),
-        ):
-            if row.get("mae") is None or not self._explains(row, r2):
-                continue
-            if by_system:
-                within = system[f"{name}_largest"] <= system["rater_error_largest"]
-            else:
-                within = rater[0] is not None and row["single_mae"] is not None and row["single_mae"] <= rater[0]
-            if within:
-                raw_too = (
-                    "" if scores == "raw" else f", {system['error_largest']:.2f} uncalibrated" if by_system else ""
-                )
-                most = f"off by {system[f'{name}_largest']:.2f} points for a system{raw_too}" if by_system else off
-                most += f"; one rater by {system['rater_error_largest']:.2f}" if by_system else ""
-                return Said(YES, most, value, rater, scores=scores)
-        if not self._explains(fitted, f"r2{unseen}"):
-            explained, low, high = (_two(fitted.get(f"r2{unseen}{end}")) for end in ENDS)
-            return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, rater)
-        if by_system:
-            largest = f"{system['unseen_error_largest']:.2f} points for a system"
-            off = f"right on average; off by {largest}, a rater by {system['rater_error_largest']:.2f}"
-        return Said(CARE, off, value, rater, scores="calibrated")
+        r2 = "r2_unseen" if fitted.get("r2_unseen_low") is not None else "r2"
+        # 1. errors, and one rater's: raw, calibrated, rater
+        of, ends = " for a system", [(system, "error_largest"), (system, "unseen_error_largest")]
+        rater: tuple[Mapping[str, Any], str] = (system, "rater_error_largest")
+        if any(row.get(name) is None for row, name in (*ends, rater)):
+            rater = (self.human, "single_mae")
+            name = "mae" if self.human.get("single_mae") is None else "single_mae"
+            of, ends = " of {:g}-{:g}".format(*scale), [(raw, name), (fitted, name)]
+        errors, bar = [row.get(name) for row, name in ends], rater[0].get(rater[1])
+        value = [ends[1][0].get(f"{ends[1][1]}{end}") for end in ENDS]
+        theirs = [rater[0].get(f"{rater[1]}{end}") for end in ENDS]
+        far = f"off by {_two(errors[1])}{of}, raw {_two(errors[0])}"
+        far += f"; one rater {_two(bar)}" if bar is not None else ""
+        # 2. within a rater's, raw or calibrated; better than a constant
+        if bar is not None and self._explains(raw, "r2") and errors[0] is not None and errors[0] <= bar:
+            return Said(YES, f"off by {_two(errors[0])}{of}; one rater {_two(bar)}", value, theirs, scores="raw")
+        if not self._explains(fitted, r2):
+            explained, low, high = (_two(fitted.get(f"{r2}{end}")) for end in ENDS)
+            return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, theirs)
+        within = bar is not None and errors[1] is not None and errors[1] <= bar
+        return Said(YES if within else CARE, f"calibrated: {far}", value, theirs, scores="calibrated")
 
     def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:
         """True where scores are clearly better than always saying the mean rating."""

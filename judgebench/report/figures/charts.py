@@ -290,16 +290,16 @@ def systems_chart(results: Results, dimension: str) -> Chart | None:
 
 
 def errors_chart(results: Results, dimension: str) -> Chart | None:
-    """Differences by which the judge favors each slice of the texts, compared with all others."""
+    """Mean errors on the texts of each system and length."""
     nothing: Row = {"slices": []}
     row = next((row for row in error_rows(results) if row["dimension"] == dimension), nothing)
     lines = _lines(
-        [(part["slice"][:24], [_dot(0, part["slice"], part, "apart", signed_two)]) for part in row["slices"]]
+        [(part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)]) for part in row["slices"]]
     )
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         return None
-    note = "Judge less humans, compared with all other texts, in points; above 0 the judge favors them."
-    return Chart("What it favors", lines, {}, signed_two, note, rule=0.0, line_height=20)
+    note = "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient."
+    return Chart("Mean error", lines, {}, signed_two, note, rule=0.0, line_height=20)
 
 
 def attacks_chart(results: Results, dimension: str) -> Chart | None:

@@ -70,11 +70,14 @@ def looks(results: Results) -> Rows:
                 address = urlencode({"example": name} | place, quote_via=quote)
                 rows.append({"example": name, "gap": gap, "judge": ours, "human": theirs, "address": address} | place)
     rows.sort(key=lambda row: -row["gap"])
-    worst, rest = rows[:WORST], rows[WORST:]
-    drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
     texts: dict[str, Any] = {}
     if rows and results.examples is not None:
         texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
+    # each text once
+    distinct = {(row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)}
+    rows = sorted(distinct.values(), key=lambda row: -row["gap"])
+    worst, rest = rows[:WORST], rows[WORST:]
+    drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
     several = len({row["dimension"] for row in rows}) > 1
     shown = [row | {"why": "judge higher" if row["judge"] > row["human"] else "judge lower"} for row in worst]
     shown += [rest[at] | {"why": "at random"} for at in drawn]

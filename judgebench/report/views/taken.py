@@ -185,12 +185,14 @@ DISTANCE = View(
 def distance_lines(results: Results) -> list[Block]:
     """The distance from the humans in points, and one rater's; or the correlation where there are none."""
     rows = _by_range(distance_rows(results))
-    facts = {}
+    facts: dict[str, dict[str, Any]] = {}
     for lead in taken_rows(results):
         row = rows.get((lead["dimension"], lead["range"]), lead)
         human = human_figures(results).get(lead["dimension"], {})
-        scale = results.scale.get(lead["dimension"])
-        facts[lead["dimension"]] = {"lead": lead, "row": row, "human": human, "scale": scale}
+        fitted = next((other for other in of_taken(results, judge_rows(results)) if other["scores"] == CALIBRATED
+                       and (other["dimension"], other["range"]) == (lead["dimension"], lead["range"])), {})  # fmt: skip
+        facts[lead["dimension"]] = {"lead": lead, "row": row, "human": human, "fitted": fitted}
+        facts[lead["dimension"]]["scale"] = results.scale.get(lead["dimension"])
     return _sentences(results, "distance", facts)
 
 
@@ -202,7 +204,8 @@ def setting_lines(results: Results) -> list[Block]:
     facts = {}
     for part in rows_by(choice_rows(results), ["dimension"]):
         taken = next(row for row in part if row["taken"])
-        facts[taken["dimension"]] = {"taken": taken, "settings": len(part)}
+        best = next((row for row in part if row["best"]), taken)
+        facts[taken["dimension"]] = {"taken": taken, "settings": len(part), "best": best}
     return _sentences(results, "setting", facts)
 
 
@@ -258,6 +261,8 @@ def shift_lines(results: Results) -> list[Block]:
         if is_known(row["range_both"]):
             facts.setdefault(row["dimension"], {})["calibrated" if row["calibrated"] else "raw"] = row["range_both"]
     attacked = defenses.defense_sentences(results) or attacks.attack_sentences(results)
+    if not results.compares and all(row["attack"] == "none" for row in results.metrics):
+        attacked = ["No attack was run."]
     return [*_bare(results, attacked), *_sentences(results, "shift", facts)]
 
 
@@ -270,12 +275,11 @@ def preparation_lines(results: Results) -> list[Block]:
 
 
 def error_lines(results: Results) -> list[Block]:
-    """The slice of texts that the setting taken favors most, and the one that it favors least."""
+    """The systems or lengths of texts that the setting taken scores farthest above the humans, and farthest below."""
     facts = {}
     for row in error_rows(results):
-        sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["apart"])
-        facts[row["dimension"]] = {"up": [part for part in sure if part["apart"] > 0][-1:],
-                                   "down": [part for part in sure if part["apart"] < 0][:1]}  # fmt: skip
+        sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["error"])
+        facts[row["dimension"]] = {"ends": [*sure[-1:], *sure[:1]] if len(sure) > 1 else sure}
     return _sentences(results, "wrong", facts)
 
 
