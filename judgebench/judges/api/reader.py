@@ -73,8 +73,8 @@ class ApiReader(BaseReader):
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
         shown = alone.progress_bar_callback is not None
-        for stage in (self._thoughts, self.passes):  # what is asked behind thoughts depends on them
-            for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in stage]:
+        for stage in ("_thoughts", "passes"):  # what is asked behind thoughts depends on them: no earlier than read
+            for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in getattr(self, stage)]:
                 if not batches:
                     continue
                 pass_.prepare()
