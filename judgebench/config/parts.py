@@ -147,8 +147,8 @@ def _check_packages(parts: Parts) -> None:
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(
             f"judge: a model that is read here needs packages that this installation leaves out; install them with "
-            f"`pip install {' '.join(missing)}`, where there is no GPU with --extra-index-url "
-            "$(TORCH_INDEX); or take judge=recorded, judge=replay or a judge behind a URL."
+            f"`pip install {' '.join(missing)}`, where there is no GPU from the index that PyTorch's install page "
+            "names for CPU; or take judge=recorded, judge=replay or a judge behind a URL."
         )
 
 
