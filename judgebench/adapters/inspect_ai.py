@@ -36,6 +36,7 @@ def judge_card(card: str, source: str | None = None, estimate: bool = False, **o
     """
     judge = Judge.from_card(card, **options)
     judge.check_estimate(estimate)
+    verdict = {"verdict": {use["use"]: use["verdict"] for use in judge.card.uses}}
     turn = asyncio.Lock()  # one text at a time: a model is no two readers
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -53,7 +54,7 @@ def judge_card(card: str, source: str | None = None, estimate: bool = False, **o
             value=value,
             answer=state.output.completion,
             explanation=f"{judge.card.title}: {judged.score:g}",
-            metadata={name: one for name, one in vars(judged).items() if one is not None and one == one},
+            metadata={name: one for name, one in vars(judged).items() if one is not None and one == one} | verdict,
         )
 
     return score

@@ -63,6 +63,7 @@ def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch
     assert [score.value for score in scores[:2]] == pytest.approx(expected, abs=1e-3)
     judged = judge.score(ARTICLES[0], ANSWERS[0])
     assert {name: scores[0].metadata[name] for name in ("low", "high", "wide")} == {"low": 1, "high": 5, "wide": True}
+    assert set(scores[0].metadata["verdict"]) == {use["use"] for use in judge.card.uses}
     assert scores[0].metadata["estimate"] == pytest.approx(judged.estimate, abs=1e-3)
     assert scores[2].explanation == "There is no answer to judge.", "which ends no evaluation of the others"
     assert log.results.scores[0].metrics["mean"].value == pytest.approx(sum(expected) / 2, abs=1e-3)
