@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.commands import COMMANDS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted(
     path for room in ("judgebench", "hydra_plugins", "scripts") for path in (REPOSITORY / room).rglob("*.py")
@@ -43,7 +45,11 @@ def faults(tree):
 
 def test_nothing_runs_what_it_reads():
     assert len(FILES) > 150
-    found = {str(path): list(faults(ast.parse(path.read_text()))) for path in FILES}
+    found = {str(path.relative_to(REPOSITORY)): list(faults(ast.parse(path.read_text()))) for path in FILES}
+    # it runs modules of judgebench alone, which its own table names
+    (line,) = found.pop("judgebench/commands.py")
+    assert line.endswith("imports runpy")
+    assert {module.split(".")[0] for module, _ in COMMANDS.values()} == {"judgebench"}
     assert {path: some for path, some in found.items() if some} == {}
 
 

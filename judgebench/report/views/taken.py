@@ -261,7 +261,7 @@ def shift_lines(results: Results) -> list[Block]:
         if is_known(row["range_both"]):
             facts.setdefault(row["dimension"], {})["calibrated" if row["calibrated"] else "raw"] = row["range_both"]
     attacked = defenses.defense_sentences(results) or attacks.attack_sentences(results)
-    if not results.compares and all(row["attack"] == "none" for row in results.metrics):
+    if results.metrics and not results.compares and all(row["attack"] == "none" for row in results.metrics):
         attacked = ["No attack was run."]
     return [*_bare(results, attacked), *_sentences(results, "shift", facts)]
 
