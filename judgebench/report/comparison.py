@@ -73,12 +73,18 @@ class Compared:
 
 
 def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
-    """Runs by names that tell them apart: judge, data set, folder, or judge and folder; at most `_MOST`."""
+    """Runs by names that tell them apart: main model, judge, data set, folder, or judge and folder; at most `_MOST`."""
     if not 1 <= len(runs) <= _MOST:
         raise UserError(f"a page of several runs takes up to {_MOST} run folders, got {len(runs)}.")
     judges = [" with ".join(filter(None, (run.titles["main"], run.titles.get("assistant")))) for run in runs]
     folders = [run.path.name if run.path else "" for run in runs]
-    tried = (judges, [run.dataset for run in runs], folders, [*map(", ".join, zip(judges, folders, strict=True))])
+    tried = (
+        [str(run.titles["main"]) for run in runs],
+        judges,
+        [run.dataset for run in runs],
+        folders,
+        [*map(", ".join, zip(judges, folders, strict=True))],
+    )
     names = next((names for names in tried if len(set(names)) == len(runs)), None)
     if names is None:
         seen: Counter[str] = Counter()

@@ -325,7 +325,7 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
     """Spearman of several runs in one dimension, the best on top, and one rater's."""
     key = "spearman_others" if all(is_known(row.get("spearman_others")) for row in rows) else "spearman"
     lines = _lines(
-        [(row["run"], [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
+        [(row["run"][:28], [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
     )
     note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
     return Chart("Agreement with the humans", lines, {}, two, note)
