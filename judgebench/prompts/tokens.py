@@ -330,7 +330,10 @@ class ChatFormat:
                     f"(judge.path) fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or "
                     "give another."
                 ) from error
-            places = [match.start() for match in re.finditer(re.escape(content), text)] if content else [0]
+            at, places = text.find(content), [] if content else [0]
+            while content and at >= 0:  # a regular expression of the content would be compiled anew for each prompt
+                places.append(at)
+                at = text.find(content, at + len(content))
         if not places:
             raise UserError(
                 "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
