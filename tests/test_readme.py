@@ -15,7 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.config.fields import Margins
 from judgebench.config.keys import FOLDER
-from judgebench.stats.verdict import RULES
+from judgebench.stats.verdict import rules_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -269,6 +269,6 @@ def test_the_page_of_the_verdict_has_its_rules_and_margins():
     page = PAGES[ROOT / "docs" / "verdict.md"]
     table, thresholds = (page.split(f"## {name}\n")[1].split("\n## ")[0] for name in ("The rules", "Thresholds"))
     rows = [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [list(rule) for rule in RULES.values()]
+    assert rows[1:] == [list(rule) for rule in rules_of({}).values()]
     margins = {name: float(value) for name, value in re.findall(r"^\| `verdict\.(\w+)` \| (\S+) \|", thresholds, re.M)}
     assert margins == asdict(Margins())

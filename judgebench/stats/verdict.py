@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.config.fields import Margins
+from judgebench.config.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import divided
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
@@ -44,12 +44,12 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
         "order texts", "share of pairs of texts ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within .03 of the rater", "at least half way from a coin to the rater",
+        "the interval's low end is within {near_rater:g} of the rater", "at least {half_way:g} of the way from a coin to the rater",
         "below, or most of its probability is not on scores",
     ),
     "compare_systems": Rule(
         "compare systems", "share of pairs of systems ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within .03 of the rater", "at least half way from a coin to the rater", "below",
+        "the interval's low end is within {near_rater:g} of the rater", "at least {half_way:g} of the way from a coin to the rater", "below",
     ),
     "report_scores": Rule(
         "report scores", "error of systems' means in points, raw and calibrated, and R2 against always saying the mean",
@@ -64,10 +64,16 @@ RULES: Mapping[str, Rule] = {
     ),
     "resist_attacks": Rule(
         "resist attacks", "the largest mean change of the score under the attacks that were run",
-        "below a tenth of the scale", "below a tenth with a defense", "above",
+        "below {attack_change:g} of the scale", "below {attack_change:g} with a defense", "above",
     ),
 }  # fmt: skip
-"""Use -> its rule, in the order in which they are shown."""
+"""Use -> its rule, in the order in which they are shown; margins by their names, see `rules_of`."""
+
+
+def rules_of(config: Mapping[str, Any]) -> dict[str, Rule]:
+    """Use -> its rule, with the margins of a run's configuration; of one without, the default ones."""
+    margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
+    return {use: Rule(*(text.format(**margins) for text in rule)) for use, rule in RULES.items()}
 
 
 class Said(NamedTuple):

@@ -11,7 +11,7 @@ from judgebench.config.fields import Margins
 from judgebench.runtime.errors import UserError
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.scores import Cell
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, pair_shares, verdict_records
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, pair_shares, rules_of, verdict_records
 from tests.stats.recorded import needs_recorded
 from tests.test_scripts import script
 
@@ -129,3 +129,10 @@ def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]
     assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 2, CARE: 17, NO: 5}
+
+
+def test_the_rules_that_are_shown_have_the_margins_of_the_run():
+    usual, wide = rules_of({}), rules_of({"verdict": {"near_rater": 0.1, "attack_change": 0.25}})
+    assert "within 0.03" in usual["order_texts"].yes and "within 0.1 " in wide["order_texts"].yes
+    assert "below 0.25" in wide["resist_attacks"].yes
+    assert not any("{" in text for rule in usual.values() for text in rule)

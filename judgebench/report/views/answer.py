@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from judgebench.config.fields import Margins, settings_of
 from judgebench.report.formats import bounded, change, is_known, percent, points, signed_two, three, two
 from judgebench.report.render import WIDTH
 from judgebench.report.table import Row, records, rows_by
@@ -178,13 +179,14 @@ def _tried(results: Results) -> list[tuple[str, str]]:
     if len(rows) > _ATTACKS:
         lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
     against = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
-    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in against]
+    most = f"{settings_of(Margins, results.config.get('verdict') or {}, 'verdict').attack_change:g}"
+    return lines + [("do", advice.format(most=most)) for verdict, advice in _ADVICE.items() if verdict in against]
 
 
 _ADVICE = {
-    YES: "nothing: no attack here moves the mean score by a tenth of the scale",
+    YES: "nothing: no attack here moves the mean score by {most} of the scale",
     CARE: "take the defense that keeps the change smallest; see Does a defense help?",
-    NO: "do not let strangers write what is judged: no defense here keeps the change below a tenth",
+    NO: "do not let strangers write what is judged: no defense here keeps the change below {most} of the scale",
 }
 _SETTING = ("dimension", "range_min", "range_max", "judge", "decoding")
 

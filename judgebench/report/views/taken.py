@@ -28,7 +28,7 @@ from judgebench.report.views.league import choice_rows
 from judgebench.report.views.systems import system_rows
 from judgebench.results.results import Results
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.verdict import CARE, NO, RULES, YES
+from judgebench.stats.verdict import CARE, NO, RULES, YES, rules_of
 
 UNITS: Mapping[str, tuple[Any, Any]] = {
     "order_texts": (percent, points),
@@ -106,7 +106,7 @@ VERDICTS = View(
 
 RULES_TABLE = View(
     "rules", "Rules",
-    lambda results: [rule._asdict() for rule in RULES.values()] if results.verdict else [],
+    lambda results: [rule._asdict() for rule in rules_of(results.config).values()] if results.verdict else [],
     (
         *(Col("use", "title", left=True), Col("measured by", "measured_by", left=True), Col("yes", "yes", left=True)),
         *(Col("with care", "with_care", left=True), Col("no", "no", left=True)),
