@@ -56,6 +56,7 @@ WANTED = 0.8
 
 _EDGE = 1e-6  # a share no farther from 0 or 1 is at the edge
 _SAME = 1e-20  # a variance of parts of a range that is rounding alone
+_ROUNDING = 1e-12  # the same, as a part of the largest squared deviation of a score
 _FACETS = ("range", "judge", "rater")
 _KINDS = ("own", "interactions", "both")
 
@@ -107,12 +108,15 @@ class CrossedScores:
         none, every = frozenset[str](), frozenset(self.facets)
         within = {effect: differences[none] - (differences[effect] if effect != every else 0.0) for effect in effects}
         within[none] = np.zeros_like(differences[none])
-        return {
+        components = {
             effect: np.sum(
                 [(-1) ** (len(effect) - len(part)) * within[part] for part in effects if part <= effect], axis=0
             )
             for effect in effects[1:]
         }
+        # what is left of scores that are all the same, as in some resamples, is rounding, and its shares are noise
+        rounding = _ROUNDING * (filled**2).max(initial=0.0)
+        return {effect: np.where(np.abs(part) <= rounding, 0.0, part) for effect, part in components.items()}
 
 
 def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) -> np.ndarray:
