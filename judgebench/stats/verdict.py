@@ -44,12 +44,14 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
         "order texts", "share of pairs of texts ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within {near_rater:g} of the rater", "at least {half_way:g} of the way from a coin to the rater",
+        "the interval's low end is within {near_rater:g} of the rater",
+        "at least {half_way:g} of the way from a coin to the rater",
         "below, or most of its probability is not on scores",
     ),
     "compare_systems": Rule(
         "compare systems", "share of pairs of systems ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within {near_rater:g} of the rater", "at least {half_way:g} of the way from a coin to the rater", "below",
+        "the interval's low end is within {near_rater:g} of the rater",
+        "at least {half_way:g} of the way from a coin to the rater", "below",
     ),
     "report_scores": Rule(
         "report scores", "error of systems' means in points, raw and calibrated, and R2 against always saying the mean",
