@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import math
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -70,6 +71,7 @@ class SmallServer(ThreadingHTTPServer):
     """One that answers as it is told: `replies` are used up one by one, then `otherwise` stands."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Handler)
@@ -166,8 +168,9 @@ def drip(handler: Handler, seen: dict[str, Any]) -> None:
         handler.wfile.flush()
 
 
-def send(spec: Any, count: int = 1) -> tuple[list[Any], Any]:
-    """Sends requests, one after the other where only one may be under way: what came of each, and the account."""
+def send(spec: Any, count: int = 1, order: Sequence[int] = (0,), pause: float = 0.0) -> tuple[list[Any], Any]:
+    """Sends requests, one after the other where only one may be under way, or with a pause between them: what came of
+    each, and the account."""
     from judgebench.judges.api.client import Client
     from judgebench.judges.api.protocol import RequestPrompt, request
     from judgebench.judges.api.settings import Bill
@@ -179,7 +182,9 @@ def send(spec: Any, count: int = 1) -> tuple[list[Any], Any]:
         client = Client(spec, bill, account)
         try:
             prompts = [RequestPrompt(f"How good is {i}?", None, 10) for i in range(count)]
-            sending = [client.send(request(spec, prompt, 1, seed=0, listed=5)) for prompt in prompts]
+            sending = [client.send(request(spec, prompt, 1, seed=0, listed=5), order) for prompt in prompts]
+            if pause:
+                return [(await one, await asyncio.sleep(pause))[0] for one in sending]
             return await asyncio.gather(*sending, return_exceptions=True)
         finally:
             await client.close()
@@ -187,17 +192,33 @@ def send(spec: Any, count: int = 1) -> tuple[list[Any], Any]:
     return asyncio.run(run()), account
 
 
+@contextlib.contextmanager
+def running(port: int = 0) -> Iterator[SmallServer]:
+    """A `SmallServer` that runs."""
+    server = SmallServer(port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 @pytest.fixture
 def small_server():
     """A `SmallServer` that runs."""
-    server = SmallServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield server
-    server.over.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def small_servers():
+    """Three of them."""
+    with running() as one, running() as two, running() as three:
+        yield [one, two, three]
 
 
 def free_port() -> int:

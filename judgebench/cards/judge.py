@@ -469,21 +469,30 @@ def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any
     This machine's own servers need no consent to texts; a key needs it everywhere. Who names an address or a key
     variable in the `settings` agrees to it, and to texts for the `hosts`.
     """
-    url, variable = settings.get("url", part.get("url")), part.get("key_variable")
-    if url is None:
+    given, variable = settings.get("url", part.get("url")), part.get("key_variable")
+    if given is None:
         return
-    try:
-        host = urlsplit(url).hostname if isinstance(url, str) and url.isascii() and url.isprintable() else None
-    except ValueError:
-        host = None
-    if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
-        raise UserError(f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one.")
-    texts = not ("url" in settings or is_loopback(url) or host in (name.lower() for name in hosts))
+    urls = [given] if isinstance(given, str) or not isinstance(given, Sequence) else given
+    named, others = [], []  # all hosts, and those that texts may not be sent to
+    for url in urls:
+        try:
+            host = urlsplit(url).hostname if isinstance(url, str) and url.isascii() and url.isprintable() else None
+        except ValueError:
+            host = None
+        if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
+            raise UserError(f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one.")
+        named.append(host)
+        if not ("url" in settings or is_loopback(url) or host in (name.lower() for name in hosts)):
+            others.append(host)
     key = variable is not None and "key_variable" not in settings
     if key and not (isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)):
         raise UserError(f"card: parts.{role}.key_variable is {shown(variable)}, which is no name of a variable.")
     # what would be sent, with the argument by which the user agrees, on the command line and in Python
-    asked = [("every text that is scored", f"send_to={host}", f"send_to={host!r}")] if texts else []
+    asked, others = [], list(dict.fromkeys(others))
+    if others:
+        agreed = others[0] if len(others) == 1 else f"[{','.join(others)}]"
+        python_of = others[0] if len(others) == 1 else others
+        asked.append(("every text that is scored", f"send_to={agreed}", f"send_to={python_of!r}"))
     if key:
         variable_of = f"the key in the environment variable {variable}"
         asked.append((variable_of, f"+{role}.key_variable={variable}", f"{role}={{'key_variable': {variable!r}}}"))
@@ -495,6 +504,7 @@ def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any
     if any(argument.startswith("card=") for argument in typed):
         command = shlex.join(["python", "-m", str(HydraConfig.get().help.app_name), *typed, *more])
     raise UserError(
-        f"card: its {role} is at {url} and would be sent {' and '.join(sent)}. If you trust {host}, say so: "
+        f"card: its {role} is at {', '.join(urls)} and would be sent {' and '.join(sent)}. If you trust "
+        f"{', '.join(dict.fromkeys(others or named))}, say so: "
         f"{command} (in Python {', '.join(python)})."
     )

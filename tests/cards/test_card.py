@@ -135,6 +135,12 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}})
     with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):
         scoring_config(asking, {}, store="s", send_to="evil")
+    fleet = {**served, "url": ["https://evil/v1", "http://127.0.0.1:1/v1", "https://worse/v1"], "key_variable": None}
+    asking_two = card(parts={**PARTS, "judge": {**fleet, "model": "m"}})
+    with pytest.raises(UserError, match=r"send_to=\[evil,worse\]"):
+        scoring_config(asking_two, {}, store="s")
+    with pytest.raises(UserError, match=r"If you trust worse, say so: send_to=worse"):
+        scoring_config(asking_two, {}, store="s", send_to="evil")
     agreed = scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
     assert agreed.judge.key_variable == "MINE"
 

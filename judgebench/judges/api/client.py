@@ -1,4 +1,4 @@
-"""Sends requests to one endpoint: limits, retries, and errors as sentences.
+"""Sends requests to one endpoint, or to several servers of one model: limits, retries, and errors as sentences.
 
 The official client is not used: it sends what it finds in the environment (an organization, a project), follows
 redirects with the texts, reads an answer of any size, and waits at most a minute even where Retry-After says more.
@@ -14,13 +14,15 @@ import os
 import random
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
+from judgebench.judges.api.fleet import Server, Slots, available
+from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
 from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
@@ -34,6 +36,10 @@ _SHOWN = 300
 """Characters of a server's own words that an error repeats."""
 _SHORTEST_KEY = 8
 """A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
+
+
+_BUSY = ("429", "503", "timeout")
+"""Failures of a server that was sent too much at once."""
 
 
 class Stopped(Exception):
@@ -64,16 +70,18 @@ class _Failure(Exception):
         event: a clause that says what happened.
         wait: seconds that the server asks to wait.
         billed: the server may have done the work.
+        sent: when.
     """
 
     kind: str
     event: str
     wait: float | None = None
     billed: bool = False
+    sent: float = 0.0
 
 
 class Client:
-    """Sends requests to one endpoint, within the event loop in which it was made.
+    """Sends requests to the judge's servers, within the event loop in which it was made.
 
     Args:
         bill: the run's.
@@ -82,34 +90,44 @@ class Client:
 
     def __init__(self, spec: ApiSpec, bill: Bill, account: Account):
         self._spec, self._bill, self._account = spec, bill, account
-        self._where = f"{spec.role}.url={spec.url}"
         self._key = api_key(spec)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "judgebench"}
         headers |= {"Accept-Encoding": "gzip, deflate"}
         headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        try:
-            self._http = httpx.AsyncClient(
-                headers=headers,
-                follow_redirects=False,  # the user has said who may read the texts
-                timeout=None,  # `_post` limits the whole, however slowly it drips
-                limits=httpx.Limits(max_connections=None),
-                trust_env=not is_loopback(spec.url),  # a proxy of the environment is not for this machine's own servers
-            )
-        except (ValueError, ImportError, httpx.InvalidURL) as error:
-            raise UserError(
-                f"{self._where}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
-                f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
-            ) from None
-        self._slots = asyncio.Semaphore(spec.concurrency)
+        self._servers: list[Server] = []
+        for url in spec.urls:
+            try:
+                http = httpx.AsyncClient(
+                    headers=headers,
+                    follow_redirects=False,  # the user has said who may read the texts
+                    timeout=None,  # `_post` limits the whole, however slowly it drips
+                    limits=httpx.Limits(max_connections=None),
+                    trust_env=not is_loopback(url),  # a proxy of the environment is not for this machine's own servers
+                )
+            except (ValueError, ImportError, httpx.InvalidURL) as error:
+                raise UserError(
+                    f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
+                    f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
+                ) from None
+            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": None}
+            told = account.servers.setdefault(url, new)
+            slots = Slots(None if isinstance(spec.concurrency, str) else spec.concurrency, told["concurrency"])
+            self._servers.append(Server(url, http, slots, told))
         self._requests, self._tokens = RateLimit(spec.requests_per_minute), RateLimit(spec.tokens_per_minute)
-        self._paused_until = 0.0
         self.stopped = False
 
-    async def close(self) -> None:
-        await self._http.aclose()
+    def _at(self, url: str) -> str:
+        return f"{self._spec.role}.url={url}"
 
-    async def send(self, request: Request) -> Answer:
+    async def close(self) -> None:
+        for server in self._servers:
+            await server.http.aclose()
+
+    async def send(self, request: Request, order: Sequence[int] = (0,)) -> Answer:
         """The answer to a request, tried again as often as `retries` says.
+
+        Args:
+            order: numbers of the servers, in the order in which they are asked while those before are down.
 
         Raises:
             UserError: the server refuses it, does not answer in the end, or the money does not suffice.
@@ -119,67 +137,101 @@ class Client:
         # the waits of a request are drawn from the seed and the request alone
         seed = hashlib.sha256(f"{spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
         draw, tries = random.Random(seed), 1
+        servers = [self._servers[number] for number in order]
         while True:
+            server = available(servers, spec.timeout)
             try:
-                return await self._try(request)
+                answer = await self._try(request, server, servers)
+                if answer is not None:
+                    return answer
+                continue
             except _Failure as failure:
+                server.told["failures"] += 1
+                if failure.kind in _BUSY:
+                    server.slots.refused(failure.sent)
+                if failure.kind != "429":
+                    server.strike(failure.sent, spec.backoff, spec.longest_wait)
                 if tries > spec.retries:
                     times = f"{tries} times" if spec.retries else "once"
                     raise UserError(
-                        f"{self._where}: {failure.event} (tried {times}); see whether the server runs and is not "
+                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the server runs and is not "
                         f"overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower "
                         f"{spec.role}.concurrency."
                     ) from None
                 wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(0.5, 1.0)
                 if failure.wait is not None:
                     # others that are about to send would get the same answer
-                    self._paused_until = max(self._paused_until, time.monotonic() + failure.wait)
+                    server.paused_until = max(server.paused_until, time.monotonic() + failure.wait)
                     wait = max(wait, failure.wait)
+                if not server.well() and any(other.well() for other in servers):
+                    wait = 0.0  # the next one takes it
             tries += 1
             self._account.retries += 1
             await asyncio.sleep(wait)
 
-    async def _try(self, request: Request) -> Answer:
-        """One try, when limits and money allow it; what it costs, or may cost where no answer came, is booked."""
-        async with self._slots:
+    async def _try(self, request: Request, server: Server, servers: Sequence[Server]) -> Answer | None:
+        """One try, when limits and money allow it; what it costs, or may cost where no answer came, is booked. None
+        where the server went down while the request waited for its turn, and another is well."""
+        chosen = time.monotonic()
+        async with server.slots:
             # 1. wait
-            while (rest := self._paused_until - time.monotonic()) > 0 and not self.stopped:
+            while (rest := server.paused_until - time.monotonic()) > 0 and not self.stopped:
                 await asyncio.sleep(rest)
             await self._requests.take()
             ratio = min(self._account.ratio, _LARGEST_RATIO)
             await self._tokens.take(request.estimate.prompt * ratio + request.estimate.completion)
             if self.stopped:
                 raise Stopped
+            if server.struck > chosen and any(other.well() for other in servers if other is not server):
+                return None
             # 2. send, with the money for it set aside
-            reserved, billed = self._bill.reserve(self._account, request.estimate), False
+            reserved, billed, sent = self._bill.reserve(self._account, request.estimate), False, time.monotonic()
             try:
-                answer = answer_of(await self._post(request), self._spec.numbered and request.listed > 0)
+                answer = answer_of(await self._post(request, server), self._spec.numbered and request.listed > 0)
                 self._bill.settle(self._account, reserved, request.estimate, answer.usage)
                 reserved = 0.0
+                server.answered()
+                self._note(server, answer)
                 return answer
             except (_Failure, BrokenAnswer) as error:
                 broken = isinstance(error, BrokenAnswer)
                 failure = _Failure("broken answer", self._scrubbed(str(error)), billed=True) if broken else error
                 assert isinstance(failure, _Failure)
-                billed = failure.billed
+                billed, failure.sent = failure.billed, sent
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
                     raise UserError(
-                        f"{self._where}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is more than "
+                        f"{self._at(server.url)}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is more than "
                         f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
                     ) from None
                 raise failure from None
             finally:
                 self._bill.lose(self._account, reserved, billed)
 
-    async def _post(self, request: Request) -> object:
+    def _note(self, server: Server, answer: Answer) -> None:
+        """Records what a server answers as; `UserError` where that is another model than another server's."""
+        told, name = server.told, (answer.model or "").rstrip("/\\")
+        told["requests"] += 1
+        told["concurrency"] = server.slots.limit
+        if [answer.model, answer.fingerprint] in told["models"]:
+            return
+        told["models"].append([answer.model, answer.fingerprint])
+        for other in self._servers:
+            names = [str(model).rstrip("/\\") for model, _ in other.told["models"] if model is not None]
+            if name and any(re.split(r"[/\\]", one)[-1] != re.split(r"[/\\]", name)[-1] for one in names):
+                raise UserError(
+                    f"{self._at(self._spec.where)}: {server.url} answers as {name}, and {other.url} as {names[0]}; "
+                    "several servers of one judge serve the same model."
+                )
+
+    async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
-        address = request.path if "://" in request.path else f"{self._spec.url.rstrip('/')}{request.path}"
+        address = address_of(request.path, server.url)
         body, content, limit = json.dumps(request.body).encode(), bytearray(), request.max_bytes
         try:
             async with (
                 asyncio.timeout(self._spec.timeout),
-                self._http.stream("POST", address, content=body) as response,
+                server.http.stream("POST", address, content=body) as response,
             ):
                 # of several codings, one on the other, a small answer could become one without end
                 if response.headers.get("content-encoding", "").strip().lower() not in _CODINGS:
@@ -198,29 +250,30 @@ class Client:
                 raise _Failure("no connection", f"there is no connection ({reason})") from None
             raise _Failure("broken connection", f"the connection broke ({reason})", billed=True) from None
         if not 200 <= response.status_code < 300:
-            raise self._refused(response, bytes(content))
+            raise self._refused(response, bytes(content), server.url)
         try:
             return without_key(parse_json(bytes(content), "its answer", limits=Limits(size=limit)), self._key)
         except UserError as error:
             raise BrokenAnswer(str(error)) from None
 
-    def _refused(self, response: httpx.Response, content: bytes) -> Exception:
+    def _refused(self, response: httpx.Response, content: bytes, url: str) -> Exception:
         """The error of an HTTP status: a sentence, or a `_Failure` where another try may succeed."""
+        here = self._at(url)
         key, role, status = self._spec.key_variable, self._spec.role, response.status_code
         if 300 <= status < 400:
             try:
-                parts = urlsplit(urljoin(f"{self._spec.url}/", response.headers.get("location", "")))
+                parts = urlsplit(urljoin(f"{url}/", response.headers.get("location", "")))
                 where = self._scrubbed(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
             except ValueError:
                 where = "an address that cannot be read"
             return UserError(
-                f"{self._where}: it sends requests on to {where} (HTTP {status}), and the texts may not go there "
+                f"{here}: it sends requests on to {where} (HTTP {status}), and the texts may not go there "
                 f"without your consent; if you trust that address, give it as {role}.url."
             )
         if status in (401, 403):  # whose text may repeat parts of the key
             used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
             return UserError(
-                f"{self._where}: it does not let us in (HTTP {status}) with {used}; give a key that it takes."
+                f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it takes."
             )
         # the server's own words, from the places where servers put them
         try:
@@ -236,19 +289,19 @@ class Client:
         reason = f"(HTTP {status}: {words})" if words else f"(HTTP {status})"
         if status == 404:
             return UserError(
-                f"{self._where}: it knows no such address or model {reason}; see {role}.url and "
+                f"{here}: it knows no such address or model {reason}; see {role}.url and "
                 f"{role}.model={self._spec.model}."
             )
         if status in _TEMPORARY or status >= 500:
             if "insufficient_quota" in words:
-                return UserError(f"{self._where}: the account's quota is used up {reason}.")
+                return UserError(f"{here}: the account's quota is used up {reason}.")
             return _Failure(str(status), f"it refuses the request for now {reason}", retry_after(response))
         hint = ""
         if "logprob" in words:
             hint = f"; where the model gives no such lists, take {role}.scores_from=samples or {role}.scores_from=text"
         elif "max_completion_tokens" in words or "max_tokens" in words:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
-        return UserError(f"{self._where}: it refuses the request {reason}{hint}.")
+        return UserError(f"{here}: it refuses the request {reason}{hint}.")
 
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())

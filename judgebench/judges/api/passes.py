@@ -8,15 +8,18 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
 from judgebench.judges.api.client import Client, Stopped
+from judgebench.judges.api.fleet import homes
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.judges.batches import Batch, Pass
@@ -60,6 +63,7 @@ class ApiPass(Pass):
     account: Account
     prompts: Sequence[Prompt]
     store: ReadingStore
+    stored: Callable[[], None] | None = field(default=None, init=False)
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
@@ -80,9 +84,16 @@ class ApiPass(Pass):
         raise NotImplementedError
 
     def batches(self, token_budget: int) -> list[Batch]:
-        """The prompts in the order given, a few for each request that may be under way."""
-        size = _AT_ONCE * self.spec.concurrency
-        return [Batch((tuple(self.prompts[i : i + size]),)) for i in range(0, len(self.prompts), size)]
+        """The prompts in the order given, of each server's a few for each request that may be under way."""
+        size, of_server = _AT_ONCE * self.spec.at_once, defaultdict[int, list[Prompt]](list)
+        for prompt in self.prompts:
+            of_server[self._homes[prompt.example.group_id][0]].append(prompt)
+        turns = range(0, max(map(len, of_server.values()), default=0), size)
+        return [Batch((tuple(p for queue in of_server.values() for p in queue[i : i + size]),)) for i in turns]
+
+    @cached_property
+    def _homes(self) -> dict[str, tuple[int, ...]]:
+        return homes((prompt.example.group_id for prompt in self.prompts), self.spec.urls)
 
     def prepare(self) -> None:
         """Opens what sends requests; `release` closes it."""
@@ -117,6 +128,8 @@ class ApiPass(Pass):
                 self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
                 raise
             self._stored += 1
+            if self.stored is not None:
+                self.stored()
             return reading
 
         tasks = [asyncio.create_task(put(wanted[key], key)) for key in wanted if key in missing]
@@ -131,18 +144,18 @@ class ApiPass(Pass):
 
     async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(request(self.spec, sent, max_tokens, **more))
+        return await self._client.send(request(self.spec, sent, max_tokens, **more), self._homes[sent.article])
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
         tokens = None if self.spec.protocol == "chat" else tuple(prompt.token_ids.tolist())
-        return RequestPrompt(prompt.text, tokens, len(prompt.token_ids))
+        return RequestPrompt(prompt.text, tokens, len(prompt.token_ids), prompt.example.group_id)
 
     def address(self, prompt: Prompt, **more: Any) -> str:
         """The key of an answer, which depends on the endpoint, the request and, by `more`, how it is read."""
         sent = self.sent_prompt(prompt)
         first = request(self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
         body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
-        identity = {"url": self.spec.url, "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
+        identity = {"url": self.spec.urls[0], "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
@@ -194,7 +207,7 @@ class ListedPass(ApiPass):
                 longer = [(*(sent.tokens or ()), *paths[node]) for node in nodes]
                 followed = await asyncio.gather(
                     *(
-                        self._listed(RequestPrompt(sent.text, tokens, len(tokens)), 1, tree, node, prompt)
+                        self._listed(replace(sent, tokens=tokens, count=len(tokens)), 1, tree, node, prompt)
                         for tokens, node in zip(longer, nodes, strict=True)
                     )
                 )
@@ -228,7 +241,7 @@ class ListedPass(ApiPass):
             answer = await self._send(sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed)
             if answer.lists is None:
                 raise UserError(
-                    f"{self.spec.role}.scores_from: {self.spec.url} gives no log-probabilities with its answers; take "
+                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; take "
                     "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
             if prompt.condition.defense in self.thinking:
@@ -237,7 +250,7 @@ class ListedPass(ApiPass):
             logprobs = answer.lists[0][1].logprobs if answer.lists else {}
             if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
                 raise UserError(
-                    f"judge.explicit: {self.spec.url} does not list the tokens that it was asked for ({len(lacking)} "
+                    f"judge.explicit: {self.spec.where} does not list the tokens that it was asked for ({len(lacking)} "
                     f"of {len(tokens)} lack), so it is not a {self.spec.explicit} that can; take judge.explicit=null."
                 )
             whole = len(logprobs) < listed or listed >= MOST_LISTED

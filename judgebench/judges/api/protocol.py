@@ -22,7 +22,7 @@ _FRAME = 16
 """Tokens that a chat template may add to a message, more or less."""
 _FRAME_BYTES, _TOKEN_BYTES, _LISTED_BYTES = 4 * 2**20, 2048, 256
 """Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number, probability."""
-_NUMBERED = "token_id:"
+_NUMBERED, _GENERATE = "token_id:", "/generate"
 
 
 class BrokenAnswer(ValueError):
@@ -35,11 +35,13 @@ class RequestPrompt:
 
     Attributes:
         count: tokens, or an estimate.
+        article: whose prompts share their beginning, so that one server had better read them all.
     """
 
     text: str
     tokens: tuple[int, ...] | None
     count: int
+    article: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Request:
     """One request.
 
     Attributes:
-        path: its address, relative to the server's base or absolute.
+        path: its address, relative to the server's base; SGLang's own is the first server's, which keys are made of.
         estimate: tokens of the prompt, estimated where the server counts them, and of the longest answer.
         listed: tokens of each list in the answer.
     """
@@ -86,9 +88,7 @@ def request(
             "top_logprobs_num": listed,
             "token_ids_logprob": list(tokens),
         }
-        parts = urlsplit(spec.url)
-        root = parts.path.rstrip("/").removesuffix("/v1")
-        address = urlunsplit((parts.scheme, parts.netloc, f"{root}/generate", "", ""))
+        address = address_of(_GENERATE, spec.urls[0])
         return Request(address, body | dict(spec.extra_body), Usage(prompt.count, 0, max_tokens), listed + len(tokens))
     body = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None:
@@ -109,6 +109,15 @@ def request(
         if spec.explicit == "llama_cpp":
             body["cache_prompt"] = True
     return Request(path, body | dict(spec.extra_body), Usage(count, 0, max_tokens), listed or 0)
+
+
+def address_of(path: str, url: str) -> str:
+    """The address of a request with this path, at a server with this base."""
+    if not path.endswith(_GENERATE):
+        return f"{url.rstrip('/')}{path}"
+    parts = urlsplit(url)  # SGLang's own, beside the base of the OpenAI protocol
+    root = parts.path.rstrip("/").removesuffix("/v1")
+    return urlunsplit((parts.scheme, parts.netloc, f"{root}{_GENERATE}", "", ""))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class ApiReader(BaseReader):
     def fingerprints(self) -> dict[str, dict[str, Any]]:
         """Role -> title, address and name of each model; what the servers say they are is in `served`."""
         return {
-            role: {"title": spec.source.title, "url": spec.url, "model": spec.model, "served_as": self._served_as(role)}
+            role: {"title": spec.source.title, "url": spec.where, "model": spec.model, "served_as": self._served_as(role)}
             for role, spec in self.sides.items()
         }
 
@@ -78,16 +78,20 @@ class ApiReader(BaseReader):
                 if not batches:
                     continue
                 pass_.prepare()
-                before, readings = self._bill.spent, sum(len(batch.prompts) for batch in batches)
+                before = self._bill.spent
+                readings = len(self.store.missing(key for b in batches for p in b.prompts for key in pass_.keys(p)))
                 try:
                     with Progressing(f"Asking {pass_.title}", readings, shown) as progress:
+                        pass_.stored = partial(self._advance, progress, before)
                         for batch in batches:
                             pass_.read(batch)
-                            progress.advance(len(batch.prompts), self._bill.spent - before)
                 finally:
                     pass_.release()
                 asked = True
         return alone if asked else None
+
+    def _advance(self, progress: Progressing, before: float) -> None:
+        progress.advance(1, self._bill.spent - before)
 
     def device(self, trainer: Any) -> str:
         return IN_STORE if trainer is None else "served: the models are behind a URL"
@@ -135,7 +139,8 @@ class ApiReader(BaseReader):
         record: dict[str, Any] = {}
         for role, spec in self.sides.items():
             record[role] = {
-                **{name: getattr(spec, name) for name in ("url", "model", "protocol", "scores_from", "explicit")},
+                **{name: getattr(spec, name) for name in ("model", "protocol", "scores_from", "explicit")},
+                **{"url": spec.where, "concurrency": spec.concurrency},
                 "samples": spec.samples if spec.scores_from == "samples" else None,
                 "temperature": spec.degree(),
                 "served_as": self._served_as(role),
@@ -209,7 +214,7 @@ class ApiReader(BaseReader):
             requests, cost = _expected([pass_ for pass_ in passes if pass_.spec.role == spec.role], spec)
             money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
             model = f" for {spec.model}" if len(self.sides) > 1 else ""
-            lines.append(f"Requests to {spec.url}{model}: {requests} Cost: {money}.")
+            lines.append(f"Requests to {spec.where}{model}: {requests} Cost: {money}.")
             costs.append(cost)
         total = sum(cost for cost in costs if cost is not None)
         if len(costs) > 1 and None not in costs:

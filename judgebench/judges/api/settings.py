@@ -6,11 +6,11 @@ import ipaddress
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields, plain, settings_of
 from judgebench.judges.loading import ModelSource
@@ -82,6 +82,8 @@ class Account:
         cost: USD of the answered ones, by the configured prices.
         unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what never arrived.
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
+        servers: url -> requests and failures of each server, the names under which it answered, and `concurrency`, how
+            many requests it was sent at once, as set or found out.
     """
 
     price: Price
@@ -95,6 +97,7 @@ class Account:
     cost: float = 0.0
     unconfirmed: float = 0.0
     ratio: float = 1.0
+    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """For environment.json; money is None where prices are unknown."""
@@ -173,6 +176,8 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
 
 MOST_LISTED = 2**18
 """Tokens of a list."""
+MOST_AT_ONCE = 256
+"""Requests to one server, where their number is found out."""
 _CHARACTERS = 4
 """Characters of a token, where no tokenizer is at hand."""
 _UNLIMITED = 2**31
@@ -185,7 +190,7 @@ _PerMinute = Annotated[float, Ge(1 / 1440)]
 class ApiSpec(JudgeSettings):
     """Settings of a served judge; conf/judge/api.yaml says what each of them is."""
 
-    url: str
+    url: str | Sequence[str]
     model: str
     key_variable: str | None = None
     title: Annotated[str, NotBlank()] | None = None
@@ -205,7 +210,7 @@ class ApiSpec(JudgeSettings):
     revision: str | None = None
     trust_remote_code: bool = False
     context: Annotated[int, Ge(1), Le(2**40)] | None = None
-    concurrency: Annotated[int, Ge(1), Le(1024)] = 8
+    concurrency: Annotated[int, Ge(1), Le(1024)] | Annotated[str, OneOf(("auto",))] = 8
     requests_per_minute: _PerMinute | None = None
     tokens_per_minute: _PerMinute | None = None
     timeout: _Seconds = 120.0
@@ -223,7 +228,7 @@ class ApiSpec(JudgeSettings):
     unused: ClassVar = ("path", "dtype", "engine")
 
     def __post_init__(self) -> None:
-        for name in ("extra_body", "price"):
+        for name in ("url", "extra_body", "price"):
             object.__setattr__(self, name, plain(getattr(self, name)))
         mistakes = Mistakes()
         self._check_address(mistakes)
@@ -258,6 +263,21 @@ class ApiSpec(JudgeSettings):
     def mode(self) -> str:
         """`score_tokens` where candidates have probabilities, `generate` where an answer is parsed."""
         return "generate" if self.scores_from == "text" else "score_tokens"
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The servers. The first stands for them all in the keys of readings: another server more reads nothing anew."""
+        return (self.url,) if isinstance(self.url, str) else tuple(self.url)
+
+    @property
+    def where(self) -> str:
+        """The servers' addresses, for people."""
+        return ", ".join(self.urls)
+
+    @property
+    def at_once(self) -> int:
+        """Most requests that one server is sent at once."""
+        return MOST_AT_ONCE if isinstance(self.concurrency, str) else self.concurrency
 
     @property
     def priced(self) -> Price:
@@ -300,9 +320,9 @@ class ApiSpec(JudgeSettings):
     @property
     def note(self) -> str:
         ways = {
-            "logprobs": f"the log-probabilities that {self.url} lists",
-            "samples": f"the shares of {self.samples} answers of {self.url} at temperature {self.degree():g}",
-            "text": f"one answer of {self.url} at temperature {self.degree():g}",
+            "logprobs": f"the log-probabilities that {self.where} lists",
+            "samples": f"the shares of {self.samples} answers of {self.where} at temperature {self.degree():g}",
+            "text": f"one answer of {self.where} at temperature {self.degree():g}",
         }
         counted = "; prompt tokens are estimated, at four characters each" if self.protocol == "chat" else ""
         return f"Scores from {ways[self.scores_from]} ({self.protocol}{counted})."
@@ -324,16 +344,29 @@ class ApiSpec(JudgeSettings):
                 f"{self.role}.key_variable: give the name of an environment variable in capitals, as OPENAI_API_KEY, "
                 "or null; a key itself has no place in a configuration."
             )
-        try:
-            # what is not plain text, or holds a backslash, one program reads as this host and another as that
-            plain = isinstance(self.url, str) and re.fullmatch(r"[!-\[\]-~]+", self.url)
-            parts = urlsplit(self.url if plain else "")
-            good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            good = False
+        urls = [self.url] if isinstance(self.url, str) or not isinstance(self.url, Sequence) else self.url
+        good = bool(urls)
+        for url in urls:
+            try:
+                # what is not plain text, or holds a backslash, one program reads as this host and another as that
+                plain = isinstance(url, str) and re.fullmatch(r"[!-\[\]-~]+", url)
+                parts = urlsplit(url if plain else "")
+                good &= parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:
+                good = False
+            if not good:
+                break
+            self._check_open(parts, mistakes)
         if not good:
-            mistakes.add(f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1.")
-        elif parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            mistakes.add(
+                f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1, or those of several servers "
+                "of the same model, as [http://a:8000/v1,http://b:8000/v1]."
+            )
+        elif len({str(url).rstrip("/") for url in urls}) < len(urls):
+            mistakes.add(f"{self.role}.url: it names a server twice; name each once.")
+
+    def _check_open(self, parts: SplitResult, mistakes: Mistakes) -> None:
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             mistakes.add(
                 f"{self.role}.url: the address holds a user, a password or a query, which would stand in every file of "
                 f"the run; put the key into the environment and name it with {self.role}.key_variable."

@@ -17,6 +17,7 @@ from judgebench.report.table import Row, records, rows_by
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.correlations import correlation_frame, taken_rows, undefended
 from judgebench.report.views.league import choice_rows, league_rows
+from judgebench.report.views.run import by_server
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import CLEAN
@@ -82,7 +83,9 @@ def _notes(results: Results) -> list[str]:
     bill = results.environment.get("served") or {}
     for role in ("main", "assistant"):
         if judge := bill.get(role):
-            lines.append(f"{role}: {judge['requests']:,} requests, {judge['prompt_tokens'] or 0:,} prompt tokens")
+            told = by_server(judge)
+            tokens = f"{judge['prompt_tokens'] or 0:,} prompt tokens"
+            lines.append(f"{role}: {judge['requests']:,} requests, {tokens}{f'; {told}' if told else ''}")
     return lines + ([f"cost: ${bill['cost']:.4g}"] if bill.get("cost") else [])
 
 

@@ -101,10 +101,24 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
             sums["unlisted"] = sum(part["unlisted"] * part["readings"] for part in listed) / max(1, sums["readings"])
             for name in ("asked", "readings", "served as", "requests"):
                 facts.append((f"{role} {name}", say("served", part=name, judge=judge, sums=sums)))
+            facts.append((f"{role} servers", by_server(judge)))
     if served is not None:
         lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in _ROLES)
         facts.append(("cost of this run", say("served", part="cost", served=served, lost=lost)))
     return [(name, fact) for name, fact in facts if fact]
+
+
+def by_server(judge: Mapping[str, Any]) -> str:
+    """Requests that each of several servers answered, and how many it was sent at once; nothing of a server alone, but
+    for what was found out."""
+    servers = judge.get("servers") or {}
+    if len(servers) < 2 and judge.get("concurrency") != "auto":
+        return ""
+    asked = {url: told for url, told in servers.items() if told["requests"] or told["failures"]}
+    found = ", {} at once as found out" if judge.get("concurrency") == "auto" else ""
+    return "; ".join(
+        f"{url} answered {told['requests']:,}{found.format(told['concurrency'])}" for url, told in asked.items()
+    )
 
 
 def served_lines(served: Mapping[str, Any]) -> str:

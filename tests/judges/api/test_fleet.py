@@ -1,0 +1,90 @@
+"""Several servers of one judge: whose an article is, one that goes down, and how many requests each takes at once."""
+
+import pytest
+
+from judgebench.judges.api.fleet import homes
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.runtime.errors import UserError
+from tests.served import answer, free_port, garbage, send, status
+
+URLS = [f"http://gpu{i}:8000/v1" for i in range(5)]
+ARTICLES = [f"article {i % 100}" for i in range(1200)]
+
+
+def spec_of(*servers, **more):
+    urls = [server if isinstance(server, str) else server.url for server in servers]
+    return ApiSpec(**{"url": urls, "model": "m", "backoff": 0.01, **more})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_loads_are_even_and_a_server_more_moves_few_articles(count):
+    before = homes(ARTICLES, URLS[:count])
+    loads = [sum(before[article][0] == server for article in ARTICLES) for server in range(count)]
+    assert max(loads) <= 1.05 * len(ARTICLES) / count + 12
+    assert all(sorted(order) == list(range(count)) for order in before.values())
+    after = homes(ARTICLES, [*URLS[:count], "http://new:8000/v1"])
+    moved = sum(after[article][0] != before[article][0] for article in before)
+    assert moved <= 100 / (count + 1) + 25, "those of the new server, and few that had not been at home"
+
+
+def test_the_next_server_stands_in_for_one_that_is_down_and_gives_back(small_servers):
+    first, second, _ = small_servers
+    first.replies = [status(500)]
+    found, account = send(spec_of(first, second, backoff=0.2), 6, order=(0, 1), pause=0.06)
+    assert [one.text for one in found] == ["4"] * 6
+    told = account.servers
+    assert told[first.url]["failures"] == 1
+    assert 1 <= told[second.url]["requests"] <= 4, "while the first was taken for down"
+    assert told[first.url]["requests"] == 6 - told[second.url]["requests"], "it came back"
+
+
+def test_a_server_that_is_gone_costs_a_refusal_and_no_answer(small_server):
+    gone = f"http://127.0.0.1:{free_port()}/v1"
+    found, account = send(spec_of(gone, small_server, backoff=5.0), 20, order=(0, 1))
+    assert [one.text for one in found] == ["4"] * 20
+    assert account.servers[gone]["failures"] <= 8, "those that were under way, and no more"
+
+
+def test_servers_that_are_all_down_are_the_sentence_of_one(small_servers):
+    for server in small_servers:
+        server.otherwise = garbage()
+    (error,), _ = send(spec_of(*small_servers, retries=4), order=(2, 0, 1))
+    assert isinstance(error, UserError)
+    assert "tried 5 times" in str(error)
+    assert all(server.seen for server in small_servers)
+
+
+def test_servers_of_two_models_are_no_judge(small_servers):
+    first, second, _ = small_servers
+
+    def other(handler, seen):
+        handler.send(200, '{"choices": [{"message": {"content": "4"}}], "model": "folder/another"}')
+
+    second.otherwise = other
+    first.replies = [answer(), status(500)]
+    with pytest.raises(UserError, match=r"answers as folder/another, and http://127.0.0.1:\d+/v1 as small-1"):
+        raise send(spec_of(first, second, concurrency=1), 2, order=(0, 1))[0][1]
+
+
+def test_refusals_and_what_brings_nothing_find_how_many_requests_a_server_takes(small_server):
+    def crowded(most):
+        def reply(handler, seen):
+            (answer(after=0.05) if small_server.under_way <= most else status(429))(handler, seen)
+
+        return reply
+
+    small_server.otherwise = crowded(12)
+    found, account = send(spec_of(small_server, concurrency="auto", retries=30), 400)
+    assert [one.text for one in found] == ["4"] * 400
+    assert 4 <= account.servers[small_server.url]["concurrency"] <= 16
+    assert small_server.most_under_way <= 32
+    assert account.retries < 100, "it stays near what it has found"
+
+
+@pytest.mark.parametrize(
+    "url", [[], ["http://a/v1", 3], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "http://me:secret@b/v1"], None]
+)
+def test_a_list_of_servers_is_checked_one_by_one(url):
+    with pytest.raises(UserError, match=r"^judge\.url") as error:
+        ApiSpec(url=url, model="m")
+    assert "secret" not in str(error.value)
