@@ -154,8 +154,8 @@ class Client:
                 if tries > spec.retries:
                     times = f"{tries} times" if spec.retries else "once"
                     raise UserError(
-                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the server runs and is not "
-                        f"overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower "
+                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the server runs and is "
+                        f"not overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower "
                         f"{spec.role}.concurrency."
                     ) from None
                 wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(0.5, 1.0)
@@ -201,8 +201,8 @@ class Client:
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
                     raise UserError(
-                        f"{self._at(server.url)}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is more than "
-                        f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
+                        f"{self._at(server.url)}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is "
+                        f"more than {self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
                     ) from None
                 raise failure from None
             finally:

@@ -241,8 +241,8 @@ class ListedPass(ApiPass):
             answer = await self._send(sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed)
             if answer.lists is None:
                 raise UserError(
-                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; take "
-                    "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; "
+                    "take judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
             if prompt.condition.defense in self.thinking:
                 at = rating_place([str(token) for token, _ in answer.lists])

@@ -60,7 +60,8 @@ class ApiReader(BaseReader):
     def fingerprints(self) -> dict[str, dict[str, Any]]:
         """Role -> title, address and name of each model; what the servers say they are is in `served`."""
         return {
-            role: {"title": spec.source.title, "url": spec.where, "model": spec.model, "served_as": self._served_as(role)}
+            role: {"title": spec.source.title, "url": spec.where}
+            | {"model": spec.model, "served_as": self._served_as(role)}
             for role, spec in self.sides.items()
         }
 

@@ -266,7 +266,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The servers. The first stands for them all in the keys of readings: another server more reads nothing anew."""
+        """The servers. The first stands for all in the keys of readings: one more server reads nothing anew."""
         return (self.url,) if isinstance(self.url, str) else tuple(self.url)
 
     @property
