@@ -272,9 +272,7 @@ class Client:
             )
         if status in (401, 403):  # whose text may repeat parts of the key
             used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
-            return UserError(
-                f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it takes."
-            )
+            return UserError(f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it takes.")
         # the server's own words, from the places where servers put them
         try:
             answer = parse_json(content, "its answer")
