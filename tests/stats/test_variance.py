@@ -25,6 +25,7 @@ from judgebench.stats.variance import (
     facet_share,
     number_needed,
     reliability,
+    share_of,
     variance_records,
 )
 from judgebench.types import ScoreRange
@@ -153,6 +154,18 @@ def test_shares_and_the_range_in_one_number_by_hand():
     assert [record["variance"] for record in negative] == pytest.approx([-0.5, -0.5, 1.0])
     assert [record["share"] for record in negative] == [0.0, 0.0, 1.0]
     assert [bool(record["note"]) for record in negative] == [True, True, False]
+
+
+def test_scores_that_are_all_the_same_in_a_resample_have_no_shares_there():
+    values = np.full((12, 3), 0.1 + 0.2)  # no binary fraction, so that their mean is not quite the same
+    values[0] = [0.7, 0.1, 0.3]
+    clusters = Clusters.of(np.arange(12), 200, 0)
+    scores = CrossedScores(values, ("text", "range"), clusters)
+    same = scores.clusters.weights[:, 0] == 0
+    shares = share_of(scores.components, [frozenset({"text"})])
+    assert 40 < same.sum() < 160
+    assert np.isnan(shares[same]).all()
+    assert not np.isnan(shares[~same]).any()
 
 
 def test_components_that_cannot_be_separated_are_null_with_a_reason():
