@@ -15,7 +15,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.panel import Member, PanelSpec, member_named
 from judgebench.judges.spec import JudgeSpec
-from judgebench.readings.store import ReadingStore
+from judgebench.readings.shards import file_of, open_store
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 
@@ -38,9 +38,10 @@ def read_members(parts: Parts) -> None:
 def _read_store(member: Member, parts: Parts) -> None:
     """Gives a member what a store has of a run's own prompts; `UserError` where it lacks some, with how many."""
     # 1. the same run with its model as the judge; by title or SHA-256, one whose readings were stored from here
-    path, settings = existing(user_path(str(member.store)), "judge.store"), member.settings or {}
+    path, settings = user_path(str(member.store)), member.settings or {}
+    existing(file_of(path), "judge.store")
     known_keys(settings, ("gguf_file", "revision", "dtype", "trust_remote_code", "engine"), "settings")
-    store = ReadingStore(path)
+    store = open_store(path)
     files = [file for file in store.model_files() if file.suffix == ".gguf" or (file.parent / "config.json").is_file()]
     sources = [ModelSource(str(file if file.suffix == ".gguf" else file.parent)) for file in files]
     named = (one.path for one in sources if member.model in (one.title, one.fingerprint(store.file_digest)))

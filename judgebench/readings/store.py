@@ -16,7 +16,7 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from judgebench.readings.reading import (
     pack_readings,
     unpack_readings,
 )
-from judgebench.runtime.distributed import Processes, here
+from judgebench.runtime.distributed import Processes
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
 
@@ -61,6 +61,8 @@ _ROWS = """
 SELECT CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, ids, checksum
 FROM readings LEFT JOIN tokens USING (key)
 """  # as bytes: a damaged text may not be UTF-8, and must not hide its neighbors
+Row = tuple[bytes, bytes | None, bytes | None, float, bytes | None, int]
+"""A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and checksum."""
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 _DIGITS = re.compile(rb"[0-9a-f]{32,}")
@@ -80,7 +82,7 @@ class ReadingStore:
         self.path = path
         self._absolute, self._network = Path(os.path.abspath(path)), on_network(path)
         self._damaged_keys: set[str] = set()
-        self._searched: set[str] = set()
+        self._held: np.ndarray | None = None
         # the log is read before SQLite drops what follows a changed bit in it
         self._logged: set[bytes] = set()
         with suppress(OSError, ValueError):
@@ -123,43 +125,65 @@ class ReadingStore:
         """The keys without a reading that matches its checksum."""
         wanted = set(keys)
         absent = wanted.difference(self._intact(wanted))
-        # those that the file or its log still holds, whole or but for a half: their readings were stored, and a damaged
-        # key or page hides them
-        new = absent - self._searched - self._damaged_keys
-        halves = {half: key for key in new if len(key) == 64 for half in (key[:32].encode(), key[32:].encode())}
-        if halves and self._file is not None:
-            with self._reading():
-                rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
-                remains = {half for (key,) in rows if key is not None for half in (key[:32], key[32:])} & halves.keys()
-            with suppress(OSError), self._absolute.open("rb") as file:
-                last = b""
-                while block := file.read(_BLOCK):
-                    remains |= _halves_of_keys(last + block) & halves.keys()
-                    last = block[-63:]
-            self._warn({halves[half] for half in remains | (self._logged & halves.keys())})
-        self._searched |= absent
+        # those that the file or its log held when it was first searched, whole or but for a half: their readings were
+        # stored, and a damaged key or page hides them
+        if absent and self._file is not None:
+            if self._held is None:
+                self._held = self._search()
+            new = [key for key in absent - self._damaged_keys if len(key) == 64]
+            halves = _codes(half.encode() for key in new for half in (key[:32], key[32:]))
+            hidden = np.isin(halves, self._held).tolist()
+            self._warn({key for i, key in enumerate(new) if hidden[2 * i] or hidden[2 * i + 1]})
         return absent
+
+    def _search(self) -> np.ndarray:
+        """Codes of all halves of keys that the file or its log holds."""
+        found, last = [_codes(self._logged)], b""
+        with self._reading():
+            rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
+            while part := rows.fetchmany(100_000):
+                found.append(_codes(_halves_of_keys(b" ".join(key or b"" for (key,) in part))))
+        with suppress(OSError), self._absolute.open("rb") as file:
+            while block := file.read(_BLOCK):
+                found.append(_codes(_halves_of_keys(last + block)))
+                last = block[-63:]
+        return np.unique(np.concatenate(found))
+
+    def about(self) -> int:
+        """About how many readings it has, by the share of keys that begin with 00: keys are evenly distributed."""
+        with self._reading():
+            return 256 * int(self._db.execute("SELECT count(*) FROM readings WHERE key < '01'").fetchone()[0])
+
+    def is_there(self) -> bool:
+        """True while the file is that which was opened."""
+        return self._file is None or self._identity() == self._file
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         """Adds readings, all or none; intact ones of the same key stay. A reading that no model gives is a
         `UserError`: log-probabilities above 0 or not a number, half a character."""
-        rows = [_row(reading, self.path) for reading in readings]
-        again = [(reading.key,) for reading in readings if reading.key in self._damaged_keys]
+        self._insert([row_of(reading, self.path) for reading in readings])
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Adds rows of another store, as `put` adds readings."""
+        self._insert(rows)
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        again = [(row[0].decode(),) for row in rows if row[0].decode() in self._damaged_keys]
         self._check_file()
         try:
             with self._transaction():
                 for table in ("readings", "tokens") if again else ():
                     self._db.executemany(f"DELETE FROM {table} WHERE key = ?", again)
                 self._db.executemany(
-                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (?, ?, ?, ?, ?) "
-                    "ON CONFLICT (key) DO NOTHING",
-                    [row[:5] for row in rows],
+                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) "
+                    "VALUES (CAST(? AS TEXT), ?, CAST(? AS TEXT), ?, ?) ON CONFLICT (key) DO NOTHING",
+                    [(*row[:4], row[5]) for row in rows],
                 )
                 # those of another process's reading of the same key would not match it
                 self._db.executemany(
                     "INSERT OR REPLACE INTO tokens (key, ids) "
-                    "SELECT key, ? FROM readings WHERE key = ? AND checksum = ?",
-                    [(ids, key, mark) for key, _, _, _, mark, ids in rows if ids is not None],
+                    "SELECT key, ? FROM readings WHERE key = CAST(? AS TEXT) AND checksum = ?",
+                    [(ids, key, mark) for key, _, _, _, ids, mark in rows if ids is not None],
                 )
         except sqlite3.OperationalError as error:
             raise UserError(
@@ -209,20 +233,20 @@ class ReadingStore:
             rows = self._db.execute("SELECT CAST(path AS BLOB) FROM digests ORDER BY path").fetchall()
         return [Path(os.fsdecode(row[0])) for row in rows]
 
-    def _intact(self, keys: set[str]) -> dict[str, tuple[Any, ...]]:
+    def rows(self) -> Iterator[Row]:
+        """All rows in the order of their keys, damaged ones too."""
+        with self._reading():
+            yield from self._db.execute(f"{_ROWS} ORDER BY key")
+
+    def _intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
-        rows: list[tuple[Any, ...]] = []
+        rows: list[Row] = []
         with self._reading():
             ordered = sorted(keys)
             for part in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
                 rows += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
-        intact = {
-            row[0].decode(): row
-            for row in rows
-            # whoever wrote a number that is not a log-probability gave it a checksum
-            if row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
-        }
+        intact = {row[0].decode(): row for row in rows if is_intact(row)}
         if len(intact) < len(rows):
             names = {row[0].decode("utf-8", "replace") for row in rows if isinstance(row[0], bytes)}
             self._warn((keys & names).difference(intact))
@@ -250,7 +274,7 @@ class ReadingStore:
 
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
-        if self._file is not None and self._identity() != self._file:
+        if not self.is_there():
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
                 "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
@@ -315,25 +339,24 @@ class SharedStore(ReadingStore):
     trusted. So the first process opens the file; the others ask it, and send it their readings, batch by batch.
     """
 
-    def __init__(self, path: Path, processes: Processes):
-        self._processes = processes
-        self.path = path
+    def __init__(self, path: Path, processes: Processes, opened: Callable[[Path], ReadingStore] = ReadingStore):
+        self._processes, self.path = processes, path
         if processes.first:
-            super().__init__(path)
+            self._store = opened(path)
 
     def close(self) -> None:
         if self._processes.first:
-            super().close()
+            self._store.close()
 
     def missing(self, keys: Iterable[str]) -> set[str]:
-        return self._processes.agree(lambda: ReadingStore.missing(self, keys))
+        return self._processes.agree(lambda: self._store.missing(keys))
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
-        return self._processes.agree(lambda: ReadingStore.get(self, keys))
+        return self._processes.agree(lambda: self._store.get(keys))
 
     def file_digest(self, path: Path) -> str:
         """The digest of the first process's file: the others take its weights."""
-        return self._processes.agree(lambda: ReadingStore.file_digest(self, path))
+        return self._processes.agree(lambda: self._store.file_digest(path))
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         """Adds readings; those of other processes are stored when the first process has read its current batch."""
@@ -341,31 +364,23 @@ class SharedStore(ReadingStore):
             if readings:
                 self._processes.send(pack_readings(readings))
             return
-        super().put(readings)
+        self._store.put(readings)
         for message in self._processes.mail():
-            super().put(unpack_readings(message))
+            self._store.put(unpack_readings(message))
 
     def settle(self) -> None:
         for message in self._processes.all_mail():
-            super().put(unpack_readings(message))
+            self._store.put(unpack_readings(message))
+        if self._processes.first:
+            self._store.settle()
 
 
-def open_store(path: Path) -> ReadingStore:
-    """The store of this run, however many processes it has.
-
-    Raises:
-        UserError: see `ReadingStore`.
-    """
-    processes = here()
-    return ReadingStore(path) if processes.count == 1 else SharedStore(path, processes)
-
-
-def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | None, float, int | None, bytes | None]:
-    """The columns of a reading, its checksum the last of them, and its tokens."""
+def row_of(reading: ModelReading, store: Path) -> Row:
+    """The row of a reading; `UserError` of one that no model gives, see `ReadingStore.put`."""
     logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
-    text, ids = reading.text, None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
+    ids = None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
     try:
-        encoded = None if text is None else text.encode()
+        text = None if reading.text is None else reading.text.encode()
     except UnicodeEncodeError as error:
         raise UserError(
             f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a surrogate without its "
@@ -376,8 +391,14 @@ def _row(reading: ModelReading, store: Path) -> tuple[str, bytes | None, str | N
             f"store={store}: a reading holds the log-probability {wrong}, which is above 0 or not a number, so it is "
             "not stored. Whoever gave it, model or server, cannot be used as a judge."
         )
-    mark = checksum(reading.key.encode(), logprobs, encoded, reading.seconds, ids)
-    return reading.key, logprobs, text, reading.seconds, mark, ids
+    key, mark = reading.key.encode(), checksum(reading.key.encode(), logprobs, text, reading.seconds, ids)
+    return key, logprobs, text, reading.seconds, ids, mark  # type: ignore[return-value]  # what SQLite refuses
+
+
+def is_intact(row: Row) -> bool:
+    """True of a row that matches its checksum and holds what a model can say: whoever wrote a number that is not a
+    log-probability gave it a checksum."""
+    return row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
 
 
 def _first_checksum(*columns: Any) -> int | None:
@@ -398,3 +419,8 @@ def _halves_of_keys(data: bytes) -> set[bytes]:
         step = 32 if len(digits) == 64 else 1
         halves.update(digits[at : at + 32] for at in range(0, len(digits) - 31, step))
     return halves
+
+
+def _codes(halves: Iterable[bytes]) -> np.ndarray:
+    """[halves] the first 16 of their digits as a number; 0 of what has no such."""
+    return np.fromiter((int(half[:16], 16) if _DIGITS.match(half) else 0 for half in halves), np.uint64)

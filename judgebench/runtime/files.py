@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import stat
 import time
@@ -40,9 +41,27 @@ NETWORK = frozenset(
 """Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
 
 
+PARQUET = "parquet:"
+"""Before the folder of a store of readings that is one."""
+
+
 def user_path(path: object) -> Path:
     """A path as a user writes it; a home that there is not stays as it is written."""
     return Path(os.path.expanduser(str(path)))
+
+
+def place_of(store: Path) -> Path:
+    """The file, or the folder, that `store=` names; `UserError` for one that is not on a disk."""
+    name = str(store)
+    if not name.startswith(PARQUET):
+        return store
+    folder = name.removeprefix(PARQUET)
+    if re.match(r"\w{2,}:/", folder) or not folder.strip():
+        raise UserError(
+            f"store={name}: readings are kept in a folder of this machine, or one that is mounted; give one, as "
+            "store=parquet:outputs/readings."
+        )
+    return user_path(folder)
 
 
 @contextmanager

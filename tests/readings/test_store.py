@@ -18,7 +18,8 @@ from judgebench.readings.reading import (
     reading_key,
     unpack_readings,
 )
-from judgebench.readings.store import ReadingStore, SharedStore, open_store
+from judgebench.readings.shards import open_store
+from judgebench.readings.store import ReadingStore, SharedStore
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
