@@ -28,6 +28,7 @@ from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
 from judgebench.judges.api.settings import unpaid
 from judgebench.judges.models import Models, Trainers
+from judgebench.judges.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.spec import LOCAL, RECORDED
 from judgebench.readings.reading import reading_columns
@@ -277,4 +278,12 @@ def trainers(parts: Parts) -> Trainers:
         return lambda callbacks: Alone(given.get("enable_progress_bar", True) or None)
     from judgebench.judges.loop import trainer_of  # torch and Lightning with it
 
-    return partial(trainer_of, parts.config)
+    here = partial(trainer_of, parts.config)
+    if parts.runner is None:
+        return here
+    if odd := sorted(differs - {"accelerator"}):
+        raise UserError(
+            f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a device of its own; "
+            "leave the trainer as it is, or take runner=lightning."
+        )
+    return RayTrainers(parts.runner, here, bool(parts.config.get("compile", True)))

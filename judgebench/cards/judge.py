@@ -225,6 +225,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     if config.check_models:
         check_settings(card, overridden)
     settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
+    settings["runner"] = config.runner
     whole = scoring_config(card, plain(config.data), **settings, send_to=plain(config.send_to), overridden=overridden)
     experiment, models, console = Experiment.parse(whole), Models(), Terminal()
     judges = card_judges(experiment.judge, settings["store"], config.check_models)
@@ -292,6 +293,7 @@ def scoring_config(
     store: str | Path,
     overridden: Overridden | None = None,
     trainer: Any = None,
+    runner: Any = None,
     dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
@@ -350,7 +352,7 @@ def scoring_config(
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     if trainer is None:
         trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
-    config.trainer = trainer
+    config.trainer, config.runner = trainer, runner
     return config
 
 

@@ -45,6 +45,7 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.ray_runner import RayRunner
 from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
@@ -241,6 +242,7 @@ class Parts:
     rivals: Rivals | None = None
     ranking: Ranking = field(default_factory=Ranking)
     margins: Margins = field(default_factory=Margins)
+    runner: RayRunner | None = None
     data: Any = None
 
     @property
@@ -485,6 +487,7 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     ),
     "attack": lambda config: _built(config, "attack", AdvSuffix | PhraseFile),
     "prompt": _prompt,
+    "runner": lambda config: _built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
+from judgebench.config.fields import MEASURE
 from judgebench.config.keys import origin, typed, typed_overrides
 from judgebench.judges.spec import (
     GRADIENT,
@@ -225,6 +226,12 @@ def mismatches(parts: Parts) -> Broken:
             "defenses=[cot].",
             ("defenses", "judge.mode", "judge.scores_from"),
         )
+    if parts.runner is not None and not parts.computes:
+        yield f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.", ("runner", "judge")
+    elif parts.runner is not None and (parts.search is not None or parts.config.get("dry_run") == MEASURE):
+        what = ("dry_run=measure: reads", "") if parts.search is None else ("attack: a phrase is learned", ", and then "
+            "read under attack=phrase")  # fmt: skip
+        yield f"{what[0]} in this process, not by actors; take runner=lightning for it{what[1]}.", ("runner", "attack")
     plain = parts.config.get("compare_with")
     alone = [name for name, rule in parts.decodings.items() if not rule.needs_assistant and not rule.across]
     if isinstance(plain, str) and plain not in alone:

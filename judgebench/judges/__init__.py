@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from judgebench.judges.models import Models, Trainers
+from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import lightning as L
@@ -48,10 +49,12 @@ class PassRunner:
     models: Models = field(default_factory=Models)
 
     def run(self, passes: Sequence[LocalPass], token_budget: int, doing: str = "Reading") -> L.Trainer | None:
-        """Computes and stores what is missing of each pass, in batches of `token_budget`; see `loop.compute`."""
+        """Computes and stores what is missing of each pass, in batches of `token_budget`: here (see `loop.compute`), or
+        where the trainers have it computed (`ray_runner.RayTrainers`)."""
         from judgebench.judges.batches import pending
         from judgebench.judges.loop import compute
 
+        compute = getattr(self.trainer, "compute", compute)
         return compute(self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing)
 
     def view(self, source: ModelSource, engine: str) -> ModelView:
@@ -62,5 +65,14 @@ class PassRunner:
 
     @property
     def device(self) -> torch.device:
+        """Where this process computes by itself; `UserError` where models are read elsewhere, by other arithmetic."""
+        from judgebench.judges.engine.kernels import Hardware, hardware
+
         device: torch.device = self.trainer([]).strategy.root_device
+        if Hardware(device, hardware().compiled).arithmetic() != hardware().arithmetic():
+            raise UserError(
+                "runner: a tutor is steered by its states, which this process computes, and its arithmetic is not that "
+                "of the actors; prepare the defense with runner=lightning on one of their machines, with the same "
+                "store, or take tutor settings without steering."
+            )
         return device

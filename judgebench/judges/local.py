@@ -17,6 +17,7 @@ from judgebench.judges.models import Trainers
 from judgebench.judges.passes import GeneratePass, LocalPass, ModelView, ScorePass
 from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.spec import JudgeSpec
+from judgebench.runtime.distributed import Alone
 from judgebench.types import Generation, Reading
 
 
@@ -113,8 +114,10 @@ class Reader(BaseReader):
                 readings.append(Reading(prompt, part, text=answer.text, generation=how, seconds=answer.seconds))
         return readings
 
-    def device(self, trainer: L.Trainer | None) -> str:
+    def device(self, trainer: L.Trainer | Alone | None) -> str:
         if trainer is None:
             return IN_STORE
+        if isinstance(trainer, Alone):
+            return str(trainer.device)
         device = trainer.strategy.root_device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

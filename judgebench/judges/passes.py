@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -88,6 +89,18 @@ class LocalPass(Pass):
 
     def release(self) -> None:
         self.engines = []
+
+    def elsewhere(self) -> Self:
+        """The same pass for another process, without prompts: they come batch by batch, each after `mark`."""
+        other = copy.copy(self)
+        other.roots, other.prompts = self.roots, ()  # roots are those of all prompts
+        return other
+
+    def marked(self, prompt: Prompt) -> Any:
+        """All that the pass knows of a prompt besides its condition and tokens."""
+
+    def mark(self, prompt: Prompt, known: Any) -> None:
+        """Takes up a prompt of which another process's `marked` says this."""
 
 
 @dataclass

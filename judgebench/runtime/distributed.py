@@ -58,9 +58,11 @@ class Alone:
 
     Attributes:
         progress_bar_callback: True for a bar, None for none.
+        device: name of what has read elsewhere.
     """
 
     progress_bar_callback: bool | None = True
+    device: str | None = None
     world_size = 1
     global_rank = 0
     is_global_zero = True

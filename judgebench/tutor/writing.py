@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -171,6 +171,18 @@ class WritePass(LocalPass):
 
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(self._text_of[id(prompt)])]
+
+    def elsewhere(self) -> Self:
+        other = super().elsewhere()
+        other.texts, other._text_of = (), {}
+        return other
+
+    def marked(self, prompt: Prompt) -> tuple[int, float]:
+        text = self._text_of[id(prompt)]
+        return text.index, text.alpha
+
+    def mark(self, prompt: Prompt, known: tuple[int, float]) -> None:
+        self._text_of[id(prompt)] = Text(prompt, *known)
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()

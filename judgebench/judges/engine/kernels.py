@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, groupby, pairwise
@@ -450,13 +450,25 @@ _NO_ROOM = (
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device of this process's models; elementwise work in half precision on a GPU is `compiled` where possible."""
+    """The device of this process's models; elementwise work in half precision on a GPU is `compiled` where possible.
+
+    Attributes:
+        told: features of a head, or None -> the `answers` of the device that reads in place of this one.
+    """
 
     device: torch.device
     compiled: bool = True
+    told: Callable[[int | None], Mapping[str, str | None]] | None = field(default=None, compare=False, repr=False)
+
+    def answers(self, dim: int | None) -> dict[str, str | None]:
+        """What `fast_dtype` and `kernels` say, for a process that has not this device."""
+        kernels = {f"{dtype} kernels": self.kernels(dtype, dim) for dtype in HALF}
+        return {dtype: self.fast_dtype(dtype) for dtype in HALF} | kernels
 
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""
+        if self.told is not None and saved in HALF:
+            return str(self.told(None)[saved])
         if saved in HALF and self.device.type == "cpu":
             flags = torch.cpu.get_capabilities()
             return saved if any(flags.get(name) for name in _UNITS[saved]) else "float32"
@@ -471,6 +483,8 @@ class Hardware:
     def kernels(self, dtype: str, dim: int | None) -> str | None:
         """Name of the kernels that results in half precision on a GPU depend on; `dim`: features of an attention head,
         None where the model's own attention is used."""
+        if self.told is not None and dtype in HALF:
+            return self.told(dim)[f"{dtype} kernels"]
         if dtype not in HALF or self.device.type == "cpu":
             return None
         if dim is None:
@@ -483,12 +497,12 @@ class Hardware:
 _here: Hardware | None = None
 
 
-def compute_on(device: torch.device, compiled: bool = True) -> Hardware:
-    """Models run on this device from now on. Products in float32 are computed in float32: some installations have TF32,
-    with three digits, forced on."""
+def compute_on(device: torch.device, compiled: bool = True, told: Any = None) -> Hardware:
+    """Models run on this device from now on, see `Hardware`. Products in float32 are computed in float32: some
+    installations have TF32, with three digits, forced on."""
     global _here
     torch.set_float32_matmul_precision("highest")
-    _here = Hardware(device, compiled)
+    _here = Hardware(device, compiled, told)
     return _here
 
 

@@ -1,0 +1,348 @@
+"""Reading by actors of Ray, on this machine or on a cluster (`runner=ray`).
+
+This process plans the same batches as without Ray, and so gets the same numbers. A batch is a row of token ids of a Ray
+Dataset, never text; an actor holds the models and gives readings back, which are stored batch by batch as they come.
+Restarts of actors, retries and the size of the pool are Ray's; what a killed run lacks, the store says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example, Prompt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from judgebench.judges import PassRunner
+    from judgebench.judges.batches import Batch
+    from judgebench.judges.models import Trainers
+    from judgebench.judges.passes import LocalPass
+
+# Ray, torch and pyarrow are imported where something is read
+
+_SAME = ("judgebench", "torch", "transformers")
+"""Packages whose versions are the same on all machines."""
+
+
+@dataclass(frozen=True)
+class RayRunner:
+    """Settings of conf/runner/ray.yaml; `UserError` for a value that is none, or where Ray is not installed.
+
+    Args:
+        address: of the cluster; None is this machine by itself.
+        actors: how many, or the least and the most; None is one for each GPU, or one.
+        num_gpus: GPUs of an actor; None is 1 where there are any.
+        num_cpus: cores of an actor.
+    """
+
+    address: Annotated[str, NotBlank()] | None = None
+    actors: Annotated[int, Ge(1)] | Sequence[Annotated[int, Ge(1)]] | None = None
+    num_gpus: Annotated[float, Ge(0)] | None = None
+    num_cpus: Annotated[float, Gt(0)] = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, "runner")
+        given = self.actors
+        if not isinstance(given, int | None) and (len(given) != 2 or given[0] > given[1]):
+            raise UserError(
+                f"runner.actors: {list(given)} is neither a number nor the least and the most of them; give "
+                "runner.actors=4 or 'runner.actors=[2,8]'."
+            )
+        if str(self.address).startswith("ray://"):
+            raise UserError(
+                "runner.address: behind ray:// every row would pass through a proxy; run the command on a machine of "
+                "the cluster with runner.address=auto, or send it there (ray job submit -- python -m judgebench ...)."
+            )
+        if importlib.util.find_spec("ray") is None:
+            raise UserError(
+                "runner=ray: Ray is not installed; `pip install 'judgebench[ray]'` brings it, or take runner=lightning."
+            )
+
+
+@dataclass
+class RayTrainers:
+    """Makes this process's trainer, as any `Trainers`, and has passes computed by actors in its place.
+
+    Args:
+        trainer: makes the trainer, for what this process computes by itself, such as a tutor's states.
+        compiled: see `kernels.Hardware`.
+    """
+
+    settings: RayRunner
+    trainer: Trainers
+    compiled: bool = True
+    _told: dict[int | None, Mapping[str, str | None]] = field(default_factory=dict)
+
+    def __call__(self, callbacks: list[Any]) -> Any:
+        import torch
+
+        from judgebench.judges.engine.kernels import compute_on
+
+        trainer, gpus = self.trainer(callbacks), self.settings.num_gpus
+        if self.settings.address is None and not (torch.cuda.is_available() if gpus is None else gpus):
+            compute_on(torch.device("cpu"), self.compiled)  # this machine's processor is not asked by another process
+        else:
+            compute_on(trainer.strategy.root_device, self.compiled, self._ask)
+        return trainer
+
+    def _ask(self, dim: int | None) -> Mapping[str, str | None]:
+        """The `Hardware.answers` of actors, of which keys are made, by a task with their resources."""
+        if dim not in self._told:
+            with _sentences():
+                ray, _, needs = self._connected()
+                task = ray.remote(**needs)(_answers).remote(_device(needs), self.compiled, dim)
+                self._told[dim] = ray.get(task)
+        return self._told[dim]
+
+    def _connected(self) -> tuple[Any, tuple[int, int], dict[str, float]]:
+        """Ray, which ends with this process if it is started here; least and most actors; what each needs."""
+        # 1. Ray, silent: what goes wrong comes as an exception
+        for name, value in _SILENT.items():
+            os.environ.setdefault(name, value)
+        import ray
+        import ray.data
+
+        address, main = self.settings.address, threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            if not ray.is_initialized():
+                options: dict[str, Any] = {} if address else {"include_dashboard": False}
+                with _muted():
+                    ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"runner.address: no Ray is reached at {address or 'this machine'} "
+                f"({' '.join(str(error).split())[:200]}); start one (ray start --head), name another, or leave the "
+                "address out to start it here."
+            ) from error
+        finally:
+            if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
+                signal.signal(signal.SIGTERM, before)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        # 2. actors, and what each needs
+        there = ray.cluster_resources()
+        cores, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+        cpus, wanted = self.settings.num_cpus, self.settings.num_gpus
+        of_each = float(gpus > 0) if wanted is None else wanted
+        actors = self.settings.actors or (max(1, int(gpus / of_each)) if of_each else 1)
+        least, most = (actors, actors) if isinstance(actors, int) else actors
+        # a cluster may get machines when they are asked for; this one stays as it is
+        if address is None and (least * cpus > cores or least * of_each > gpus):
+            raise UserError(
+                f"runner: {least} actors of {cpus:g} cores and {of_each:g} GPUs are more than this machine has "
+                f"({cores:g} cores, {gpus:g} GPUs); lower runner.actors, runner.num_cpus or runner.num_gpus."
+            )
+        return ray, (least, most), {"num_cpus": cpus, "num_gpus": of_each}
+
+    def compute(self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str) -> Any:
+        """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that has read, None if
+        nothing was missing. `UserError` where an actor would read something else, or Ray gives up."""
+        import pyarrow as pa
+
+        from judgebench.readings.reading import unpack_readings
+        from judgebench.runtime.distributed import Alone
+        from judgebench.runtime.progress import Progressing
+
+        todo = [(pass_, batches) for pass_, batches in todo if batches]
+        if not todo:
+            return None
+        # 1. a row a batch: token ids, and by number what else the pass knows of each prompt
+        rows, kinds, count = [], dict[Any, int](), 0
+        for number, (pass_, batches) in enumerate(todo):
+            for batch in batches:
+                prompts = batch.prompts
+                of_each = [kinds.setdefault((p.condition, p.fold, pass_.marked(p)), len(kinds)) for p in prompts]
+                row = {"pass": number, "kinds": of_each, "sizes": [len(group) for group in batch.groups]}
+                row |= {"names": [p.example.example_id for p in prompts], "tokens": [p.token_ids for p in prompts]}
+                rows.append(pa.Table.from_pylist([row]))
+                count += len(prompts) * len(pass_.keys(prompts[0]))
+        # 2. actors, which get all else once
+        passes, devices = [pass_ for pass_, _ in todo], set[str]()
+        shown = runner.trainer([]).progress_bar_callback is not None
+        with _sentences():
+            ray, (least, most), needs = self._connected()
+            begin = {
+                "passes": [(pass_.elsewhere(), _identities(pass_)) for pass_ in passes],
+                "kinds": list(kinds),
+                "home": (ray.get_runtime_context().get_node_id(), os.getcwd()),
+                "device": (_device(needs), self.compiled),
+                "versions": _versions(),
+            }
+            pool = ray.data.ActorPoolStrategy(min_size=least, max_size=max(least, min(most, len(rows))))
+            how = {"compute": pool, "batch_size": None, "batch_format": "pyarrow", **needs}
+            results = ray.data.from_arrow(rows).map_batches(Actor, fn_constructor_args=[begin], **how)
+            # 3. readings as they come
+            title = " and ".join(dict.fromkeys(pass_.title for pass_ in passes))
+            with Progressing(f"{doing} with {title}", count, shown) as progress:
+                for table in results.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+                    for row in table.to_pylist():
+                        if row["mistakes"]:
+                            raise UserError(*row["mistakes"])
+                        devices.add(row["device"])
+                        runner.store.put(read := unpack_readings(row["readings"]))
+                        progress.advance(len(read))
+        return Alone(device=f"{', '.join(sorted(devices))} (actors of Ray)")
+
+
+class Actor:
+    """Reads rows of token ids; the models of a pass are loaded when its first row comes.
+
+    Args:
+        begin: what it needs besides the rows, see `RayTrainers.compute`.
+    """
+
+    def __init__(self, begin: Mapping[str, Any]) -> None:
+        import torch
+
+        from judgebench.judges.engine.kernels import compute_on
+        from judgebench.judges.models import Models
+
+        self._begin, self._models = begin, Models()
+        self._device = compute_on(torch.device(begin["device"][0]), begin["device"][1]).device
+        self._name = torch.cuda.get_device_name(0) if self._device.type == "cuda" else "cpu"
+        self._pass = -1
+        self._judge: Any = None
+        with suppress(OSError):  # paths of models may be relative
+            os.chdir(begin["home"][1])
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The readings of each row, or what a user can mend."""
+        import pyarrow as pa
+        import torch
+
+        from judgebench.readings.reading import pack_readings
+
+        done = []
+        for row in table.to_pylist():
+            done.append({"device": self._name, "mistakes": [], "readings": b""})
+            try:
+                judge = self._judge_of(row["pass"])
+                with torch.inference_mode():
+                    done[-1]["readings"] = pack_readings(judge.predict_step(self._batch(row), 0))
+            except UserError as error:
+                done[-1]["mistakes"] = list(error.sentences)
+        columns = [("device", pa.string()), ("mistakes", pa.list_(pa.string())), ("readings", pa.binary())]
+        return pa.Table.from_pylist(done, pa.schema(columns))
+
+    def _judge_of(self, number: int) -> Any:
+        """What reads a pass, once it is sure that its readings are those that were planned."""
+        import ray
+
+        from judgebench.judges.loop import JudgeModule
+
+        if number == self._pass:
+            return self._judge
+        if self._judge is not None:
+            self._judge.on_predict_end()
+        pass_, told = self._begin["passes"][number]
+        fault = None
+        if _versions() != self._begin["versions"]:
+            fault = f"{_versions()}, and not {self._begin['versions']}"
+        elif _identities(pass_) != told:
+            fault = "another arithmetic (its processor, GPU or PyTorch)"
+        elif ray.get_runtime_context().get_node_id() != self._begin["home"][0]:
+            differing = [v.source.title for v in pass_.views if v.source.fingerprint(_digest) != v.fingerprint]
+            fault = f"other files of {differing[0]}" if differing else None
+        if fault is not None:
+            raise UserError(
+                f"runner: the machine {os.uname().nodename} of an actor has {fault}; versions, models and kinds of GPU "
+                "must be the same on all machines that read."
+            )
+        self._models.make_room({source for later, _ in self._begin["passes"][number:] for source in later.sources})
+        self._pass, self._judge = number, JudgeModule(pass_, self._models)
+        self._judge.configure_model()
+        self._judge.to(self._device).on_predict_start()
+        return self._judge
+
+    def _batch(self, row: Mapping[str, Any]) -> Batch:
+        from judgebench.judges.batches import Batch
+
+        prompts = []
+        for name, kind, tokens in zip(row["names"], row["kinds"], row["tokens"], strict=True):
+            condition, fold, known = self._begin["kinds"][kind]
+            example, ids = Example(name, "", "", "", "", {}), np.array(tokens, np.int32)
+            prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
+            self._begin["passes"][row["pass"]][0].mark(prompts[-1], known)
+        whole = iter(prompts)
+        return Batch(tuple(tuple(next(whole) for _ in range(size)) for size in row["sizes"]))
+
+
+_SILENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+def _device(needs: Mapping[str, float]) -> str:
+    return "cuda:0" if needs["num_gpus"] else "cpu"
+
+
+def _answers(device: str, compiled: bool, dim: int | None) -> Mapping[str, str | None]:
+    """`Hardware.answers` of the machine on which this runs."""
+    import torch
+
+    from judgebench.judges.engine.kernels import compute_on
+
+    return compute_on(torch.device(device), compiled).answers(dim)
+
+
+def _identities(pass_: LocalPass) -> list[dict[str, Any]]:
+    return [view.identity() for view in pass_.views]
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in _SAME)
+
+
+@cache
+def _digest(path: Path) -> str:
+    """SHA-256 of a file of a model, which stays as it is while it is read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Without what compiled code writes to the standard error, as the level at which it logs."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        for file in (kept, nothing):
+            os.close(file)
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turns what Ray raises into a `UserError`."""
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except RayError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+        raise UserError(
+            f"runner: Ray gives up ({type(error).__name__}: {lines[-1][:300].rstrip('.')}). What was stored stays; the "
+            "same command goes on from there."
+        ) from error

@@ -1,0 +1,144 @@
+"""Actors of Ray read what one process reads, to the last bit, also where one is killed."""
+
+import os
+import signal
+
+import psutil
+import pyarrow as pa
+import pytest
+import torch
+from lightning import Trainer
+
+from judgebench.__main__ import main
+from judgebench.data.benchmarks import Mini
+from judgebench.decoding.rules import Contrastive, Greedy
+from judgebench.judges import PassRunner, ray_runner
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.kernels import compute_on
+from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import GeneratePass, LikelihoodPass, ModelView, ScorePass
+from judgebench.judges.ray_runner import Actor, RayRunner, RayTrainers
+from judgebench.prompts.builder import PromptBuilder
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.prompts.tokens import text_prompts
+from judgebench.readings.store import ReadingStore
+from judgebench.runtime.errors import UserError
+from judgebench.tutor.steering import Standard
+from judgebench.tutor.writing import Sampling, Text, WritePass
+from judgebench.types import Condition, ScoreRange
+
+ray = pytest.importorskip("ray", reason="judgebench[ray] is not installed")
+CONDITION = Condition("coherence", ScoreRange(1, 5))
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    yield
+    ray.shutdown()
+    compute_on(torch.device("cpu"))
+
+
+def driver(callbacks):
+    options = {"accelerator": "cpu", "logger": False, "enable_model_summary": False, "enable_checkpointing": False}
+    return Trainer(callbacks=callbacks, enable_progress_bar=bool(callbacks), **options)
+
+
+def passes_of(tiny_pair, store, tokenizer):
+    """One of each kind, over the embedded texts."""
+    main, other = (ModelView(source, source.fingerprint(store.file_digest)) for source in map(source_of, tiny_pair))
+    data = Mini()
+    data.setup()
+    builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"]), 4000)
+    prompts, null = builder.build(data.examples[:24], [CONDITION]), {CONDITION: builder.null(CONDITION)}
+    tries = {CONDITION.range: CandidateTrie.of(tokenizer, CONDITION.range.candidates)}
+    early = ModelView(main.source, main.fingerprint, exit=2)
+    draw = torch.Generator().manual_seed(0)
+    texts = [Text(prompt, index, alpha) for prompt in prompts[:4] for index, alpha in ((0, 0.0), (1, 0.5))]
+    return [
+        ScorePass([main, early], prompts, tries),
+        ScorePass([other], prompts, tries),
+        GeneratePass(main, other, None, Contrastive(lambda_=0.5, temperature=1.0), prompts[:8], tokenizer, 4),
+        GeneratePass(main, main, null, Greedy(), prompts[:8], tokenizer, 4, thoughts=True),
+        LikelihoodPass(main, text_prompts(tokenizer, data.examples[:8], 4000, "")),
+        WritePass(main, tokenizer, texts, 4, Sampling(0), Standard(2, *torch.randn(2, 32, generator=draw))),
+    ]
+
+
+def source_of(folder):
+    return ModelSource(str(folder), dtype="float32")
+
+
+def held(store, passes):
+    keys = [key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)]
+    arrays = [(reading.logprobs, reading.tokens, reading.text) for reading in map(store.get(keys).__getitem__, keys)]
+    return [[part if part is None or isinstance(part, str) else part.tobytes() for part in each] for each in arrays]
+
+
+class Deadly(ReadingStore):
+    """Kills an actor when the first readings come."""
+
+    killed = None
+
+    def put(self, readings):
+        super().put(readings)
+        actors = [p for p in psutil.Process().children(recursive=True) if "MapBatches(Actor" in " ".join(p.cmdline())]
+        if self.killed is None and actors:
+            self.killed = actors[0].pid
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smollm2_tokenizer, tmp_path, capfd):
+    here, there = ReadingStore(tmp_path / "here.sqlite"), Deadly(tmp_path / "there.sqlite")
+    passes = passes_of(tiny_pair, here, smollm2_tokenizer)
+    PassRunner(store=here, trainer=driver).run(passes, 2000)
+    runner = PassRunner(store=there, trainer=RayTrainers(RayRunner(actors=2), driver))
+    ran = runner.run(passes_of(tiny_pair, there, smollm2_tokenizer), 2000)
+    assert held(there, passes) == held(here, passes)
+    assert there.killed is not None
+    assert not psutil.pid_exists(there.killed)
+    assert ran.device == "cpu (actors of Ray)"
+    assert not runner.models._loaded  # the driver loads none
+    assert runner.run(passes, 2000) is None  # nothing is missing
+    with pytest.raises(UserError, match="1000 actors of 1 cores and 0 GPUs are more than this machine has"):
+        RayTrainers(RayRunner(actors=1000, num_gpus=0), driver)._connected()
+    ray.shutdown()
+    assert not [p for p in psutil.Process().children(recursive=True) if "ray" in p.name()]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"versions": "judgebench 0.0"}, "has judgebench 0.1.0, torch 2"),
+        ({"told": [{"dtype": "bfloat16"}]}, "has another arithmetic"),
+    ],
+)
+def test_an_actor_that_would_read_something_else_says_so(tiny_pair, smollm2_tokenizer, tmp_path, change, fault):
+    pass_ = passes_of(tiny_pair, ReadingStore(tmp_path / "readings.sqlite"), smollm2_tokenizer)[1]
+    told = change.get("told", [view.identity() for view in pass_.views])
+    begin = {"kinds": [(CONDITION, "", None)], "home": ("", "."), "device": ("cpu", True)}
+    begin |= {"passes": [(pass_.elsewhere(), told)], "versions": change.get("versions", ray_runner._versions())}
+    row = {"pass": 0, "kinds": [0], "sizes": [1], "names": ["a"], "tokens": [[1, 2, 3]]}
+    (done,) = Actor(begin)(pa.Table.from_pylist([row])).to_pylist()
+    assert (done["readings"], len(done["mistakes"])) == (b"", 1)
+    assert fault in done["mistakes"][0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (["runner.actors=[3,2]"], "runner.actors: [3, 2] is neither a number nor the least and the most"),
+        (["runner.num_cpus=0"], "runner.num_cpus: 0 should be greater than 0"),
+        (["runner.address=ray://head:10001"], "runner.address: behind ray:// every row would pass through a proxy"),
+        (["trainer=ddp"], "trainer.devices: under runner=ray each actor reads with a copy of the models"),
+        (["judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample"], "so no actor would read anything"),
+        (["dry_run=measure"], "dry_run=measure: reads in this process, not by actors; take runner=lightning"),
+        (["attack=adv_suffix"], "attack: a phrase is learned in this process, not by actors"),
+    ],
+)
+def test_what_actors_cannot_do_is_said(called, tiny_pair, tmp_path, changes, sentence):
+    given = ["judge=local", f"judge.path={tiny_pair[0]}", "data.limit_groups=2", "logger=none"]
+    given = given if "judge=recorded" not in changes else ["logger=none"]
+    code, _, error = called(main, *given, "runner=ray", f"run_dir={tmp_path}/run", *changes, mistaken=True)
+    assert code == 2
+    assert sentence in error
