@@ -65,7 +65,7 @@ class PassRunner:
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes by itself; `UserError` where models are read elsewhere, by other arithmetic."""
+        """The device on which this process computes; `UserError` where others read models, by another arithmetic."""
         from judgebench.judges.engine.kernels import Hardware, hardware
 
         device: torch.device = self.trainer([]).strategy.root_device

@@ -243,7 +243,7 @@ class Actor:
         return pa.Table.from_pylist(done, pa.schema(columns))
 
     def _judge_of(self, number: int) -> Any:
-        """What reads a pass, once it is sure that its readings are those that were planned."""
+        """The reader of a pass, whose readings will be those that were planned; else `UserError`."""
         import ray
 
         from judgebench.judges.loop import JudgeModule

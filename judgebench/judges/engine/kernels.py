@@ -461,7 +461,7 @@ class Hardware:
     told: Callable[[int | None], Mapping[str, str | None]] | None = field(default=None, compare=False, repr=False)
 
     def answers(self, dim: int | None) -> dict[str, str | None]:
-        """What `fast_dtype` and `kernels` say, for a process that has not this device."""
+        """Results of `fast_dtype` and `kernels`, for a process that has not this device."""
         kernels = {f"{dtype} kernels": self.kernels(dtype, dim) for dtype in HALF}
         return {dtype: self.fast_dtype(dtype) for dtype in HALF} | kernels
 
