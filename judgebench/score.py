@@ -9,7 +9,7 @@ from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of
-from judgebench.data.rows import existing
+from judgebench.data.rows import existing, named_files
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
 
@@ -25,11 +25,11 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the files that are named
         mistakes = Mistakes()
-        for key in ("card", "data.path"):
+        for key, check in (("card", lambda path: existing(user_path(path), "card")), ("data.path", named_files)):
             path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
             if isinstance(path, str) and path.strip():
                 with mistakes.caught():
-                    existing(user_path(path), key)
+                    check(path)
         mistakes.tell()
         # 2. the card, for what is asked of it
         if OmegaConf.is_missing(config, "card"):
@@ -41,7 +41,7 @@ def _main(config: DictConfig) -> None:
         if not isinstance(config.get("check_models"), bool):
             raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
         # 3. the scores
-        from judgebench.cards.judge import score_file  # it takes seconds to import
+        from judgebench.cards.scoring import score_file  # it takes seconds to import
 
         written = score_file(config, card)
     if written is not None:

@@ -7,7 +7,6 @@ A card becomes a score here: its configuration (`scoring_config`), the readings 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,21 +23,20 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.attacks import attacked_text
 from judgebench.cards.card import NO_ASSISTANT, PANEL_JUDGE, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.fields import IntervalSettings, known_keys, plain
-from judgebench.config.keys import FOLDER, path_of, typed_overrides
+from judgebench.config.fields import IntervalSettings, known_keys
+from judgebench.config.keys import FOLDER, typed_overrides
 from judgebench.config.parts import check_config
 from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.job import Read, show_dry_run, trainers
+from judgebench.job import Read, trainers
 from judgebench.judges.api.settings import is_loopback
 from judgebench.judges.models import Models, Trainers
 from judgebench.judges.panel import PanelSpec, member_named, score_shares
-from judgebench.report.render import Terminal
-from judgebench.report.views.run import served_lines
+from judgebench.judges.replay import ReplaySpec
 from judgebench.runtime.errors import UserError, escape_control, shown
-from judgebench.runtime.files import as_csv, atomic, user_path
+from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED, Condition, Example
@@ -77,6 +75,7 @@ class Judge:
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
         level, wide: of intervals, see `judgebench.config.fields.IntervalSettings`.
+        trainer, runner, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -97,23 +96,29 @@ class Judge:
         send_to: str | Sequence[str] | None = None,
         level: float = 0.9,
         wide: float = 0.5,
+        trainer: Any = None,
+        runner: Any = None,
+        dry_run: Any = False,
     ) -> None:
         self.card = card
         self.intervals = IntervalSettings(level, wide)
-        self._check = check_models
-        self._models = Models()
+        self.note: str | None = None  # on a panel's members, once they have answered
+        replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE  # answers to other texts are another file
+        self._check, self.models = check_models and not replayed, Models()
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
-        self._config = scoring_config(card, nothing, store=store, overridden=overridden, send_to=send_to)
+        more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
+        self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
         self._parts = check_config(self._config, here=False)
         self._members = card_judges(self._parts.judge, store, check_models)
         # earlier answers and panels are asked by texts, of which there are none
         late = card.parts["judge"]["_target_"] in (REPLAYED_JUDGE, PANEL_JUDGE)
         self._experiment = None if late else Experiment.parse(self._config, self._parts)
-        self._trainer = trainers(self._experiment or self._parts)
-        self._trainer([])  # a mistake in it
+        make = trainers(self._experiment or self._parts)
+        self.processes = make([])  # a mistake in it
+        self.trainer: Trainers = make if trainer is not None else lambda bar: make([])  # one bar a text is no news
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
@@ -142,21 +147,46 @@ class Judge:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
+        _, frame = self.judged(self.about(data))
+        assert frame is not None  # the trainer of `scoring_config` has one process
+        return frame
+
+    def in_shards(self) -> None:
+        """Prepares for texts shard after shard, of which not all answers of an earlier time are kept in memory."""
+        if isinstance(self._parts.judge, ReplaySpec):
+            self._parts.judge.index()
+        if isinstance(self._parts.judge, PanelSpec) and self._parts.judge.combine == "rank":
+            raise UserError("judge.combine: rank compares each text with all others; score them at once, as shard=1e9.")
+        for judge in self._members.values():
+            judge.in_shards()
+
+    def about(self, data: Unrated) -> Experiment:
+        """The experiment in which this judge is asked about texts; the members of a panel have not read them yet."""
         data.setup()
         if self._experiment is None:
-            parts = replace(self._parts, data=data, judge=replace(self._parts.judge))  # type: ignore[type-var]
-            experiment = with_members(Experiment.parse(self._config, parts), self._members)
-        else:
-            planned = self._experiment.planned
-            ready = [condition for condition in self._experiment.conditions if condition.defense not in planned]
-            prompts = self._experiment.builder.build(data.examples, ready)
-            experiment = replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
-        answers = read(experiment, self._models, lambda bar: self._trainer([]))  # one bar a text is no news
-        assert answers is not None  # the trainer of `scoring_config` has one process
+            judge = self._parts.judge
+            judge = replace(judge) if isinstance(judge, PanelSpec) else judge
+            return Experiment.parse(self._config, replace(self._parts, data=data, judge=judge))
+        planned = self._experiment.planned
+        ready = [condition for condition in self._experiment.conditions if condition.defense not in planned]
+        prompts = self._experiment.builder.build(data.examples, ready)
+        return replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
+
+    def judged(self, experiment: Experiment) -> tuple[Read | None, pd.DataFrame | None]:
+        """The readings, and `COLUMNS` with a row a text; None in a process that only helped to read."""
+        # models are looked at before hours are spent with another one, and again after, for a server says what it is
+        # with its answers; those in memory do not change
+        if self._check:
+            check_models(self.card, experiment.reader(self.models).fingerprints)
+        experiment = with_members(experiment, self._members)
+        self.note = experiment.answers.note if self._members and experiment.answers is not None else None
+        answers = read(experiment, self.models, self.trainer)
+        if answers is None:
+            return None, None
         if self._check:
             check_models(self.card, answers.fingerprints)
-            self._check = answers.served is not None  # models in memory do not change; a server may change its own
-        return scored(self.card, experiment, answers, self.intervals)
+            self._check = answers.served is not None
+        return answers, scored(self.card, experiment, answers, self.intervals)
 
 
 def card_judges(panel: Any, store: str | Path, check_models: bool = True) -> dict[int, Judge]:
@@ -209,78 +239,6 @@ def with_members(experiment: Experiment, judges: Mapping[int, Judge]) -> Experim
     panel.__dict__.pop("recording", None)  # its members' names are those of their cards
     answers = panel.answers(experiment.prompts, experiment.data.split, experiment.data.name)
     return replace(experiment, answers=answers, prompts=answers.answered(experiment.prompts))
-
-
-def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
-    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake. Gives the file
-    of scores; None after a dry run, and in a process that only helped to read."""
-    # 1. the settings
-    target = path_of(config, "out")
-    if target.suffix not in _ENDINGS:
-        raise UserError(f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}.")
-    if target.is_dir():
-        raise UserError(f"out={target}: this is a folder; name a file.")
-    intervals = IntervalSettings(config.level, config.wide)
-    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
-    if config.check_models:
-        check_settings(card, overridden)
-    settings = {"store": path_of(config, "store"), "trainer": config.trainer, "dry_run": config.dry_run}
-    settings["runner"] = config.runner
-    whole = scoring_config(card, plain(config.data), **settings, send_to=plain(config.send_to), overridden=overridden)
-    experiment, models, console = Experiment.parse(whole), Models(), Terminal()
-    judges = card_judges(experiment.judge, settings["store"], config.check_models)
-    trainer = trainers(experiment)
-    trainer([])  # a mistake in it
-    if config.dry_run:
-        show_dry_run(experiment, console)
-        return None
-    # 2. the readings, with the models of the calibration: looked at before hours are spent with another one, and again
-    # after, for a server says what it is with its answers
-    if config.check_models:
-        check_models(card, experiment.reader(models).fingerprints)
-    experiment = with_members(experiment, judges)
-    answers = read(experiment, models, trainer)
-    if answers is None:
-        return None
-    if config.check_models:
-        check_models(card, answers.fingerprints)
-    # 3. the scores
-    frame = scored(card, experiment, answers, intervals)
-    write_scores(frame, target)
-    failed = int((frame["status"] == FAILED).sum())
-    lines = [f"{len(frame)} texts scored by {escape_control(card.title)}; {failed} without a score."]
-    lines += [served_lines(answers.served)] if answers.served is not None else []
-    lines += [experiment.answers.note] if judges and experiment.answers is not None else []
-    wide = f"{100 * frame['wide'].eq(True).mean():.0f} % of the texts have a {100 * intervals.level:g} % interval wider"
-    lines.append(card.no_intervals or f"{wide} than {100 * intervals.wide:g} % of the scale: too wide to use.")
-    for line in [*lines, *map(escape_control, card.verdict)]:
-        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
-    return target
-
-
-_ENDINGS = (".jsonl", ".csv", ".parquet")
-
-
-def write_scores(frame: pd.DataFrame, path: Path) -> None:
-    """Writes scored texts as the path's ending says; a missing number is null, in CSV an empty cell."""
-    import pyarrow as pa
-
-    from judgebench.runtime.parquet import write_table  # pyarrow takes a while to import
-
-    try:
-        with atomic(path) as temporary:
-            if path.suffix == ".parquet":
-                write_table(temporary, pa.Table.from_pandas(frame, preserve_index=False))
-                return
-            cells = frame.astype(object).where(frame.notna(), None)
-            if path.suffix == ".csv":
-                text = as_csv(list(map(str, frame)), cells.to_numpy().tolist())
-            else:
-                rows = cells.to_dict(orient="records")
-                text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-            temporary.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
 
 
 # --- from a card to scores --------------------------------------------------------------------------------------------
@@ -385,6 +343,8 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
 
 def scored(card: JudgeCard, experiment: Experiment, answers: Read, settings: IntervalSettings) -> pd.DataFrame:
     """`COLUMNS`, one row a text, in the order of the data."""
+    if not answers.readings:  # an earlier judge has answered none of them
+        return pd.DataFrame(columns=COLUMNS)
     columns = decode(answers.readings, experiment.decodings)
     frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
     frame = frame[frame["judge"] == card.series["judge"]]

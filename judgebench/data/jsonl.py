@@ -123,8 +123,8 @@ def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rat
 
 
 class Unrated(JudgeDataModule):
-    """Texts without human scores, in files of any kind, or given as they are (`rows`); a calibrated judge is asked
-    about them, by `dimensions`. All are the test split. See `TextFields` for `fields`.
+    """Texts without human scores, in files of any kind, or given as they are (`rows`, `texts`); a calibrated judge is
+    asked about them, by `dimensions`. All are the test split. See `TextFields` for `fields`.
 
     Raises:
         UserError: fields that are none of these; from `setup`, everything that is wrong with the rows.
@@ -140,15 +140,18 @@ class Unrated(JudgeDataModule):
         rows: Sequence[Mapping[str, Any]] | None = None,
         name: str | None = None,
         limit_groups: int | None = None,
+        texts: Sequence[Rated] = (),
     ) -> None:
         super().__init__(path, limit_groups=limit_groups, dev_share=0)
         self.name = name or "texts"
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}
-        self._rows = rows
+        self._rows, self._texts = rows, texts
 
     def load(self) -> Dataset:
         rows: Iterable[FileRow]
+        if self._texts:
+            return replace(dataset_of(self._texts), rated=False)
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:

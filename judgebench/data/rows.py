@@ -6,13 +6,14 @@ A file is one JSON list or an object a line (.json, .jsonl), a table with a head
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from judgebench.runtime.errors import UserError, shown
@@ -213,6 +214,53 @@ def data_files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file())
 
 
+class RemoteFile:
+    """A file at an address that fsspec knows (`s3://...`), of which all else is asked as of a path."""
+
+    def __init__(self, system: Any, path: str):
+        self.system, self.path = system, PurePosixPath(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.path, name)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def open(self, mode: str = "rb") -> Any:
+        return self.system.open(str(self.path), mode)
+
+    def resolve(self) -> PurePosixPath:
+        return self.path
+
+
+def named_files(path: str) -> list[Any]:
+    """The files of a path, a folder, a pattern (`parts/*.parquet`) or an address (`s3://bucket/texts.jsonl`, a folder
+    or a pattern there); `UserError` where there is none."""
+    if "://" not in path:
+        here = local_path(path)
+        files: list[Any] = []
+        if here.exists() or not glob.has_magic(path):
+            files = data_files(here)
+        else:
+            files = [Path(name) for name in sorted(glob.glob(str(here), recursive=True)) if Path(name).is_file()]
+    else:
+        try:
+            import fsspec
+        except ImportError as error:
+            raise UserError(f"data.path={path}: it needs fsspec: pip install 'judgebench[remote]'.") from error
+        try:
+            system, root = fsspec.core.url_to_fs(path)
+            names = system.glob(root) if glob.has_magic(root) else system.find(root)  # of a file it finds the file
+            names = [str(name) for name in names if str(name) == root or str(name).endswith(FILE_ENDINGS)]
+            files = [RemoteFile(system, name) for name in sorted(names)]
+        except Exception as error:  # each system has errors of its own
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"data.path={path}: cannot be read ({reason}); name a file that can.") from error
+    if not files:
+        raise UserError(f"{path}: no file of rows is there ({', '.join(FILE_ENDINGS)}); data.path must name some.")
+    return files
+
+
 def local_path(path: str) -> Path:
     """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
     if path.startswith(_EMBEDDED):
@@ -222,6 +270,8 @@ def local_path(path: str) -> Path:
 
 def existing(path: Path, key: str = "data.path") -> Path:
     """The path of a file that can be read; else `UserError`."""
+    if not isinstance(path, Path):  # it was found there
+        return path
     if path.is_dir():
         raise UserError(f"{path}: this is a folder; {key} must be a file.")
     if not path.is_file():
@@ -236,9 +286,14 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
     a line that is not a JSON object, which it names; `key` is the config key of the file."""
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
-            place, remedy = f"{path.name} line {number}", "each line must be one whole JSON object"
             if raw.strip():
-                yield _entry(parse_json(raw, place, limits=LIMITS, remedy=remedy), path.name, "line", number)
+                yield json_row(raw, path.name, number)
+
+
+def json_row(raw: bytes, name: str, number: int) -> FileRow:
+    """The row on a line of the file `name`."""
+    place, remedy = f"{name} line {number}", "each line must be one whole JSON object"
+    return _entry(parse_json(raw, place, limits=LIMITS, remedy=remedy), name, "line", number)
 
 
 def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:

@@ -22,11 +22,12 @@ _RESERVE = 0.2
 
 
 class Models:
-    """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading."""
+    """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading. So
+    many USD are `spent` on served ones by earlier parts of a command."""
 
     def __init__(self) -> None:
         self._loaded: dict[ModelSource, PreTrainedModel] = {}
-        self.seconds = 0.0
+        self.seconds = self.spent = 0.0
 
     def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
         """The model of a source; where it is not in memory, `load` loads it, or `ModelSource.model`."""

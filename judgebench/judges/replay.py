@@ -3,21 +3,24 @@ condition. They are measured like those of any judge."""
 
 from __future__ import annotations
 
-import hashlib
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from judgebench.config.fields import Annotated, NotBlank, settings_of
 from judgebench.data.dataset import TEST
-from judgebench.data.rows import FileRow, json_lines
+from judgebench.data.rows import FileRow, json_lines, json_row
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.files import user_path
-from judgebench.types import ORDERS, Condition, Prompt, ScoreRange
+from judgebench.runtime.files import sha256_of, user_path
+from judgebench.types import ORDERS, Condition, Example, Prompt, ScoreRange
 
 _Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
@@ -157,8 +160,11 @@ class AnswerFile:
         return NoConfig()
 
     def sha256(self) -> str:
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return self._sha256
+
+    @cached_property
+    def _sha256(self) -> str:
+        return sha256_of(self.path)
 
 
 @dataclass(frozen=True)
@@ -218,7 +224,50 @@ class ReplaySpec(NoModel):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             return repr(value) if number else row.text(names.text)
 
-        return match(path.name, json_lines(path, "judge.path"), names, text, prompts, split, dataset)
+        if self._index is None:
+            return match(path.name, json_lines(path, "judge.path"), names, text, prompts, split, dataset)
+        rows = self._index.rows([prompt.example for prompt in prompts])
+        if not rows:  # none of this shard's
+            return Answers(path.name, 0, {}, (), (), prompts)
+        return match(path.name, rows, names, text, prompts, split, dataset)
+
+    def index(self) -> None:
+        """Has the answers to each shard's texts looked up in the file from now on, of which only places are kept."""
+        self.__dict__["_index"] = AnswerIndex(self.source.path, settings_of(AnswerFields, self.fields, "judge.fields"))
+
+    _index: ClassVar[AnswerIndex | None] = None
+
+
+class AnswerIndex:
+    """The places of a file's answers, 20 bytes each, by the examples that they are about."""
+
+    def __init__(self, path: Path, fields: AnswerFields):
+        self._path, numbers, ends = path, array("q"), array("q", [0])
+        for row in json_lines(path, "judge.path"):
+            # a blank line, and one that names no example, is about nothing; `match` says what is wrong with a row
+            names = [[fields.example_id], [fields.group_id, fields.system_id]]
+            whole = (name for name in names if all(field is not None and row.has(field) for field in name))
+            numbers.extend([0] * (row.position - 1 - len(numbers)))
+            numbers.append(hash(tuple(str(row.value(str(field))) for field in next(whole, []))))
+        with path.open("rb") as file:
+            ends.extend(accumulate(map(len, file)))
+        self._ends, taken = np.frombuffer(ends, np.int64), np.frombuffer(numbers, np.int64)
+        self._order = np.argsort(taken, kind="stable").astype(np.uint32)
+        self._numbers = taken[self._order]
+
+    def rows(self, examples: Sequence[Example]) -> list[FileRow]:
+        """The rows about some examples, in the order of the file."""
+        names = [(one.example_id,) for one in examples] + [(one.group_id, one.system_id) for one in examples]
+        numbers = np.unique([hash(name) for name in names])
+        first, last = (np.searchsorted(self._numbers, numbers, side) for side in ("left", "right"))
+        lines = np.sort(np.concatenate([self._order[i:j] for i, j in zip(first, last, strict=True)]))
+        rows = []
+        with self._path.open("rb") as file:
+            for line in lines.tolist():
+                file.seek(self._ends[line])
+                raw = file.read(self._ends[line + 1] - self._ends[line])
+                rows.append(json_row(raw, self._path.name, line + 1))
+        return rows
 
 
 def match(

@@ -60,10 +60,23 @@ def read_schema(path: Path) -> pa.Schema:
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises as `read_table`."""
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        ours = DIGESTS in (file.schema_arrow.metadata or {})
+    here = isinstance(path, Path)
+    with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
+        ours = here and DIGESTS in (file.schema_arrow.metadata or {})
         for batch in read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024):
             yield from batch.to_pylist()
+
+
+def join_tables(path: Path, parts: Sequence[Path]) -> None:
+    """Writes one file of several of the same columns, each of them checked; one column at a time is in memory."""
+    schema, digests = read_schema(parts[0]).with_metadata(None), {}
+    for name in schema.names:
+        chunks = [chunk for part in parts for chunk in read_table(part, [name])[name].chunks]
+        digests[name] = _digest(pa.chunked_array(chunks, schema.field(name).type))
+    notes = {DIGESTS: json.dumps(digests | {"": _digest_of({})})}
+    with pq.ParquetWriter(path, schema.with_metadata(notes), compression="zstd", write_page_checksum=True) as writer:
+        for part in parts:
+            writer.write_table(read_table(part).replace_schema_metadata(notes))
 
 
 def _checked(schema: pa.Schema) -> tuple[pa.Schema, Any]:

@@ -139,6 +139,9 @@ def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
 
 def _contents(path: Path, size: int) -> bytes:
     # a pipe without a writer would wait for one
+    if not isinstance(path, str | Path):  # a file elsewhere
+        with path.open() as file:
+            return file.read(size)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")

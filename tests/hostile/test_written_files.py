@@ -5,12 +5,14 @@ import io
 import os
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from judgebench.cards.judge import write_scores
+from judgebench.cards.scoring import join_scores
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import as_csv, atomic, csv_cell
+from judgebench.runtime.parquet import write_table
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
@@ -49,5 +51,6 @@ def test_no_cell_begins_a_formula(start):
 
 def test_scores_are_written_without_formulas(tmp_path):
     frame = pd.DataFrame({"example_id": ["=1+1", "-3", "a\x1b[1m"], "score": [1.5, None, -0.25], "n": [1, 2, 3]})
-    write_scores(frame, tmp_path / "scores.csv")
+    write_table(tmp_path / "part.parquet", pa.Table.from_pandas(frame, preserve_index=False))
+    join_scores([tmp_path / "part.parquet"], tmp_path / "scores.csv", ".csv")
     assert (tmp_path / "scores.csv").read_text() == ("example_id,score,n\n'=1+1,1.5,1\n-3,,2\na\\x1b[1m,-0.25,3\n")

@@ -34,7 +34,7 @@ class ApiReader(BaseReader):
 
     def __init__(self, judge: ApiSpec, task: ReadingTask):
         super().__init__(judge, task)
-        self._bill = Bill(judge.max_cost)
+        self._bill = Bill(judge.max_cost, self.models.spent)
         self._facts: list[dict[str, Any]] = []  # the evidence behind each reading
 
     def tokens(self) -> Tokens:

@@ -108,10 +108,11 @@ class Account:
 
 
 class Bill:
-    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None sets no limit."""
+    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None sets no limit. Earlier parts
+    of the command have cost so many USD `before`."""
 
-    def __init__(self, max_cost: float | None = None):
-        self._most = max_cost
+    def __init__(self, max_cost: float | None = None, before: float = 0.0):
+        self._most, self._before = max_cost, before
         self._reserved = 0.0
         self._accounts: list[Account] = []
 
@@ -131,11 +132,12 @@ class Bill:
             UserError: with all that was spent and is under way, it could pass `max_cost`.
         """
         expected = account.price.of(estimate.prompt * account.ratio, 0, estimate.completion) or 0.0
-        if self._most is not None and self.spent + self._reserved + expected > self._most:
+        spent = self._before + self.spent
+        if self._most is not None and spent + self._reserved + expected > self._most:
             under_way = f", ${self._reserved:.6g} are set aside for requests under way" if self._reserved else ""
             raise UserError(
                 f"judge.max_cost: the next request could cost ${expected:.6g} and pass the ${self._most:g} that the "
-                f"run may cost: ${self.spent:.6g} are spent{under_way}. Raise judge.max_cost (each command has its "
+                f"run may cost: ${spent:.6g} are spent{under_way}. Raise judge.max_cost (each command has its "
                 "own), or judge less, as with data.limit_groups."
             )
         self._reserved += expected

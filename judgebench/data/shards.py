@@ -1,0 +1,145 @@
+"""Texts of any number, shard by shard: read once for what is wrong with them, of which only numbers are kept, and once
+more as they are scored.
+
+A shard is consecutive rows, cut where another group begins: a group that lies together is judged at once, and one whose
+rows lie apart in each place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from judgebench.data.dataset import validate
+from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
+from judgebench.data.rows import FileRow, file_rows, named_files
+from judgebench.runtime.errors import UserError
+
+_LONGEST = 4
+"""Shards that a group may fill before it is cut."""
+
+_LOOKED_AT = 100
+"""Names, and groups, that are looked at again where they seem to be at fault."""
+
+
+class Texts:
+    """The texts of an input, checked.
+
+    Args:
+        path: see `named_files`.
+        fields: see `TextFields`.
+        size: rows of a shard, about.
+        limit_groups: the first so many groups alone; None takes all.
+
+    Attributes:
+        sizes: rows of each shard.
+        digests: of the texts of each shard.
+        cut: groups that were cut, for they fill more than some shards.
+
+    Raises:
+        UserError: the first text that cannot be judged; a name that two have; a group with two sources.
+    """
+
+    def __init__(
+        self, path: str, fields: Any, dimensions: Iterable[str], size: int, limit_groups: int | None = None
+    ) -> None:
+        self._files, self._fields = named_files(path), TextFields.parse({} if fields is None else fields)
+        self._scores: Scores = {dimension: {} for dimension in dimensions}
+        self._most, self._kept = limit_groups, set[str]()
+        self.sizes, self.digests, self.cut = list[int](), list[str](), 0
+        # 1. text by text; 8 bytes of each stay, and 16 of each group that lies together
+        names, groups, sources = array("q"), array("q"), array("q")
+        digest, rows, last = hashlib.blake2b(digest_size=16), 0, None
+        for text in self._texts():
+            example = text.example
+            if not example.output.strip() or not example.source.strip():
+                validate(dataset_of([text]))
+            names.append(hash(example.example_id))
+            about = (example.group_id, example.source, example.context)
+            if about != last:
+                if rows >= size and (last is None or last[0] != example.group_id):
+                    self._close(rows, digest)
+                    digest, rows = hashlib.blake2b(digest_size=16), 0
+                groups.append(hash(example.group_id))
+                sources.append(_source(text))
+                last = about
+            if rows >= _LONGEST * size:
+                self._close(rows, digest)
+                digest, rows, self.cut = hashlib.blake2b(digest_size=16), 0, self.cut + 1
+            digest.update(_content(text))
+            rows += 1
+        if not names:
+            validate(dataset_of([]))
+        self._close(rows, digest)
+        # 2. names that come twice and groups of two sources: some of those with their numbers are looked at again
+        ordered, pairs = np.sort(np.frombuffer(names, np.int64)), np.array([groups, sources], np.int64)
+        pairs = pairs[:, np.lexsort(pairs[::-1])]
+        twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
+        apart = pairs[0, 1:][(pairs[0, 1:] == pairs[0, :-1]) & (pairs[1, 1:] != pairs[1, :-1])][:_LOOKED_AT].tolist()
+        if twice or apart:
+            seen, suspects = Counter[Any](), []
+            for text in self._texts():
+                name, group = hash(text.example.example_id), hash(text.example.group_id)
+                kinds = ((name in twice, name, 2), (group in apart, (group, _source(text)), 1))
+                if any(suspect and seen[key] < most for suspect, key, most in kinds):
+                    suspects.append(text)
+                    seen.update(key for suspect, key, _ in kinds if suspect)
+            validate(dataset_of(suspects))
+
+    @property
+    def rows(self) -> int:
+        return sum(self.sizes)
+
+    def shards(self, wanted: Collection[int]) -> Iterator[tuple[int, list[Rated]]]:
+        """The texts of some shards, in order; `UserError` where they have changed since they were checked."""
+        texts = self._texts(np.repeat(np.isin(np.arange(len(self.sizes)), list(wanted)), self.sizes))
+        for number in sorted(wanted):
+            shard = list(islice(texts, self.sizes[number]))
+            digest = hashlib.blake2b(digest_size=16)
+            for text in shard:
+                digest.update(_content(text))
+            if digest.hexdigest() != self.digests[number]:
+                raise UserError("data.path: the texts have changed while they were read; run the same command again.")
+            yield number, shard
+
+    def _close(self, rows: int, digest: Any) -> None:
+        self.sizes.append(rows)
+        self.digests.append(digest.hexdigest())
+
+    def _texts(self, wanted: np.ndarray | None = None) -> Iterator[Rated]:
+        """All texts, or those whose place among them is `wanted` [texts]."""
+        place = 0
+        for file in self._files:
+            within = f"{file.parent.name}/{file.stem}/" if len(self._files) > 1 else ""
+            for row in file_rows(file):
+                text = None
+                if self._most is not None:
+                    text = self._text(row, within)
+                    if len(self._kept) < self._most:
+                        self._kept.add(text.example.group_id)
+                    if text.example.group_id not in self._kept:
+                        continue
+                if wanted is None or (place < len(wanted) and wanted[place]):
+                    yield text or self._text(row, within)
+                place += 1
+
+    def _text(self, row: FileRow, within: str) -> Rated:
+        row = replace(row, within=within) if within else row
+        return Rated(self._fields.example(row), self._scores, row.place)
+
+
+def _source(text: Rated) -> int:
+    return hash((text.example.source.strip(), text.example.context.strip()))
+
+
+def _content(text: Rated) -> bytes:
+    example = text.example
+    parts = (example.example_id, example.group_id, example.system_id, example.source, example.output, example.context)
+    return "\0".join((*parts, "\1")).encode()

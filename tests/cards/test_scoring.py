@@ -1,0 +1,218 @@
+"""Files of texts scored shard by shard: rows equal to those of one shard, a scoring that was killed goes on, mistakes
+name what is wrong before and behind what was scored."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from judgebench.cards import Judge, JudgeCard
+from judgebench.data.shards import Texts
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.parquet import read_table
+from judgebench.score import main
+from judgebench.types import ScoreRange
+from tests.cards.test_card import PARTS, card
+
+COUNT = 60
+COMMAND = ("card=card.yaml", "data.path=texts.jsonl", "+judge.path=answers.jsonl")
+
+
+def rows_of(count: int) -> list[dict]:
+    """Articles of three texts; in every eleventh of them the last text stands apart, at the end of the file."""
+    rows = [
+        {"example_id": f"t{i}", "group_id": f"a{i // 3}", "source": f"Article {i // 3}.", "output": f"Text {i}."}
+        for i in range(count)
+    ]
+    return sorted(rows, key=lambda row: int(row["example_id"][1:]) % 33 == 2)
+
+
+def write(path: str, rows: list[dict]) -> None:
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def parts() -> dict:
+    judge = {"_target_": "judgebench.judges.replay.ReplaySpec", "path": "answers.jsonl"}
+    judge |= {"fields": {"example_id": "example_id", "text": "text"}, "mode": "generate"}
+    return {**PARTS, "judge": judge, "prompt": {**PARTS["prompt"], "truncate": "error", "template_options": None}}
+
+
+def local(path: Path) -> dict:
+    judge = {"_target_": "judgebench.judges.reader.JudgeSpec", "path": str(path)}
+    return {"judge": judge, "decoding": {"greedy": {"_target_": "judgebench.decoding.Expectation"}}}
+
+
+@pytest.fixture
+def score(monkeypatch, tmp_path, called):
+    """`python -m judgebench.score` with a replay's card in a folder with texts: arguments -> (code, out, err)."""
+    monkeypatch.chdir(tmp_path)
+    JudgeCard(**{**vars(card()), "parts": parts(), "range": ScoreRange(1, 5)}).write(Path("card.yaml"))
+    write("texts.jsonl", rows_of(COUNT))
+    write("answers.jsonl", [{"example_id": f"t{i}", "text": str(1 + i % 5)} for i in reversed(range(COUNT))])
+    return partial(called, main, *COMMAND, mistaken=True)
+
+
+def lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
+
+
+def test_rows_are_those_of_one_shard_in_every_kind_of_file(score):
+    for out in ("one.jsonl", "one.csv", "one.parquet"):
+        assert score(f"out={out}")[0] == 0
+    one = pd.read_json("one.jsonl", lines=True)
+    assert one["example_id"].tolist() == [row["example_id"] for row in rows_of(COUNT)], "in the order of the texts"
+    assert one["score"].tolist() == [1 + int(name[1:]) % 5 for name in one["example_id"]]
+    for out in ("many.jsonl", "many.csv"):
+        assert score(f"out={out}", "shard=7")[0] == 0
+        assert lines(out) == lines(out.replace("many", "one"))
+    score("out=many.parquet", "shard=7")
+    assert read_table(Path("many.parquet")).equals(read_table(Path("one.parquet")))
+    code, out, _ = score("out=folder", "shard=7")
+    assert (code, out.splitlines()[-1]) == (0, "folder")
+    pd.testing.assert_frame_equal(pd.read_parquet("folder"), pd.read_parquet("one.parquet"))
+    sizes = [read_table(part).num_rows for part in sorted(Path("folder").glob("part-*"))]
+    assert sizes == [8, 9, 9, 8, 9, 9, 7, 1], "articles stay whole"
+    assert not [name for name in os.listdir() if name.startswith(".")], "nothing is left behind"
+
+
+def test_every_kind_of_input_is_read(score):
+    table = pa.Table.from_pylist(rows_of(COUNT))
+    os.mkdir("parts")
+    for i in range(3):
+        pq.write_table(table.slice(i * 20, 20), f"parts/{i}.parquet", row_group_size=7)
+    table.to_pandas().to_csv("texts.csv", index=False)
+    score("out=expected.jsonl")
+    for path in ("parts", "parts/*.parquet", "texts.csv", f"file://{Path.cwd()}/texts.jsonl"):
+        if path.startswith("file"):
+            pytest.importorskip("fsspec")
+        code, _, err = score(f"data.path={path}", "out=read.jsonl", "shard=10")
+        assert (code, lines("read.jsonl")) == (0, lines("expected.jsonl")), err
+    assert "no file of rows is there" in score("data.path=nothing/*.parquet")[2]
+
+
+def test_a_killed_scoring_goes_on_and_a_damaged_shard_is_scored_again(score):
+    command = [sys.executable, "-m", "judgebench.score", *COMMAND, "out=scores", "shard=1"]
+    score("out=expected", "shard=1")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while len(list(Path("scores").glob("part-*"))) < 3 and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {part.name: part.stat().st_mtime_ns for part in sorted(Path("scores").glob("part-*"))}
+    if process.returncode == -signal.SIGKILL:
+        assert 3 <= len(kept) < 20
+    data = bytearray(Path("scores/part-000001.parquet").read_bytes())
+    data[len(data) // 2] ^= 1
+    Path("scores/part-000001.parquet").write_bytes(data)
+    assert score("out=scores", "shard=1")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_parquet("scores"), pd.read_parquet("expected"))
+    again = {name for name, at in kept.items() if Path("scores", name).stat().st_mtime_ns != at}
+    assert again == {"part-000001.parquet"}
+
+
+def test_another_card_setting_or_input_in_the_same_folder_is_named(score):
+    def refused(*arguments: str) -> str:
+        code, _, err = score("out=scores", *arguments)
+        assert code == 2
+        return " ".join(err.split())
+
+    score("out=scores", "shard=9")
+    assert "differs in level, shard;" in refused("level=0.8")
+    JudgeCard(**{**vars(JudgeCard.read("card.yaml")), "limits": ["Another."]}).write(Path("other.yaml"))
+    assert "differs in card;" in refused("shard=9", "card=other.yaml")
+    rows = rows_of(COUNT)
+    write("texts.jsonl", [*rows[:-1], {**rows[-1], "output": "Changed."}])
+    assert "differs in data.path (the texts of part-000006.parquet)" in refused("shard=9")
+    write("texts.jsonl", rows[:27])
+    assert "differs in data.path (there were more texts)" in refused("shard=9")
+    write("answers.jsonl", [{"example_id": "t0", "text": "1"}])
+    assert "differs in answers (judge.path)" in refused("shard=9")
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("")
+    assert "notes.txt, which is no scoring's" in " ".join(score("out=mine")[2].split())
+
+
+def test_mistakes_are_found_before_the_first_reading(score):
+    rows = rows_of(COUNT)
+    for wrong, sentence in (
+        ({**rows[50], "output": " "}, "texts.jsonl line 51, example 't52': the judged text is empty"),
+        ({**rows[50], "example_id": "t0"}, "line 51, example 't0': this example_id is taken by texts.jsonl line 1"),
+        ({**rows[50], "group_id": "a0"}, "group 'a0' has another source or context here than for texts.jsonl line 1"),
+        ({"output": "a"}, "texts.jsonl line 51: field 'source' is missing"),
+    ):
+        write("texts.jsonl", [*rows[:50], wrong, *rows[51:]])
+        code, _, err = score("out=scores", "shard=5")
+        assert (code, sentence in " ".join(err.split()), Path("scores").exists()) == (2, True, False), err
+
+
+def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, tiny_pair, called):
+    """As a text too long for the model: mended, the command goes on, and the rows are those of one shard."""
+    of = {**vars(JudgeCard.read("card.yaml")), "parts": {**parts(), **local(tiny_pair[0])}}
+    JudgeCard(**of).write(Path("l.yaml"))
+    command = ("card=l.yaml", "data.path=texts.jsonl", "check_models=false", "shard=10", "+judge.dtype=float32")
+    rows = rows_of(COUNT)
+    write("texts.jsonl", [*rows[:40], {**rows[40], "output": "Long. " * 9000}, *rows[41:]])
+    code, _, err = called(main, *command, "out=scores.jsonl", mistaken=True)
+    said = " ".join(err.split())
+    assert (code, Path("scores.jsonl").exists()) == (2, False), said
+    assert f"The prompt of example {rows[40]['example_id']} " in said
+    kept = len(pd.concat(map(pd.read_parquet, Path(".scores.jsonl.parts").glob("part-*"))))
+    assert 30 <= kept <= 40
+    assert f"The scores of {kept} texts are kept in .scores.jsonl.parts; once that is mended, `python -m judge" in said
+    kept = Path(".scores.jsonl.parts/part-000000.parquet").stat().st_mtime_ns
+    write("texts.jsonl", rows)
+    assert called(main, *command, "out=scores", mistaken=True)[0] == 0
+    os.rename("scores", "whole")
+    os.rename(".scores.jsonl.parts", "scores")
+    assert called(main, *command, "out=scores", mistaken=True)[0] == 0
+    assert Path("scores/part-000000.parquet").stat().st_mtime_ns == kept
+    pd.testing.assert_frame_equal(pd.read_parquet("scores"), pd.read_parquet("whole"))
+    one = Judge.from_card("l.yaml", check_models=False, judge={"dtype": "float32"}).frame(rows)
+    np.testing.assert_allclose(pd.read_parquet("whole")["score"], one["score"], atol=1e-5)
+
+
+def test_answers_are_looked_up_as_they_are_matched_whole(score):
+    write("answers.jsonl", [{"example_id": f"t{i}", "text": "no idea" if i % 7 else "4"} for i in range(0, 36, 2)])
+    code, out, _ = score("out=whole.jsonl")
+    assert (code, "18 texts scored" in out, "15 without a score" in out) == (0, True, True)
+    _, out, _ = score("out=parts.jsonl", "shard=3")
+    assert ("18 texts scored" in out, "15 without a score" in out) == (True, True)
+    assert lines("parts.jsonl") == lines("whole.jsonl")
+    write("answers.jsonl", [{"example_id": "other", "text": "4"}])
+    assert "there is no answer about any of the texts" in " ".join(score("out=none.jsonl", "shard=3")[2].split())
+
+
+def test_a_dry_run_is_of_the_first_shard_and_says_so(score):
+    _, out, _ = score("dry_run=true", "shard=9", "out=dry")
+    assert "the first 11 of 60 texts; if the others are like them, all take 5.45 times" in " ".join(out.split())
+    assert not Path("dry").exists()
+
+
+def test_groups_longer_than_some_shards_are_cut_and_limits_keep_whole_groups(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("texts.jsonl", [{"source": "One.", "output": f"Text {i}."} for i in range(25)])
+    texts = Texts("texts.jsonl", None, ["quality"], 3)
+    assert (texts.sizes, texts.cut) == ([12, 12, 1], 2)
+    write("texts.jsonl", rows_of(COUNT))
+    texts = Texts("texts.jsonl", None, ["quality"], 5, limit_groups=2)
+    assert [text.example.example_id for _, shard in texts.shards([0]) for text in shard] == [
+        "t0",
+        "t1",
+        "t3",
+        "t4",
+        "t5",
+    ]
+    assert [text.example.example_id for _, shard in texts.shards([1]) for text in shard] == ["t2"]
+    write("texts.jsonl", rows_of(COUNT)[::-1])
+    with pytest.raises(UserError, match="have changed while they were read"):
+        list(texts.shards([0]))
