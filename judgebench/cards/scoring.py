@@ -243,7 +243,7 @@ class _Parts:
         return self._folder / f"part-{number:06}.parquet"
 
     def _note(self, number: int) -> dict[str, Any] | None:
-        """What a shard says of itself; None of one that is missing or damaged."""
+        """The note of a shard; None of one that is missing or damaged."""
         try:
             table = read_table(self._part(number))
             return dict(json.loads(table.schema.metadata[_NOTE])) if table.schema.names == _SCHEMA.names else None
