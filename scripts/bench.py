@@ -1,6 +1,7 @@
 """Measurements of judgebench on this machine, a subcommand each (`python scripts/bench.py engine --help`).
 
     engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
+    vllm        vLLM in this process (judge.engine=vllm) beside the prefix engine and plain reading: differences, seconds
     attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
     statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
@@ -47,6 +48,7 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
+from judgebench.judges.passes import ModelView, engine_for
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, ScoreRange
@@ -155,6 +157,49 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
     threads = torch.get_num_threads()
     show(f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {threads} threads", rows)
     return {"tokens": total, "unique": unique, "readers": rows}
+
+
+def in_vllm(options: argparse.Namespace) -> dict[str, Any]:
+    """Each engine reads the articles twice, under two ranges, one of them with scores of several tokens."""
+    compute_on(torch.device("cpu"))
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.model:  # vLLM takes no GGUF
+            SMOLLM2.model().save_pretrained(folder)
+            SMOLLM2.tokenizer().save_pretrained(folder)
+        source = ModelSource(options.model or folder, dtype=options.dtype)
+        builder = PromptBuilder(source.tokenizer(), load_rubrics("summary", ["coherence"]), 8000)
+        examples = articles_of(options.data, options.articles, options.summaries)
+        warmup = [np.array([7 + (i + k) % 5000 for i in range(300)], np.int32) for k in range(2)]
+        rows, seen = list[dict[str, Any]](), dict[tuple[str, str], torch.Tensor]()
+        for name in ("plain", "prefix", "vllm"):
+            read_by = replace(source, vllm=options.options) if name == "vllm" else source
+            view = ModelView(read_by, "", name)
+            start, reader = seconds_of(lambda it=read_by, view=view: engine_for(it.model(), [view]))  # type: ignore[misc]
+            for score_range in (ScoreRange(1, 5), ScoreRange(0, 100, 10)):
+                condition = replace(CONDITION, range=score_range)
+                groups = [[prompt.token_ids for prompt in builder.build(group, [condition])] for group in examples]
+                trie, root = CandidateTrie.of(source.tokenizer(), score_range.candidates), root_of(groups)
+                read = lambda group, it=reader, trie=trie, root=root: it.read([group], trie, root)[0]  # noqa: E731
+                with torch.inference_mode():
+                    first, _ = seconds_of(lambda read=read: read(warmup))  # type: ignore[misc]
+                    before = reader.computed
+                    once = [seconds_of(lambda group=group, read=read: read(group)) for group in groups]  # type: ignore[misc]
+                    computed = reader.computed - before
+                    again = [seconds_of(lambda group=group, read=read: read(group)) for group in groups]  # type: ignore[misc]
+                logprobs, repeated = (torch.cat([rows for _, rows in each]).double() for each in (once, again))
+                seen[name, str(score_range)] = logprobs
+                row: dict[str, Any] = {"engine": name, "range": str(score_range), "start": start, "first read": first}
+                row |= {"s/article": statistics.median(took for took, _ in once + again)}
+                row |= {"tokens": computed, "again": float((logprobs - repeated).abs().max())}
+                for other in ("plain", "prefix"):
+                    gap = (logprobs - seen.get((other, str(score_range)), logprobs)).abs()
+                    row |= {f"{other}, largest": float(gap.max()), f"{other}, mean": float(gap.mean())}
+                rows.append(row)
+            del reader, read
+    total = sum(len(ids) for group in groups for ids in group)
+    texts = sum(map(len, groups))
+    show(f"{texts} texts, {total:,} tokens in the last range, {options.dtype}, {torch.get_num_threads()} threads", rows)
+    return {"dtype": options.dtype, "threads": torch.get_num_threads(), "tokens": total, "engines": rows}
 
 
 def _peak(device: torch.device) -> float:
@@ -535,6 +580,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--summaries", type=int, help="of each article; all, unless given")
     child.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    child = command(in_vllm, "vllm", list(shared))
+    child.add_argument("--summaries", type=int, help="of each article; all, unless given")
+    child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    child.add_argument("--options", default="{}", help="judge.engine_options as JSON")
     command(attack, "attack", ["--data", "--articles"], words=400, length=4, phrases=128)
     command(statistic, "statistics", examples=1440, resamples=10_000, times=5)
     command(sweep, "sweep", ["--data", "--articles"])

