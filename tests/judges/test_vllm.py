@@ -1,4 +1,4 @@
-"""vLLM as a local engine: what it refuses and under which keys it reads, everywhere; its numbers, where it is installed."""
+"""vLLM as a local engine: what it refuses and its keys, everywhere; its numbers, where it is installed."""
 
 from __future__ import annotations
 
