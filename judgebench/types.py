@@ -197,8 +197,11 @@ class ScoreRange:
         if self.worded:
             at = math.ceil(value - self.minimum - 0.5)
             return self.labels[min(max(at, 0), len(self.labels) - 1)]
-        places = max(_places(self.minimum), _places(self.maximum), _places(self.step))
-        return f"{self.mirrored(value):z.{places}f}"  # z: no minus before a zero
+        return f"{self.mirrored(value):z.{self._most_places}f}"  # z: no minus before a zero
+
+    @cached_property
+    def _most_places(self) -> int:
+        return max(_places(self.minimum), _places(self.maximum), _places(self.step))
 
     def __str__(self) -> str:
         worst, best = self.text(self.minimum), self.text(self.maximum)

@@ -7,6 +7,7 @@
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
+    stream      texts scored shard by shard, killed on the way and finished: memory, texts a second, no row twice or missing
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import resource
 import shutil
 import statistics
@@ -25,16 +27,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import torch
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.attacks.adv_suffix import Journal, Walk
@@ -554,6 +559,80 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"start": rows}
 
 
+# --- stream -----------------------------------------------------------------------------------------------------------
+
+
+def stream(options: argparse.Namespace) -> dict[str, Any]:
+    """`judgebench.score` over made-up texts, ten an article: peak memory of its process, sampled; texts a second of all
+    its processes together; and where it is killed at random moments, its rows against those of one that was not."""
+    rng, words = (
+        random.Random(options.seed),
+        ["a", "the", "of", "news", "council", "vote", "mayor", "trees", "road", "school", "city", "river"],
+    )
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        # 1. a card, of the embedded texts, and texts for it
+        data = Mini(limit_groups=6)
+        data.setup()
+        rows = [{"example_id": e.example_id, "text": f"{round(e.human['coherence'])}"} for e in data.examples]
+        Path(folder, "mini.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        judge = ["judge=replay", "judge.path=mini.jsonl", "decoding=[greedy]", "assistant=none"]
+        if options.judge == "tiny":
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+            sizes |= {"vocab_size": 49152, "max_position_embeddings": 4096, "num_key_value_heads": 2}
+            LlamaForCausalLM(LlamaConfig(**sizes, initializer_range=0.3)).save_pretrained(Path(folder, "tiny"))
+            SMOLLM2.tokenizer().save_pretrained(Path(folder, "tiny"))
+            judge = ["judge=local", "judge.path=tiny", "decoding=[expectation]", "assistant=none"]
+        few = ("data.limit_groups=6", "ranges=[[1,5]]", "metrics.resamples=50", "report=false", "logger=none")
+        made = _judgebench(folder, "calibrate", *judge, *few, "force=true", "run_dir=card")
+        assert made.wait() == 0
+        with Path(folder, "texts.jsonl").open("w") as texts, Path(folder, "answers.jsonl").open("w") as answers:
+            for i in range(options.texts):
+                article = f"{' '.join(rng.choices(words, k=120))}." if i % 10 == 0 else article  # noqa: F821
+                text = {"example_id": f"text-{i}", "group_id": f"article-{i // 10}", "source": article}
+                texts.write(f"{json.dumps(text | {'output': ' '.join(rng.choices(words, k=25))})}\n")
+                answers.write(f"{json.dumps({'example_id': text['example_id'], 'text': str(rng.randint(1, 5))})}\n")
+        # 2. scored at once, and again by processes that are killed
+        command = ["score", "card=card/judge_card.yaml", "data.path=texts.jsonl", f"shard={options.shard}"]
+        command += ["+judge.path=answers.jsonl"] if options.judge == "replay" else ["trainer.enable_progress_bar=false"]
+        records, frames = list[dict[str, Any]](), []
+        for out, kills in (("whole", 0), ("killed", options.kill)):
+            began, peak, left = time.monotonic(), 0, kills
+            while kills or out == "whole":
+                process = _judgebench(folder, *command, f"out={out}", f"store={out}.sqlite")
+                started, wait = (
+                    time.monotonic(),
+                    rng.uniform(0.05, 0.9) * records[0]["seconds"] / kills if left else 1e9,
+                )
+                while process.poll() is None and time.monotonic() - started < wait:
+                    with suppress(psutil.Error):
+                        peak = max(peak, psutil.Process(process.pid).memory_info().rss)
+                    time.sleep(0.05)
+                if left and process.poll() is None:
+                    process.kill()
+                    left -= 1
+                if process.wait() == 0:
+                    break
+            if out == "killed" and not kills:
+                continue
+            seconds = time.monotonic() - began
+            row = {"texts": options.texts, "judge": options.judge, "killed": kills - left, "seconds": round(seconds, 1)}
+            records.append(row | {"texts a second": options.texts / seconds, "peak MiB": peak / 2**20})
+            frames.append(pd.read_parquet(Path(folder, out)))
+    # 3. no row twice or missing, in the order of the texts
+    for frame in frames:
+        assert frame["example_id"].tolist() == [f"text-{i}" for i in range(options.texts)]
+        pd.testing.assert_frame_equal(frame, frames[0])
+    show("Scored shard by shard, rows complete and alike", records)
+    return {"stream": records}
+
+
+def _judgebench(folder: str, command: str, *given: str) -> subprocess.Popen[bytes]:
+    code = f"import sys; sys.argv = ['{command}', *{given!r}]; from judgebench.{command} import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description=__doc__, formatter_class=plain)
@@ -591,6 +670,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
     command(scale, "scale", ["--model"], steps=3)
+    child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
+    child.add_argument("--judge", default="replay", choices=["replay", "tiny"])
+    child.add_argument("--folder", help="where the files go meanwhile; the system's for temporary ones, unless given")
     options = parser.parse_args(arguments)
     figures = options.work(options)
     if options.json:

@@ -171,9 +171,11 @@ class FileRow:
 
 def _at(value: Any, path: str) -> Any:
     """Value at a path within objects, lists and texts; None where there is none."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # the first is soon told
         if path in value:
             return value[path]
+        if "." not in path:
+            return None
         parts = path.split(".")
         for i in range(1, len(parts)):  # a name may have dots of its own
             outer = value.get(".".join(parts[:i]))
@@ -203,8 +205,9 @@ def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
         rows = json_array(path, within)
     else:
         rows = json_lines(path) if path.suffix == ".jsonl" else json_rows(path)
+    names = {"folder": path.resolve().parent.name, "file": path.stem}
     for row in rows:
-        yield row.named(folder=path.resolve().parent.name, file=path.stem)
+        yield row.named(**names)
 
 
 def data_files(path: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -163,14 +163,7 @@ def fill(
     """
     judged = example.output if output is None else output
     two = (judged, example.rival) if order == FIRST else (example.rival, judged)
-    values = {
-        "min_range": score_range.text(score_range.minimum),
-        "max_range": score_range.text(score_range.maximum),
-        "Fact": example.context,
-        **{f"quarter_{i}": _quarter(score_range, i) for i in range(5)},
-        **{f"{side}_score": f"{reference_score(score_range, side):g}" for side in ("low", "high")},
-        **(more or {}),
-    }
+    values = {**_of_range(score_range), "Fact": example.context, **(more or {})}
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, judged)
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
@@ -227,6 +220,18 @@ def reference_score(score_range: ScoreRange, side: str) -> float:
     return score_range.mirrored(score_range.minimum + quarter if side == "low" else score_range.maximum - quarter)
 
 
+@cache
+def _of_range(score_range: ScoreRange) -> dict[str, str]:
+    """The fields that a range fills."""
+    return {
+        "min_range": score_range.text(score_range.minimum),
+        "max_range": score_range.text(score_range.maximum),
+        **{f"quarter_{i}": _quarter(score_range, i) for i in range(5)},
+        **{f"{side}_score": f"{reference_score(score_range, side):g}" for side in ("low", "high")},
+    }
+
+
+@cache
 def _with_ties(template: str, allowed: bool) -> str:
     return _TIES.sub(r"\1" if allowed else "", template)
 

@@ -20,6 +20,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Union
 
@@ -97,8 +98,7 @@ def parse_json(
     """
     with _one_sentence(f"{name}: not valid JSON", remedy):
         content = _within(text, limits)
-        make = None if limits.loose else _finite(float)
-        value = json.loads(content, parse_int=_finite(int), parse_float=_finite(float), parse_constant=make)
+        value = _decoder(limits.loose).decode(content)
         # the walk takes as long as the reading, so it is left out where nothing can be wrong
         opened = content.count("[") + content.count("{")
         if opened > limits.depth or content.count(",") + opened >= limits.nodes:
@@ -155,6 +155,12 @@ def _within(text: str | bytes | bytearray, limits: Limits) -> str:
     if len(text) > limits.size:
         raise ValueError(f"it has more than {limits.size:,} bytes")
     return text if isinstance(text, str) else text.decode("utf-8-sig")
+
+
+@cache
+def _decoder(loose: bool) -> json.JSONDecoder:
+    numbers = _finite(float)
+    return json.JSONDecoder(parse_int=_finite(int), parse_float=numbers, parse_constant=None if loose else numbers)
 
 
 def _finite(make: Callable[[str], float]) -> Callable[[str], float]:
