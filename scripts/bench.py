@@ -7,7 +7,7 @@
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
-    stream      texts scored shard by shard, killed on the way and finished: memory, texts a second, no row twice or missing
+    stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -565,10 +565,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
 def stream(options: argparse.Namespace) -> dict[str, Any]:
     """`judgebench.score` over made-up texts, ten an article: peak memory of its process, sampled; texts a second of all
     its processes together; and where it is killed at random moments, its rows against those of one that was not."""
-    rng, words = (
-        random.Random(options.seed),
-        ["a", "the", "of", "news", "council", "vote", "mayor", "trees", "road", "school", "city", "river"],
-    )
+    rng, words = random.Random(options.seed), [f"word{i}" for i in range(20)]
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         # 1. a card, of the embedded texts, and texts for it
         data = Mini(limit_groups=6)
