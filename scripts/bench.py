@@ -575,7 +575,12 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
         judge = ["judge=replay", "judge.path=mini.jsonl", "decoding=[greedy]", "assistant=none"]
         if options.judge == "tiny":
             torch.manual_seed(0)
-            sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+            sizes: dict[str, Any] = {
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+            }
             sizes |= {"vocab_size": 49152, "max_position_embeddings": 4096, "num_key_value_heads": 2}
             LlamaForCausalLM(LlamaConfig(**sizes, initializer_range=0.3)).save_pretrained(Path(folder, "tiny"))
             SMOLLM2.tokenizer().save_pretrained(Path(folder, "tiny"))
@@ -584,8 +589,9 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
         made = _judgebench(folder, "calibrate", *judge, *few, "force=true", "run_dir=card")
         assert made.wait() == 0
         with Path(folder, "texts.jsonl").open("w") as texts, Path(folder, "answers.jsonl").open("w") as answers:
+            article = ""
             for i in range(options.texts):
-                article = f"{' '.join(rng.choices(words, k=120))}." if i % 10 == 0 else article  # noqa: F821
+                article = f"{' '.join(rng.choices(words, k=120))}." if i % 10 == 0 else article
                 text = {"example_id": f"text-{i}", "group_id": f"article-{i // 10}", "source": article}
                 texts.write(f"{json.dumps(text | {'output': ' '.join(rng.choices(words, k=25))})}\n")
                 answers.write(f"{json.dumps({'example_id': text['example_id'], 'text': str(rng.randint(1, 5))})}\n")

@@ -262,6 +262,18 @@ def test_a_served_judge_is_known_by_its_name_and_by_what_its_server_says(
     code, asked, out = score("check_models=false")
     assert (code, asked) == (0, 0), "what was answered is stored"
     assert "cost of this run: $0" in out
+    # shard by shard: what earlier ones have cost counts against max_cost, and all together is said
+    rows = [{"source": f"Article {i}.", "output": f"Summary {i}."} for i in range(4)]
+    Path("many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    many = ("check_models=false", "data.path=many.jsonl", "shard=1", "+judge.concurrency=1")
+    code, asked, out = score(*many, "+judge.max_cost=0.0005")
+    assert (code, asked) == (2, 2), out
+    assert "$0.000208 are spent" in out
+    assert "The scores of 2 texts are kept in .scores.jsonl.parts" in out
+    code, asked, out = score(*many, "+judge.max_cost=1")
+    assert (code, asked) == (0, 2), out
+    assert "4 texts scored by" in out
+    assert "cost of this run: $0.000416" in out
 
 
 def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(calibrate, called, monkeypatch, tmp_path):

@@ -268,16 +268,21 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
 
 
 def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
-    """The settings on which scores depend, without secrets; that a model is served elsewhere changes none."""
+    """The settings on which scores may depend, without secrets."""
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
     settings["card"] = sha256_of(path_of(config, "card"))
     for role in ("judge", "assistant"):
-        settings |= {f"{role}.{key}": value for key, value in (plain(config[role]) or {}).items() if key != "url"}
+        settings |= {f"{role}.{key}": value for key, value in (plain(config[role]) or {}).items() if key not in _FREE}
     settings |= {f"data.{name}": plain(config.data[name]) for name in ("fields", "limit_groups")}
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:
         answers = user_path(settings.pop("judge.path", None) or card.parts["judge"].get("path"))
         settings[_ANSWERS] = sha256_of(answers)
     return dict(json.loads(json.dumps(mask_secrets(settings), default=str)))
+
+
+_FREE = ("url", "key_variable", "price", "max_cost", "concurrency", "requests_per_minute", "tokens_per_minute")
+_FREE += ("timeout", "retries", "backoff", "longest_wait", "batch")
+"""Settings of served judges that say where and how fast they are asked."""
 
 
 def _together(one: Any, other: Any) -> Any:

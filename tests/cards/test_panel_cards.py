@@ -116,6 +116,9 @@ def test_the_card_of_a_panel_scores_as_its_members_combined_by_hand(place, calle
     np.testing.assert_allclose(written["score"], weights @ each / weights.sum(), atol=1e-5)
     if panel.estimate is not None:
         np.testing.assert_allclose(written["estimate"], panel.estimate(written["score"].to_numpy()))
+    moved_card = (f"card={moved}/judge_card.yaml", "data.path=texts.jsonl")
+    called(score, *moved_card, "out=shards.jsonl", "shard=7")
+    np.testing.assert_allclose(pd.read_json("shards.jsonl", lines=True)["score"], written["score"], atol=1e-5)
     # in Python, texts after texts
     judge = Judge.from_card(moved / "judge_card.yaml")
     for part in (texts()[:3], texts()[3:5]):
