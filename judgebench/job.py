@@ -286,4 +286,4 @@ def trainers(parts: Parts) -> Trainers:
             f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a device of its own; "
             "leave the trainer as it is, or take runner=lightning."
         )
-    return RayTrainers(parts.runner, here, bool(parts.config.get("compile", True)))
+    return RayTrainers(parts.runner, here)

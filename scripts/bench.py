@@ -8,6 +8,7 @@
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
+    ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -16,11 +17,13 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import resource
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -36,6 +39,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import torch
+from lightning import Trainer
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
@@ -47,15 +51,20 @@ from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Contrastive, Expectation
-from judgebench.judges.batches import plan, root_of, roots, unique_tokens
+from judgebench.judges import PassRunner
+from judgebench.judges.batches import pending, plan, root_of, roots, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, engine_for
+from judgebench.judges.passes import ModelView, ScorePass, engine_for
+from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
+from judgebench.readings.reading import ModelReading
+from judgebench.readings.shards import open_store
+from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -636,6 +645,106 @@ def _judgebench(folder: str, command: str, *given: str) -> subprocess.Popen[byte
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
 
 
+# --- ray --------------------------------------------------------------------------------------------------------------
+
+
+class Watched(ReadingStore):
+    """A store that notes when readings come, and may kill an actor at the third batch."""
+
+    def __init__(self, path: Path, kill: bool = False):
+        super().__init__(path)
+        self.came: list[tuple[float, int]] = []
+        self.kill = kill
+
+    def put(self, readings: Sequence[ModelReading]) -> None:
+        super().put(readings)
+        self.came.append((time.perf_counter(), len(readings)))
+        if self.kill and len(self.came) == 3:
+            actors = []
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):  # others end at any moment
+                    actors += [process] if "MapBatches(Actor" in " ".join(process.cmdline()) else []
+            actors[0].kill()
+
+
+def ray(options: argparse.Namespace) -> dict[str, Any]:
+    import ray as library
+
+    torch.set_num_threads(1)
+    os.environ |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}  # as the one process has it, on a busy machine
+    texts = [one for article in articles_of(options.data, options.articles, options.summaries) for one in article]
+    builder = PromptBuilder(SMOLLM2.tokenizer(), load_rubrics("summary", ["coherence"]), 4000)
+    tries = {CONDITION.range: CandidateTrie.of(SMOLLM2.tokenizer(), CONDITION.range.candidates)}
+    prompts = builder.build(texts, [CONDITION])
+    folder = Path(tempfile.mkdtemp())
+
+    def here(callbacks: list[Any]) -> Any:
+        return Trainer(accelerator="cpu", callbacks=callbacks, logger=False, enable_checkpointing=False)
+
+    # 1. the same texts by one process, and by actors, of which one is killed
+    ways = (("one process", 0), ("1 actor", 1), ("2 actors", 2), ("2 actors again", 2), ("2 actors, one killed", 2))
+    rows: list[dict[str, Any]] = []
+    held, first_rate = [], 0.0
+    for name, actors in ways:
+        store = Watched(folder / f"{name}.sqlite", "killed" in name)
+        view = ModelView(SMOLLM2, SMOLLM2.fingerprint(store.file_digest))
+        pass_ = ScorePass([view], prompts, tries)
+        runner = PassRunner(store=store, trainer=RayTrainers(RayRunner(actors=actors), here) if actors else here)
+        took, _ = seconds_of(lambda runner=runner, pass_=pass_: runner.run([pass_], options.budget))  # type: ignore[misc]
+        keys = [pass_.keys(prompt)[0] for prompt in prompts]
+        found = store.get(keys)
+        held.append([found[key].logprobs.tobytes() for key in keys])  # type: ignore[union-attr]
+        reading = store.came[-1][0] - store.came[0][0]
+        rate = (len(keys) - store.came[0][1]) / reading
+        first_rate = first_rate or rate
+        row = {"by": name, "seconds": took, "before the first batch": took - reading, "readings a second": rate}
+        rows.append(row | {"times": rate / first_rate, "same bits": str(held[-1] == held[0])})
+    library.shutdown()
+    show(f"{len(prompts)} texts in {len(store.came)} batches, SmolLM2, a core each", rows)
+    # 2. the driver killed when a third is stored, and its command given again
+    data, kept = folder / "texts.jsonl", folder / "driver.sqlite"
+    rated = [{"source": one.source, "output": one.output, "group_id": one.group_id} for one in texts]
+    data.write_text("".join(json.dumps({**row, "quality": 1 + i % 5}) + "\n" for i, row in enumerate(rated)))
+    command = [sys.executable, *f"-m judgebench data=jsonl data.path={data} data.scale=[1,5] judge=smollm2".split()]
+    command += f"dimensions=[quality] logger=none report=false worth=false store={kept} runner=ray".split()
+    command += f"runner.actors=2 judge.token_budget={options.budget} run_dir={folder / 'run'}".split()
+
+    def stored() -> int:
+        with suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{kept}?mode=ro", uri=True) as db:
+            return int(db.execute("SELECT count(*) FROM readings").fetchone()[0])
+        return 0
+
+    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while killed.poll() is None and stored() < len(prompts) / 3:
+        time.sleep(0.2)
+    theirs = psutil.Process(killed.pid).children(recursive=True)
+    killed.kill()
+    killed.wait()
+    _, alive = psutil.wait_procs(theirs, timeout=60)
+    driver = {"stored when killed": stored(), "processes left": len(alive)}
+    took, done = seconds_of(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
+    driver |= {"exit code": done.returncode, "stored": stored(), "of": len(prompts)}
+    show("the driver killed with -9, then its command again", [driver])
+    # 3. what the driver does by itself
+    store, count = Watched(folder / "plan.sqlite"), max(1, options.plan // options.summaries)
+    many = [one for article in articles_of(options.data, count, options.summaries) for one in article]
+    built, asked = seconds_of(lambda: builder.build(many, [CONDITION]))
+    planned, batches = seconds_of(lambda: pending(ScorePass([view], asked, tries), 4096, store))
+    steps = {"prompts with their tokens": len(many) / built, "keys and batches of prompts": len(many) / planned}
+    values = np.log(np.full(5, 0.2, np.float32))
+    made = [ModelReading(hashlib.sha256(b"%d" % i).hexdigest(), values, None, 0.1) for i in range(options.stored)]
+    for name, path in {"SQLite": folder / "readings.sqlite", "shards": Path(f"parquet:{folder}/shards")}.items():
+        into = open_store(path)
+        took, _ = seconds_of(lambda into=into: [into.put(made[at : at + 12]) for at in range(0, len(made), 12)])  # type: ignore[misc]
+        steps[f"readings into {name}, 12 at once"] = len(made) / took
+    show(
+        f"the driver by itself: {len(many)} prompts in {len(batches)} batches, {len(made)} readings",
+        [{"step": step, "a second": rate} for step, rate in steps.items()],
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"ray": rows, "driver": driver, "steps": steps}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description=__doc__, formatter_class=plain)
@@ -676,6 +785,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])
     child.add_argument("--folder", help="where the files go meanwhile; the system's for temporary ones, unless given")
+    command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
     options = parser.parse_args(arguments)
     figures = options.work(options)
     if options.json:

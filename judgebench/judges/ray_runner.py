@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 # Ray, torch and pyarrow are imported where something is read
 
-_SAME = ("judgebench", "torch", "transformers")
-"""Packages whose versions are the same on all machines."""
-
 
 @dataclass(frozen=True)
 class RayRunner:
@@ -82,75 +79,31 @@ class RayTrainers:
 
     Args:
         trainer: makes the trainer, for what this process computes by itself, such as a tutor's states.
-        compiled: see `kernels.Hardware`.
     """
 
     settings: RayRunner
     trainer: Trainers
-    compiled: bool = True
     _told: dict[int | None, Mapping[str, str | None]] = field(default_factory=dict)
 
     def __call__(self, callbacks: list[Any]) -> Any:
         import torch
 
-        from judgebench.judges.engine.kernels import compute_on
+        from judgebench.judges.engine.kernels import compute_on, hardware
 
         trainer, gpus = self.trainer(callbacks), self.settings.num_gpus
+        # this machine's processor is the actors' too; of other devices they say themselves what they compute
         if self.settings.address is None and not (torch.cuda.is_available() if gpus is None else gpus):
-            compute_on(torch.device("cpu"), self.compiled)  # this machine's processor is not asked by another process
+            compute_on(torch.device("cpu"), hardware().compiled)
         else:
-            compute_on(trainer.strategy.root_device, self.compiled, self._ask)
+            compute_on(trainer.strategy.root_device, hardware().compiled, self._ask)
         return trainer
 
     def _ask(self, dim: int | None) -> Mapping[str, str | None]:
-        """The `Hardware.answers` of actors, of which keys are made, by a task with their resources."""
+        """The `Hardware.answers` of a task with the resources of an actor."""
         if dim not in self._told:
-            with _sentences():
-                ray, _, needs = self._connected()
-                task = ray.remote(**needs)(_answers).remote(_device(needs), self.compiled, dim)
-                self._told[dim] = ray.get(task)
+            with _ray(self.settings) as (ray, _, needs, device):
+                self._told[dim] = ray.get(ray.remote(**needs)(_answers).remote(device, dim))
         return self._told[dim]
-
-    def _connected(self) -> tuple[Any, tuple[int, int], dict[str, float]]:
-        """Ray, which ends with this process if it is started here; least and most actors; what each needs."""
-        # 1. Ray, silent: what goes wrong comes as an exception
-        for name, value in _SILENT.items():
-            os.environ.setdefault(name, value)
-        import ray
-        import ray.data
-
-        address, main = self.settings.address, threading.current_thread() is threading.main_thread()
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            if not ray.is_initialized():
-                options: dict[str, Any] = {} if address else {"include_dashboard": False}
-                with _muted():
-                    ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(
-                f"runner.address: no Ray is reached at {address or 'this machine'} "
-                f"({' '.join(str(error).split())[:200]}); start one (ray start --head), name another, or leave the "
-                "address out to start it here."
-            ) from error
-        finally:
-            if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
-                signal.signal(signal.SIGTERM, before)
-        ray.data.DataContext.get_current().enable_progress_bars = False
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        # 2. actors, and what each needs
-        there = ray.cluster_resources()
-        cores, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
-        cpus, wanted = self.settings.num_cpus, self.settings.num_gpus
-        of_each = float(gpus > 0) if wanted is None else wanted
-        actors = self.settings.actors or (max(1, int(gpus / of_each)) if of_each else 1)
-        least, most = (actors, actors) if isinstance(actors, int) else actors
-        # a cluster may get machines when they are asked for; this one stays as it is
-        if address is None and (least * cpus > cores or least * of_each > gpus):
-            raise UserError(
-                f"runner: {least} actors of {cpus:g} cores and {of_each:g} GPUs are more than this machine has "
-                f"({cores:g} cores, {gpus:g} GPUs); lower runner.actors, runner.num_cpus or runner.num_gpus."
-            )
-        return ray, (least, most), {"num_cpus": cpus, "num_gpus": of_each}
 
     def compute(self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str) -> Any:
         """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that has read, None if
@@ -175,22 +128,21 @@ class RayTrainers:
                 rows.append(pa.Table.from_pylist([row]))
                 count += len(prompts) * len(pass_.keys(prompts[0]))
         # 2. actors, which get all else once
-        passes, devices = [pass_ for pass_, _ in todo], set[str]()
+        devices, title = set[str](), " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
         shown = runner.trainer([]).progress_bar_callback is not None
-        with _sentences():
-            ray, (least, most), needs = self._connected()
-            begin = {
-                "passes": [(pass_.elsewhere(), _identities(pass_)) for pass_ in passes],
-                "kinds": list(kinds),
-                "home": (ray.get_runtime_context().get_node_id(), os.getcwd()),
-                "device": (_device(needs), self.compiled),
-                "versions": _versions(),
-            }
+        with _ray(self.settings) as (ray, (least, most), needs, device):
+            home = ray.get_runtime_context().get_node_id(), os.getcwd()
+            passes = [(pass_.elsewhere(), _identity(pass_)) for pass_, _ in todo]
             pool = ray.data.ActorPoolStrategy(min_size=least, max_size=max(least, min(most, len(rows))))
-            how = {"compute": pool, "batch_size": None, "batch_format": "pyarrow", **needs}
-            results = ray.data.from_arrow(rows).map_batches(Actor, fn_constructor_args=[begin], **how)
+            results = ray.data.from_arrow(rows).map_batches(
+                Actor,
+                fn_constructor_args=[passes, list(kinds), device, home],
+                compute=pool,
+                batch_size=None,
+                batch_format="pyarrow",
+                **needs,
+            )
             # 3. readings as they come
-            title = " and ".join(dict.fromkeys(pass_.title for pass_ in passes))
             with Progressing(f"{doing} with {title}", count, shown) as progress:
                 for table in results.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
                     for row in table.to_pylist():
@@ -206,22 +158,25 @@ class Actor:
     """Reads rows of token ids; the models of a pass are loaded when its first row comes.
 
     Args:
-        begin: what it needs besides the rows, see `RayTrainers.compute`.
+        passes: without their prompts, each with what `_identity` says of it where it was planned.
+        kinds: condition, fold and `LocalPass.marked` of prompts, by the numbers in rows.
+        device: where models are computed, and whether they are compiled.
+        home: Ray's name of the driver's machine, and the folder it runs in.
     """
 
-    def __init__(self, begin: Mapping[str, Any]) -> None:
+    def __init__(self, passes: Sequence[Any], kinds: Sequence[Any], device: tuple[str, bool], home: tuple[str, str]):
         import torch
 
         from judgebench.judges.engine.kernels import compute_on
         from judgebench.judges.models import Models
 
-        self._begin, self._models = begin, Models()
-        self._device = compute_on(torch.device(begin["device"][0]), begin["device"][1]).device
+        self._passes, self._kinds, self._home, self._models = passes, kinds, home[0], Models()
+        self._device = compute_on(torch.device(device[0]), device[1]).device
         self._name = torch.cuda.get_device_name(0) if self._device.type == "cuda" else "cpu"
-        self._pass = -1
         self._judge: Any = None
+        self._pass = -1
         with suppress(OSError):  # paths of models may be relative
-            os.chdir(begin["home"][1])
+            os.chdir(home[1])
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """The readings of each row, or what a user can mend."""
@@ -252,21 +207,18 @@ class Actor:
             return self._judge
         if self._judge is not None:
             self._judge.on_predict_end()
-        pass_, told = self._begin["passes"][number]
-        fault = None
-        if _versions() != self._begin["versions"]:
-            fault = f"{_versions()}, and not {self._begin['versions']}"
-        elif _identities(pass_) != told:
-            fault = "another arithmetic (its processor, GPU or PyTorch)"
-        elif ray.get_runtime_context().get_node_id() != self._begin["home"][0]:
-            differing = [v.source.title for v in pass_.views if v.source.fingerprint(_digest) != v.fingerprint]
-            fault = f"other files of {differing[0]}" if differing else None
-        if fault is not None:
+        pass_, planned = self._passes[number]
+        here = _identity(pass_)
+        differing = [name for name in planned if here[name] != planned[name]]
+        if not differing and ray.get_runtime_context().get_node_id() != self._home:
+            others = [view.source for view in pass_.views if view.source.fingerprint(_digest) != view.fingerprint]
+            differing = [f"the files of {source.title}" for source in others]
+        if differing:
             raise UserError(
-                f"runner: the machine {os.uname().nodename} of an actor has {fault}; versions, models and kinds of GPU "
-                "must be the same on all machines that read."
+                f"runner: the machine {os.uname().nodename} of an actor differs in {differing[0]} (it has "
+                f"{here.get(differing[0], 'others')}); all machines that read must have the same."
             )
-        self._models.make_room({source for later, _ in self._begin["passes"][number:] for source in later.sources})
+        self._models.make_room({source for later, _ in self._passes[number:] for source in later.sources})
         self._pass, self._judge = number, JudgeModule(pass_, self._models)
         self._judge.configure_model()
         self._judge.to(self._device).on_predict_start()
@@ -277,40 +229,27 @@ class Actor:
 
         prompts = []
         for name, kind, tokens in zip(row["names"], row["kinds"], row["tokens"], strict=True):
-            condition, fold, known = self._begin["kinds"][kind]
+            condition, fold, known = self._kinds[kind]
             example, ids = Example(name, "", "", "", "", {}), np.array(tokens, np.int32)
             prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
-            self._begin["passes"][row["pass"]][0].mark(prompts[-1], known)
+            self._passes[row["pass"]][0].mark(prompts[-1], known)
         whole = iter(prompts)
         return Batch(tuple(tuple(next(whole) for _ in range(size)) for size in row["sizes"]))
 
 
-_SILENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
+def _identity(pass_: LocalPass) -> dict[str, str]:
+    """All that readings of a pass depend on besides prompts and files, by what a user calls it."""
+    views = [view.identity() for view in pass_.views]
+    arithmetic = f"dtypes and kernels {[(view['dtype'], view.get('kernels')) for view in views]}"
+    return {"arithmetic": arithmetic, **{name: version(name) for name in ("judgebench", "torch", "transformers")}}
 
 
-def _device(needs: Mapping[str, float]) -> str:
-    return "cuda:0" if needs["num_gpus"] else "cpu"
-
-
-def _answers(device: str, compiled: bool, dim: int | None) -> Mapping[str, str | None]:
-    """`Hardware.answers` of the machine on which this runs."""
+def _answers(device: tuple[str, bool], dim: int | None) -> Mapping[str, str | None]:
     import torch
 
     from judgebench.judges.engine.kernels import compute_on
 
-    return compute_on(torch.device(device), compiled).answers(dim)
-
-
-def _identities(pass_: LocalPass) -> list[dict[str, Any]]:
-    return [view.identity() for view in pass_.views]
-
-
-def _versions() -> str:
-    return ", ".join(f"{name} {version(name)}" for name in _SAME)
+    return compute_on(torch.device(device[0]), device[1]).answers(dim)
 
 
 @cache
@@ -321,26 +260,54 @@ def _digest(path: Path) -> str:
 
 
 @contextmanager
-def _muted() -> Iterator[None]:
-    """Without what compiled code writes to the standard error, as the level at which it logs."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, float], tuple[str, bool]]]:
+    """Ray, which ends with this process if it is started here; the least and the most actors; what each needs; its
+    device, and whether it compiles. What Ray raises in the block becomes a `UserError`."""
+    # 1. Ray, silent: what goes wrong comes as an exception
+    for name in ("USAGE_STATS_ENABLED=0", "BACKEND_LOG_LEVEL=fatal", "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0"):
+        os.environ.setdefault(*f"RAY_{name}".split("="))
+    import ray
+    import ray.data
+
+    from judgebench.judges.engine.kernels import hardware
+
+    address, main = settings.address, threading.current_thread() is threading.main_thread()
+    before, errors, nothing = signal.getsignal(signal.SIGTERM), os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nothing, 2)
-        yield
+        if not ray.is_initialized():
+            os.dup2(nothing, 2)  # compiled code says how little it will say
+            options: dict[str, Any] = {} if address else {"include_dashboard": False}
+            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"runner.address: no Ray is reached at {address or 'this machine'} "
+            f"({' '.join(str(error).split())[:200]}); start one (ray start --head), name another, or leave the "
+            "address out to start it here."
+        ) from error
     finally:
-        os.dup2(kept, 2)
-        for file in (kept, nothing):
-            os.close(file)
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Turns what Ray raises into a `UserError`."""
-    from ray.exceptions import RayError
-
+        os.dup2(errors, 2)
+        os.close(errors)
+        os.close(nothing)
+        if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
+            signal.signal(signal.SIGTERM, before)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # 2. actors, and what each needs
+    there = ray.cluster_resources()
+    cores, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+    cpus, of_each = settings.num_cpus, float(gpus > 0) if settings.num_gpus is None else settings.num_gpus
+    actors = settings.actors or (max(1, int(gpus / of_each)) if of_each else 1)
+    least, most = (actors, actors) if isinstance(actors, int) else actors
+    # a cluster may get machines when they are asked for; this one stays as it is
+    if address is None and (least * cpus > cores or least * of_each > gpus):
+        raise UserError(
+            f"runner: {least} actors of {cpus:g} cores and {of_each:g} GPUs are more than this machine has "
+            f"({cores:g} cores, {gpus:g} GPUs); lower runner.actors, runner.num_cpus or runner.num_gpus."
+        )
+    needs, device = {"num_cpus": cpus, "num_gpus": of_each}, "cuda:0" if of_each else "cpu"
     try:
-        yield
-    except RayError as error:
+        yield ray, (least, most), needs, (device, hardware().compiled)
+    except ray.exceptions.RayError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         raise UserError(
             f"runner: Ray gives up ({type(error).__name__}: {lines[-1][:300].rstrip('.')}). What was stored stays; the "
