@@ -118,7 +118,9 @@ class Judge:
         self._experiment = None if late else Experiment.parse(self._config, self._parts)
         make = trainers(self._experiment or self._parts)
         self.processes = make([])  # a mistake in it
-        self.trainer: Trainers = make if trainer is not None else lambda bar: make([])  # one bar a text is no news
+        self.trainer: Trainers = make
+        if trainer is None and runner is None:
+            self.trainer = lambda bar: make([])  # one bar a text is no news
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
