@@ -117,7 +117,7 @@ def as_sentence() -> Iterator[None]:
         if sentence is None:
             error.add_note(_FAULT)
             raise
-        raise Refusal(sentence) from error
+        raise Refusal(sentence, getattr(_mistake(error), "code", 2)) from error
 
 
 def _sentence(error: Exception) -> str | None:

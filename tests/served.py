@@ -39,7 +39,9 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         seen = {
             "path": self.path,
-            "body": json.loads(raw),
+            "method": self.command,
+            "raw": raw,
+            "body": json.loads(raw) if raw.startswith(b"{") else {},
             "headers": {k.lower(): v for k, v in self.headers.items()},
             "at": time.monotonic(),
         }
@@ -53,6 +55,8 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             with server.lock:
                 server.under_way -= 1
+
+    do_GET = do_POST
 
     def send(self, status: int, text: str, **headers: str) -> None:
         data = text.encode()
@@ -121,6 +125,140 @@ def answer(
         handler.send(200, json.dumps(content))
 
     return reply
+
+
+class BatchProvider:
+    """The batch APIs of OpenAI, Anthropic and Gemini as they are documented, behind one address; single messages, too.
+
+    Attributes:
+        batches: id -> its requests by their keys, in the order of submission.
+        looks: times that a batch is looked at before it is over.
+        fate: of a request, by the number of its batch (from 0) and its own: `ok`, `expired`, `overloaded` or `invalid`.
+        cut: submissions that arrive, and whose answer does not.
+    """
+
+    def __init__(self, text: str = "4") -> None:
+        self.text, self.looks, self.cut = text, 1, 0
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.about: dict[str, dict[str, Any]] = {}
+        self.files: dict[str, bytes] = {}
+        self.fate: Callable[[int, int], str] = lambda batch, number: "ok"
+
+    def __call__(self, handler: Handler, seen: dict[str, Any]) -> None:
+        path, body = seen["path"].partition("?")[0].removeprefix("/v1"), seen["body"]
+        if seen["method"] == "GET":
+            found = self.shown(path)
+            found = found if isinstance(found, str) else json.dumps(found)
+        elif path == "/files":
+            parts = seen["raw"].split(b"--" + seen["headers"]["content-type"].partition("boundary=")[2].encode())
+            assert b'name="purpose"\r\n\r\nbatch\r\n' in parts[1]
+            name = f"file-{len(self.files)}"
+            self.files[name] = parts[2].partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+            found = json.dumps({"id": name, "purpose": "batch"})
+        elif path == "/batches":
+            assert (body["endpoint"], body["completion_window"]) == ("/v1/chat/completions", "24h")
+            rows = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
+            found = self.made({row["custom_id"]: row["body"] for row in rows}, body["metadata"])
+        elif path == "/messages/batches":
+            found = self.made({row["custom_id"]: row["params"] for row in body["requests"]}, {})
+        elif path.endswith(":batchGenerateContent"):
+            rows = body["batch"]["input_config"]["requests"]["requests"]
+            found = self.made({row["metadata"]["key"]: row["request"] for row in rows}, body["batch"])
+        else:
+            found = json.dumps(self.message(body))
+        if self.cut and seen["method"] == "POST" and "batch" in path.lower():
+            self.cut -= 1
+            hangup(handler, seen)
+            return
+        handler.send(200, found)
+
+    def made(self, requests: dict[str, Any], about: dict[str, Any]) -> str:
+        name = f"batches/{len(self.batches)}" if "display_name" in about else f"batch_{len(self.batches)}"
+        self.batches[name], self.about[name] = requests, {**about, "looks": self.looks}
+        return json.dumps(self.state(name))
+
+    def shown(self, path: str) -> Any:
+        if path in ("/batches", "/messages/batches"):
+            rows = [self.state(name, 0) for name in self.batches]
+            return {"data": rows, "operations": rows}
+        if path.endswith("/content"):
+            kind, _, name = path.split("/")[2].partition("-")
+            rows = [self.row(name, key, kind) for key in self.batches[name]]
+            return "\n".join(json.dumps(row) for row in rows if row)
+        if path.endswith("/results"):
+            name = path.split("/")[3]
+            return "\n".join(json.dumps(self.row(name, key, "results")) for key in self.batches[name])
+        return self.state(path.removeprefix("/messages").removeprefix("/batches/" if "batch_" in path else "/"))
+
+    def state(self, name: str, look: int = 1) -> dict[str, Any]:
+        """What all three say of a batch, in one record."""
+        about, count = self.about[name], len(self.batches[name])
+        about["looks"] -= look
+        over = about["looks"] < 0
+        fates = [self.fates(name, key) for key in self.batches[name]]
+        state = "EXPIRED" if over and set(fates) == {"expired"} else "SUCCEEDED" if over else "RUNNING"
+        record: dict[str, Any] = {"id": name, "name": name, "created_at": "2999-01-01T00:00:00Z"}
+        record |= {"status": "completed" if over else "in_progress", "metadata": dict(about), "done": over}
+        record |= {
+            "output_file_id": f"output-{name}" if over else None,
+            "error_file_id": f"error-{name}" if over else None,
+        }
+        record["request_counts"] = {"completed": count if over else 0, "processing": 0 if over else count}
+        record["processing_status"] = "ended" if over else "in_progress"
+        if "display_name" in about:
+            record["metadata"] = {"state": f"BATCH_STATE_{state}", "displayName": about["display_name"]}
+            record["metadata"]["batchStats"] = {
+                "requestCount": str(count),
+                "pendingRequestCount": str(0 if over else count),
+            }
+            rows = [self.row(name, key, "inline") for key in self.batches[name]] if state == "SUCCEEDED" else []
+            record["response"] = {"inlinedResponses": {"inlinedResponses": rows}}
+        return record
+
+    def fates(self, name: str, key: str) -> str:
+        return self.fate(list(self.batches).index(name), list(self.batches[name]).index(key))
+
+    def row(self, name: str, key: str, kind: str) -> dict[str, Any] | None:
+        fate, message = self.fates(name, key), self.message(self.batches[name][key])
+        code = {"ok": 200, "expired": None, "overloaded": 503, "invalid": 400}[fate]
+        if kind == "inline":
+            error = {"error": {"code": 3 if fate == "invalid" else 14, "message": fate}}
+            return {"metadata": {"key": key}, **({"response": message} if fate == "ok" else error)}
+        if kind == "results":
+            types = {"ok": "succeeded", "expired": "expired"}
+            fault = {"overloaded": "overloaded_error", "invalid": "invalid_request_error"}.get(fate)
+            error = {"type": "error", "error": {"type": fault, "message": fate}}
+            more = {"message": message} if fate == "ok" else {"error": error} if fault else {}
+            return {"custom_id": key, "result": {"type": types.get(fate, "errored"), **more}}
+        if (fate == "ok") is (kind == "error"):
+            return None
+        response = {"status_code": code, "body": message if fate == "ok" else {"error": {"message": fate}}}
+        error = {"code": "batch_expired", "message": "not in time"}
+        return {"custom_id": key, "response": response if code else None, "error": None if code else error}
+
+    def message(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request, in the form that its body asks for."""
+        if "contents" in body:
+            said = {"content": {"parts": [{"text": self.text}]}}
+            if "logprobs" in body["generationConfig"]:
+                listed = [{"token": token, "logProbability": math.log(p)} for token, p in LIKELY.items()]
+                said["logprobsResult"] = {"chosenCandidates": listed[:1], "topCandidates": [{"candidates": listed}]}
+            usage = {"promptTokenCount": 100, "candidatesTokenCount": 1, "cachedContentTokenCount": 60}
+            return {"candidates": [said], "usageMetadata": usage, "modelVersion": "small-1"}
+        if "anthropic" in body["model"]:
+            usage = {"input_tokens": 40, "cache_read_input_tokens": 60, "output_tokens": 1}
+            return {
+                "type": "message",
+                "content": [{"type": "text", "text": self.text}],
+                "usage": usage,
+                "model": "small-1",
+            }
+        choice: dict[str, Any] = {"message": {"content": self.text}}
+        if body.get("logprobs"):
+            listed = [{"token": token, "logprob": math.log(p)} for token, p in LIKELY.items()]
+            choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+        usage = {"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 60}}
+        return {"choices": [choice], "usage": usage, "model": "small-1"}
 
 
 def status(code: int, message: str = "no", **headers: str) -> Reply:

@@ -337,7 +337,7 @@ def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small
     assert os.environ["HTTP_PROXY"]
 
 
-@pytest.mark.parametrize("name", ["openai", "deepseek", "gemini", "vllm", "llama_cpp"])
+@pytest.mark.parametrize("name", ["openai", "anthropic", "deepseek", "gemini", "vllm", "llama_cpp"])
 def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judgebench, monkeypatch, name):
     monkeypatch.delenv(f"{name.upper()}_API_KEY", raising=False)
     local = name in ("vllm", "llama_cpp")

@@ -112,6 +112,7 @@ def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]
             .replace("path=FILE", f"path={file}")
             .replace("tasks=DIR", f"tasks={folder}")
             .replace("url=URL", "url=http://127.0.0.1:9/v1")
+            .replace("[URL1,URL2]", "[http://127.0.0.1:9/v1,http://127.0.0.1:19/v1]")
         )
         word = re.sub(r"path=DIR$", f"path={model}", word)
         found.append(str(folder / "run") if word == "RUN" else word)

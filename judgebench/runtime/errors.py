@@ -125,16 +125,22 @@ def as_line(sentence: str) -> str:
     return sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}."
 
 
-class Refusal(SystemExit):
-    """Ends the program with code 2; whoever started the work prints `sentence`. A sweep records it as the reason why a
-    job failed, and goes on."""
+class ComeBack(UserError):
+    """No mistake: work that goes on elsewhere, whose result the same command fetches later. Exit code 75."""
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(2)
+    code = 75
+
+
+class Refusal(SystemExit):
+    """Ends the program with a code, mostly 2; whoever started the work prints `sentence`. A sweep records it as the
+    reason why a job failed, and goes on."""
+
+    def __init__(self, sentence: str, code: int = 2) -> None:
+        super().__init__(code)
         self.sentence = as_line(sentence)
 
-    def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
-        return Refusal, (self.sentence,)  # launchers send it between processes
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str, Any]]:
+        return Refusal, (self.sentence, self.code)  # launchers send it between processes
 
 
 class Terminated(KeyboardInterrupt):

@@ -14,7 +14,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -38,12 +38,18 @@ _SHORTEST_KEY = 8
 """A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
 
 
+_LARGEST_FILE = 2**31
+"""Bytes of a batch's answers."""
 _BUSY = ("429", "503", "timeout")
 """Failures of a server that was sent too much at once."""
 
 
 class Stopped(Exception):
     """The run has come to its end for another reason, so this request was not sent."""
+
+
+class Unclear(UserError):
+    """What was asked for may have been done: no answer came."""
 
 
 class RateLimit:
@@ -93,7 +99,10 @@ class Client:
         self._key = api_key(spec)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "judgebench"}
         headers |= {"Accept-Encoding": "gzip, deflate"}
-        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        if self._key:
+            named = {"anthropic": {"x-api-key": self._key}, "gemini": {"x-goog-api-key": self._key}}
+            headers |= named.get(spec.protocol, {"Authorization": f"Bearer {self._key}"})
+        headers |= {"anthropic-version": "2023-06-01"} if spec.protocol == "anthropic" else {}
         self._servers: list[Server] = []
         for url in spec.urls:
             try:
@@ -224,14 +233,60 @@ class Client:
                     "several servers of one judge serve the same model."
                 )
 
+    async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
+        """What the provider answers to a request about batches. One that only looks is tried again, as `retries` says;
+        one that makes something is not, where it may have been made.
+
+        Raises:
+            UserError: it refuses, or does not answer in the end.
+            Unclear: it may have done what was asked.
+        """
+        server, tries = self._servers[0], 0
+        address = f"{server.url.rstrip('/')}{path}"
+        while True:
+            try:
+                return await self._exchange(method, address, body, _LARGEST_FILE, server, {"Content-Type": kind})
+            except (_Failure, BrokenAnswer) as error:
+                failure = (
+                    error if isinstance(error, _Failure) else _Failure("broken answer", self._scrubbed(str(error)))
+                )
+                tries += 1
+                if method != "GET" and failure.kind not in ("429", "no connection"):
+                    raise Unclear(f"{self._at(server.url)}: {failure.event}.") from None
+                if tries > self._spec.retries:
+                    raise UserError(f"{self._at(server.url)}: {failure.event} (tried {tries} times).") from None
+                self._account.failures[failure.kind] += 1
+                self._account.retries += 1
+                await asyncio.sleep(max(failure.wait or 0.0, self._spec.backoff * 2 ** (tries - 1)))
+
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
-        address = address_of(request.path, server.url)
-        body, content, limit = json.dumps(request.body).encode(), bytearray(), request.max_bytes
+        address, body, limit = address_of(request.path, server.url), json.dumps(request.body), request.max_bytes
+        content = await self._exchange("POST", address, body.encode(), limit, server)
+        try:
+            return self.parsed(content, limit)
+        except UserError as error:
+            raise BrokenAnswer(str(error)) from None
+
+    def parsed(self, content: bytes, limit: int = _LARGEST_FILE) -> Any:
+        """The JSON of an answer, without the key; `UserError` where it is none."""
+        return without_key(parse_json(content, "its answer", limits=Limits(size=limit)), self._key)
+
+    async def _exchange(
+        self,
+        method: str,
+        address: str,
+        body: bytes | None,
+        limit: int,
+        server: Server,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """What the server answers, of at most `limit` bytes; `_Failure` where it might answer another time."""
+        content = bytearray()
         try:
             async with (
                 asyncio.timeout(self._spec.timeout),
-                server.http.stream("POST", address, content=body) as response,
+                server.http.stream(method, address, content=body, headers=headers) as response,
             ):
                 # of several codings, one on the other, a small answer could become one without end
                 if response.headers.get("content-encoding", "").strip().lower() not in _CODINGS:
@@ -251,10 +306,7 @@ class Client:
             raise _Failure("broken connection", f"the connection broke ({reason})", billed=True) from None
         if not 200 <= response.status_code < 300:
             raise self._refused(response, bytes(content), server.url)
-        try:
-            return without_key(parse_json(bytes(content), "its answer", limits=Limits(size=limit)), self._key)
-        except UserError as error:
-            raise BrokenAnswer(str(error)) from None
+        return bytes(content)
 
     def _refused(self, response: httpx.Response, content: bytes, url: str) -> Exception:
         """The error of an HTTP status: a sentence, or a `_Failure` where another try may succeed."""

@@ -44,7 +44,7 @@ _MOST_CUT = 15
 
 
 @contextmanager
-def _outer_loop_paused() -> Iterator[None]:
+def outer_loop_paused() -> Iterator[None]:
     """Lets another event loop run where one runs already, as in a notebook's cell."""
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
@@ -79,8 +79,8 @@ class ApiPass(Pass):
         """Asks for one reading: its log-probabilities, if it has any, and the record of its answers."""
         raise NotImplementedError
 
-    def expected(self, prompt: Prompt) -> tuple[Request, int]:
-        """The first request for each of a prompt's keys, and the number of those that may follow."""
+    def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
+        """The first request for one of a prompt's keys, and the number of those that may follow."""
         raise NotImplementedError
 
     def batches(self, token_budget: int) -> list[Batch]:
@@ -102,7 +102,7 @@ class ApiPass(Pass):
 
     def release(self) -> None:
         if self._runner is not None and self._client is not None:
-            with _outer_loop_paused():
+            with outer_loop_paused():
                 self._runner.run(self._client.close())
                 self._runner.close()
         self._runner = self._client = None
@@ -110,8 +110,18 @@ class ApiPass(Pass):
     def read(self, batch: Batch) -> list[ModelReading]:
         """Asks for what is not stored; where a request fails for good, what others have brought is stored."""
         assert self._runner is not None
-        with _outer_loop_paused():
+        with outer_loop_paused():
             return self._runner.run(self._all(batch))
+
+    def missing(self) -> set[str]:
+        """The keys of its readings that are not stored."""
+        return self.store.missing(key for prompt in self.prompts for key in self.keys(prompt))
+
+    async def taken(self, prompt: Prompt, key: str, client: Any, more: Mapping[str, Any]) -> ModelReading:
+        """The reading that a client's answer makes, with more in its record."""
+        self._client, began = client, time.perf_counter()
+        logprobs, record = await self.answered(prompt, key)
+        return ModelReading(key, logprobs, json.dumps(record | dict(more)), time.perf_counter() - began)
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
@@ -119,10 +129,8 @@ class ApiPass(Pass):
 
         async def put(prompt: Prompt, key: str) -> ModelReading:
             assert self._client is not None
-            began = time.perf_counter()
             try:
-                logprobs, record = await self.answered(prompt, key)
-                reading = ModelReading(key, logprobs, json.dumps(record), time.perf_counter() - began)
+                reading = await self.taken(prompt, key, self._client, {})
                 self.store.put([reading])
             except UserError:
                 self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
@@ -147,7 +155,7 @@ class ApiPass(Pass):
         return await self._client.send(request(self.spec, sent, max_tokens, **more), self._homes[sent.article])
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
-        tokens = None if self.spec.protocol == "chat" else tuple(prompt.token_ids.tolist())
+        tokens = None if self.spec.framed else tuple(prompt.token_ids.tolist())
         return RequestPrompt(prompt.text, tokens, len(prompt.token_ids), prompt.example.group_id)
 
     def address(self, prompt: Prompt, **more: Any) -> str:
@@ -179,12 +187,13 @@ class ListedPass(ApiPass):
         more = {"ways": digest, "follow_above": follow, "most": self._max_tokens(prompt)}
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
-    def expected(self, prompt: Prompt) -> tuple[Request, int]:
+    def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
         nodes = len(self.trees[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
         times, listed = 1, self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
             times, listed = times + 1, listed * _WIDER
-        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), listed=self.spec.top_logprobs)
+        most, listed = self._max_tokens(prompt), self.spec.top_logprobs
+        first = request(self.spec, self.sent_prompt(prompt), most, listed=listed, seed=self.spec.seed)
         return first, nodes * times - 1
 
     def _max_tokens(self, prompt: Prompt) -> int:
@@ -278,8 +287,9 @@ class AnswerPass(ApiPass):
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
-    def expected(self, prompt: Prompt) -> tuple[Request, int]:
-        return request(self.spec, self.sent_prompt(prompt), self.max_tokens), 0
+    def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
+        seed = None if key is None else self._seed(self._draws[key])
+        return request(self.spec, self.sent_prompt(prompt), self.max_tokens, seed=seed), 0
 
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw

@@ -1,4 +1,4 @@
-"""Requests to a server and its answers, in the OpenAI protocol's two forms and SGLang's own."""
+"""Requests to a server and its answers, in the OpenAI protocol's two forms, SGLang's, Anthropic's and Gemini's own."""
 
 from __future__ import annotations
 
@@ -90,12 +90,20 @@ def request(
         }
         address = address_of(_GENERATE, spec.urls[0])
         return Request(address, body | dict(spec.extra_body), Usage(prompt.count, 0, max_tokens), listed + len(tokens))
+    if spec.protocol == "gemini":
+        config: dict[str, Any] = {"temperature": spec.degree(), "maxOutputTokens": max_tokens}
+        config |= {} if seed is None else {"seed": seed}
+        config |= {} if listed is None else {"responseLogprobs": True, "logprobs": listed}
+        body = {"contents": [{"role": "user", "parts": [{"text": prompt.text}]}], "generationConfig": config}
+        path = f"/models/{spec.model}:generateContent"
+        return Request(path, body | dict(spec.extra_body), Usage(prompt.count + _FRAME, 0, max_tokens), listed or 0)
     body = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
-    if seed is not None:
+    if seed is not None and spec.protocol != "anthropic":  # which takes none
         body["seed"] = seed
     path, count = "/completions", prompt.count
-    if spec.protocol == "chat":
-        path, count = "/chat/completions", prompt.count + _FRAME
+    if spec.framed:
+        path = "/messages" if spec.protocol == "anthropic" else "/chat/completions"
+        count += _FRAME
         body["messages"] = [{"role": "user", "content": prompt.text}]
         if listed is not None:
             body |= {"logprobs": True, "top_logprobs": listed}
@@ -231,7 +239,7 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         if isinstance(payload, Mapping) and "meta_info" in payload:
             sglang = _SGLang.model_validate(payload)
             return Answer(sglang.text, _sglang_lists(sglang.meta_info), sglang.meta_info.counts())
-        answer = _OpenAI.model_validate(payload)
+        answer = _OpenAI.model_validate(_as_openai(payload))
         choice = answer.choices[0]
         if choice.message is None and "text" not in choice.model_fields_set:
             raise BrokenAnswer("it holds no text")
@@ -251,6 +259,40 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         raise
     except ValueError as error:
         raise BrokenAnswer(f"the answer is not what the protocol has ({error})") from None
+
+
+def _as_openai(payload: Any) -> Any:
+    """An answer of Anthropic's or Gemini's in the form of OpenAI's; any other as it is."""
+
+    def choice(parts: Any) -> dict[str, Any]:
+        return {"message": {"content": "".join(part.get("text") or "" for part in parts)}}
+
+    try:
+        if payload.get("type") == "message":  # its count of input tokens is of those outside of the cache
+            given = payload.get("usage") or {}
+            read, wrote = (given.get(f"cache_{name}_input_tokens") or 0 for name in ("read", "creation"))
+            usage = {"prompt_tokens": given.get("input_tokens", 0) + read + wrote, "cached_tokens": read}
+            usage["completion_tokens"] = given.get("output_tokens")
+            return {"choices": [choice(payload["content"])], "usage": usage, "model": payload.get("model")}
+        if "usageMetadata" in payload or "candidates" in payload:
+            given = payload.get("usageMetadata") or {}
+            usage = {
+                "prompt_tokens": given.get("promptTokenCount"),
+                "cached_tokens": given.get("cachedContentTokenCount"),
+            }
+            written = [given.get(f"{name}TokenCount") or 0 for name in ("candidates", "thoughts")]
+            first = (payload.get("candidates") or [{}])[0]  # a prompt that it does not answer has none
+            said = choice((first.get("content") or {}).get("parts") or ())
+            if lists := first.get("logprobsResult"):
+                chosen, likeliest = lists["chosenCandidates"], [place["candidates"] for place in lists["topCandidates"]]
+                rows = [[{**one, "logprob": one["logProbability"]} for one in place] for place in [chosen, *likeliest]]
+                pairs = zip(rows[0], rows[1:], strict=True)
+                said["logprobs"] = {"content": [{**one, "top_logprobs": tops} for one, tops in pairs]}
+            usage["completion_tokens"] = sum(written)
+            return {"choices": [said], "usage": usage, "model": payload.get("modelVersion")}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BrokenAnswer(f"the answer is not what the protocol has ({error!r})") from None
+    return payload
 
 
 def _openai_lists(given: _Lists, numbered: bool) -> list[tuple[Hashable, Listing]] | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
+from judgebench.judges.api.batch import read_in_batches
 from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
 from judgebench.judges.api.settings import Account, ApiSpec, Bill
 from judgebench.judges.batches import Tokens, pending, token_counts
@@ -74,13 +75,15 @@ class ApiReader(BaseReader):
                 "faster for it; take trainer.devices=1, and raise judge.concurrency."
             )
         shown = alone.progress_bar_callback is not None
+        if self.judge.batch is not None:
+            return alone if read_in_batches(self.passes, shown) else None
         for stage in ("_thoughts", "passes"):  # what is asked behind thoughts depends on them: no earlier than read
             for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in getattr(self, stage)]:
                 if not batches:
                     continue
                 pass_.prepare()
                 before = self._bill.spent
-                readings = len(self.store.missing(key for b in batches for p in b.prompts for key in pass_.keys(p)))
+                readings = len(pass_.missing())
                 try:
                     with Progressing(f"Asking {pass_.title}", readings, shown) as progress:
                         pass_.stored = partial(self._advance, progress, before)
@@ -141,7 +144,7 @@ class ApiReader(BaseReader):
         for role, spec in self.sides.items():
             record[role] = {
                 **{name: getattr(spec, name) for name in ("model", "protocol", "scores_from", "explicit")},
-                **{"url": spec.where, "concurrency": spec.concurrency},
+                **({"url": spec.where} | self._by_server(role)),
                 "samples": spec.samples if spec.scores_from == "samples" else None,
                 "temperature": spec.degree(),
                 "served_as": self._served_as(role),
@@ -162,6 +165,12 @@ class ApiReader(BaseReader):
         for name in ("lower", "upper", "unlisted", "texts"):
             columns[name] = [fact[name] for fact in facts]
         return columns
+
+    def _by_server(self, role: str) -> dict[str, Any]:
+        spec = self.sides[role]
+        told = {"concurrency": spec.concurrency, "servers": self._accounts[role].servers}
+        told = told if len(spec.urls) > 1 or spec.concurrency == "auto" else {}
+        return told | ({"batch": spec.batch} if spec.batch else {})
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
         names = Counter(name for fact in self._facts if fact["role"] == role for name in fact["as"])
@@ -185,7 +194,7 @@ class ApiReader(BaseReader):
                 continue
             prompts = [prompt for prompt, _ in self._after.values()]
             paths = endpoint_paths(spec, dict.fromkeys(prompt.condition.range for prompt in prompts))
-            thinking = self.task.thinking if spec.protocol == "chat" else {}
+            thinking = self.task.thinking if spec.framed else {}
             passes[role] = ListedPass(*parts, prompts, self.store, *paths, thinking)
         return passes
 
@@ -291,7 +300,7 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             tokens += first.estimate.prompt
             cost_tokens += (1 + after) * first.estimate.prompt
             answers += (1 + after) * first.estimate.completion
-    chat, longer = spec.protocol == "chat", " or lengthen lists" if spec.explicit == "llama_cpp" else ""
+    chat, longer = spec.framed, " or lengthen lists" if spec.explicit == "llama_cpp" else ""
     text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
     text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
     text += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""

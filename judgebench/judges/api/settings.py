@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
@@ -40,11 +40,13 @@ class Price:
 
     Attributes:
         cached_input: of prompt tokens in the server's cache; None: as `input`.
+        batch: the share of these prices that requests in a batch cost.
     """
 
     input: _Usd = None
     cached_input: _Usd = None
     output: _Usd = None
+    batch: Annotated[float, Ge(0), Le(1)] = 0.5
 
     @property
     def known(self) -> bool:
@@ -102,7 +104,7 @@ class Account:
     def record(self) -> dict[str, Any]:
         """For environment.json; money is None where prices are unknown."""
         record = asdict(self)
-        del record["price"], record["ratio"]
+        del record["price"], record["ratio"], record["servers"]
         money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
         return record | {"failures": dict(self.failures)} | (money if self.price.known else dict.fromkeys(money))
 
@@ -157,6 +159,10 @@ class Bill:
         account.completion_tokens += usage.completion
         account.cost += account.price.of(usage.prompt, usage.cached, usage.completion) or 0.0
 
+    def hold(self, amount: float) -> None:
+        """Puts money aside, or gives it back, for requests that were sent by an earlier command."""
+        self._reserved += amount
+
     def lose(self, account: Account, reserved: float, billed: bool) -> None:
         """Books a request without an answer; `billed`: the server may have read it all the same."""
         self._reserved -= reserved
@@ -169,7 +175,8 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     for role in ("main", "assistant"):
         if role in served:
             free = {name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None}
-            record[role] = {**served[role], **Account(Price()).record(), **free}
+            left = {name: value for name, value in served[role].items() if name != "servers"}
+            record[role] = {**left, **Account(Price()).record(), **free}
     return record
 
 
@@ -196,7 +203,8 @@ class ApiSpec(JudgeSettings):
     model: str
     key_variable: str | None = None
     title: Annotated[str, NotBlank()] | None = None
-    protocol: Annotated[str, OneOf(("chat", "completions"))] = "chat"
+    protocol: Annotated[str, OneOf(("chat", "completions", "anthropic", "gemini"))] = "chat"
+    batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
     explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
@@ -250,6 +258,18 @@ class ApiSpec(JudgeSettings):
                 f"{self.role}.explicit: {self.explicit} takes tokens by their numbers, so it needs "
                 "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
             )
+        if self.protocol == "anthropic" and self.scores_from == "logprobs":
+            mistakes.add(
+                f"{self.role}.scores_from: judge.protocol=anthropic gives no log-probabilities; take "
+                "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+            )
+        if self.explicit is not None and self.protocol in ("anthropic", "gemini"):
+            mistakes.add(f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it at null.")
+        if self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
+            mistakes.add(
+                f"{self.role}.batch: batches are of messages to one provider, and each is answered at once; take one "
+                "judge.url, judge.protocol=chat, anthropic or gemini and judge.explicit=null; or judge.batch=null."
+            )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
             object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
@@ -282,8 +302,17 @@ class ApiSpec(JudgeSettings):
         return MOST_AT_ONCE if isinstance(self.concurrency, str) else self.concurrency
 
     @property
+    def framed(self) -> bool:
+        """True where a message is sent, which the server frames; else the exact tokens are."""
+        return self.protocol != "completions"
+
+    @property
     def priced(self) -> Price:
-        return settings_of(Price, self.price or {}, f"{self.role}.price")
+        """The prices that its requests have, one by one or in batches."""
+        price = settings_of(Price, self.price or {}, f"{self.role}.price")
+        share = price.batch if self.batch else 1.0
+        scaled: Any = {name: each and share * each for name, each in vars(price).items() if name != "batch"}
+        return replace(price, **scaled)
 
     @cached_property
     def own_tokenizer(self) -> ModelSource | None:
@@ -326,11 +355,11 @@ class ApiSpec(JudgeSettings):
             "samples": f"the shares of {self.samples} answers of {self.where} at temperature {self.degree():g}",
             "text": f"one answer of {self.where} at temperature {self.degree():g}",
         }
-        counted = "; prompt tokens are estimated, at four characters each" if self.protocol == "chat" else ""
+        counted = "; prompt tokens are estimated, at four characters each" if self.framed else ""
         return f"Scores from {ways[self.scores_from]} ({self.protocol}{counted})."
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        if self.protocol != "chat":
+        if not self.framed:
             return None
         source = self.own_tokenizer
         return SpelledNames(tokenizer, None if source is None else source.tokenizer())

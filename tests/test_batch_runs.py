@@ -1,0 +1,185 @@
+"""judge.batch end to end, against a provider that follows the documented protocols of three: whole batches, commands
+that are cut off, what expires or fails, money, and a planted key."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from judgebench.judges.api import batch
+from judgebench.judges.api.settings import ApiSpec
+from judgebench.results.folder import RunFolder
+from judgebench.runtime.errors import UserError
+from tests.served import BatchProvider, status
+
+QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
+QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "decoding=[greedy]")
+WAYS = {
+    "chat": ("judge.model=small",),
+    "gemini": ("judge.model=small",),
+    "anthropic": ("judge.model=anthropic-small", "judge.scores_from=text"),
+}
+
+
+@pytest.fixture
+def provider(small_server):
+    small_server.otherwise = provider = BatchProvider()
+    return provider
+
+
+@pytest.fixture
+def run(judgebench, small_server, provider):
+    """`judgebench` with a judge that is asked in batches, into the folder `run`."""
+
+    def call(way, *arguments, code=0):
+        at = ("judge=api", f"judge.url={small_server.url}", f"judge.protocol={way}", "judge.backoff=0.01", *WAYS[way])
+        said = judgebench(*at, "judge.batch=wait", *QUICK, "run_dir=run", *arguments, mistaken=bool(code))
+        assert said[0] == code
+        return said[2] if code else said[1]
+
+    return call
+
+
+def notes():
+    return sorted(Path("outputs").rglob("*.batches/*.json"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_brings_the_readings_that_single_requests_bring(run, provider, small_server, way):
+    run(way, "judge.price={input: 2.0, cached_input: 1.0, output: 4.0}")
+    readings, served = (RunFolder.open("run").read("readings"), RunFolder.open("run").read("environment")["served"])
+    assert [len(requests) for requests in provider.batches.values()] == [len(readings)]
+    assert served["main"]["requests"] == len(readings)
+    assert (served["main"]["prompt_tokens"], served["main"]["cached_tokens"]) == (
+        100 * len(readings),
+        60 * len(readings),
+    )
+    assert served["cost"] == pytest.approx(0.5 * len(readings) * (40 * 2 + 60 * 1 + 4) / 1e6), "half the price"
+    assert set(RunFolder.open("run").read("scores")["score"]) == {4.0}
+    assert notes() == []
+    asked = len(small_server.seen)
+    run(way, "judge.batch=null")
+    assert len(small_server.seen) == asked, "they have the keys of single requests"
+    run(way, "judge.batch=null", "store=other.sqlite", "run_dir=single")
+    single = RunFolder.open("single").read("readings")
+    for column in ("prompt", "text", "main_logprobs"):
+        assert single[column].tolist() == readings[column].tolist()
+
+
+def test_a_command_ends_after_submission_and_the_same_command_fetches(run, provider):
+    provider.looks = 2
+    for _ in range(2):
+        told = run("chat", "judge.batch=submit", code=75)
+        assert re.search(r"\d+ requests are with http\S+ in 1 batches.*Give the same command again", told)
+        assert not Path("run/scores.parquet").exists()
+        assert len(notes()) == len(provider.batches) == 1
+    run("chat", "judge.batch=submit")
+    assert len(provider.batches) == 1
+    assert notes() == []
+
+
+@pytest.mark.parametrize(("way", "arrived"), [("chat", True), ("gemini", True), ("anthropic", True), ("chat", False)])
+def test_a_submission_that_was_cut_off_is_paid_once_and_not_lost(
+    run, provider, small_server, way, arrived, monkeypatch
+):
+    monkeypatch.setattr(batch, "_SETTLED", 0.2 if arrived else 0.0)
+    if arrived:
+        provider.cut = 1
+        assert "The same command looks whether the batch has arrived" in run(way, code=2)
+    else:
+        small_server.replies = [status(502)]
+        run(way, code=2)
+    assert [json.loads(note.read_text())["id"] for note in notes()] == [None]
+    run(way)
+    assert len(provider.batches) == 1
+    assert notes() == []
+
+
+def test_killed_while_it_waits(run, provider, monkeypatch):
+    def killed(seconds):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch.time, "sleep", killed)
+        run("chat", code=130)
+    assert len(notes()) == 1
+    run("chat")
+    assert len(provider.batches) == 1
+
+
+@pytest.mark.parametrize(("way", "fate"), [("chat", "expired"), ("gemini", "overloaded"), ("anthropic", "expired")])
+def test_what_expires_or_fails_for_now_goes_into_another_batch(run, provider, way, fate):
+    provider.fate = lambda batch, number: fate if batch == 0 and number % 3 == 0 else "ok"
+    run(way)
+    first, second = map(len, provider.batches.values())
+    assert second == -(-first // 3)
+    main = RunFolder.open("run").read("environment")["served"]["main"]
+    assert (main["requests"], main["failures"]) == (first, {"in a batch": second})
+
+
+def test_a_batch_that_expires_whole_is_submitted_again_but_not_for_ever(run, provider):
+    provider.fate = lambda batch, number: "expired"
+    told = run("gemini", "judge.retries=2", code=2)
+    assert "failed for good (no answer came back)" in told
+    assert len(provider.batches) == 3
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=pytest.mark.exhaustive) if way == "gemini" else way for way in WAYS]
+)
+def test_what_is_refused_for_good_is_a_sentence_and_the_rest_is_kept(run, provider, way):
+    provider.fate = lambda batch, number: "invalid" if number == 1 else "ok"
+    told = run(way, code=2)
+    assert "1 of the" in told
+    assert "failed for good" in told
+    first = len(provider.batches["batches/0" if way == "gemini" else "batch_0"])
+    provider.fate = lambda batch, number: "ok"
+    run(way)
+    assert [len(requests) for requests in provider.batches.values()] == [first, 1]
+
+
+def test_nothing_is_submitted_that_could_cost_too_much(run, provider):
+    told = run("chat", "judge.price={input: 100.0, output: 100.0}", "judge.max_cost=0.01", code=2)
+    assert "judge.max_cost" in told
+    assert provider.batches == {}
+    assert notes() == []
+
+
+def test_many_requests_are_several_batches(run, provider, monkeypatch):
+    monkeypatch.setattr(batch.OpenAIBatches, "most", 5)
+    run("chat", "judge.scores_from=samples", "judge.samples=2", "judge.temperature=1", "decoding=[expectation]")
+    sizes = [len(requests) for requests in provider.batches.values()]
+    assert sum(sizes) == 2 * len(RunFolder.open("run").read("readings"))
+    assert max(sizes) == 5
+    monkeypatch.setattr(batch.OpenAIBatches, "most_bytes", 9000)
+    run("chat", "store=other.sqlite")
+    assert len(provider.batches) > len(sizes) + 1
+
+
+def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeypatch):
+    key = "sk-planted-4711-0815-abcdef"
+    monkeypatch.setenv("PLANTED_API_KEY", key)
+    provider.looks = 10
+    names = {"chat": "authorization", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+    for way, name in names.items():
+        del small_server.seen[:]
+        out = run(way, "judge.batch=submit", "judge.key_variable=PLANTED_API_KEY", code=75)
+        assert key not in out
+        assert all(key in seen["headers"][name] for seen in small_server.seen)
+    assert len(notes()) == 3
+    assert not [path for path in Path().rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"protocol": "completions", "tokenizer": "a/b"}, "judge.batch"),
+        ({"url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "judge.batch"),
+        ({"protocol": "anthropic"}, "judge.scores_from"),
+        ({"batch": "yes"}, "judge.batch"),
+    ],
+)
+def test_settings_that_cannot_be_batches_are_sentences(given, words):
+    with pytest.raises(UserError, match=words):
+        ApiSpec(**{"url": "http://127.0.0.1:1/v1", "model": "m", "batch": "wait", **given})
