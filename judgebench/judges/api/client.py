@@ -49,7 +49,7 @@ class Stopped(Exception):
 
 
 class Unclear(UserError):
-    """What was asked for may have been done: no answer came."""
+    """No answer came, and the request may have been carried out."""
 
 
 class RateLimit:
@@ -234,8 +234,8 @@ class Client:
                 )
 
     async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
-        """What the provider answers to a request about batches. One that only looks is tried again, as `retries` says;
-        one that makes something is not, where it may have been made.
+        """The provider's answer to a request about batches. One that only looks is tried again, as `retries` says; one
+        that makes something is not, where it may have been made.
 
         Raises:
             UserError: it refuses, or does not answer in the end.
@@ -281,7 +281,7 @@ class Client:
         server: Server,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """What the server answers, of at most `limit` bytes; `_Failure` where it might answer another time."""
+        """The answer of a server, of at most `limit` bytes; `_Failure` where it might answer another time."""
         content = bytearray()
         try:
             async with (
