@@ -26,6 +26,7 @@ import yaml
 
 from judgebench.components import MOVED_TARGETS
 from judgebench.decoding.rules import Decoding
+from judgebench.prompts.rubrics import PAPER, named_layout
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
@@ -214,7 +215,8 @@ class JudgeCard:
     @property
     def title(self) -> str:
         names = " with ".join(str(model["title"]) for model in self.models.values())
-        return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
+        judge = named_layout(names, str(self.parts["prompt"].get("layout", PAPER)))
+        return f"{judge}, {self.dimension} {self.range}, {self.series['decoding']}"
 
     @property
     def verdict(self) -> Sequence[str]:

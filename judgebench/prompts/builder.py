@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.rubrics import (
+    LAYOUTS,
+    PAPER,
+    TEXT_FIRST,
     Filled,
     are_comparative,
     choices_of,
@@ -118,6 +121,7 @@ class PromptSettings:
     max_tokens: Annotated[int, Ge(1)] | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None
+    layout: Annotated[str, OneOf(LAYOUTS)] = PAPER
 
 
 class PromptBuilder:
@@ -132,6 +136,7 @@ class PromptBuilder:
         template_options: passed to the chat template, as a fixed date for those that print today's.
         closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes to an encoder is a
             whole, what a decoder goes on with is not.
+        layout: one of `LAYOUTS`, which the rubrics have.
 
     Attributes:
         comparative: see `are_comparative`.
@@ -148,6 +153,7 @@ class PromptBuilder:
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
         closed: bool = False,
+        layout: str = PAPER,
     ):
         if max_tokens < 1:
             raise UserError(
@@ -159,6 +165,7 @@ class PromptBuilder:
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
         self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
         self.numbered = [dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)]
+        self.layout = layout
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
@@ -180,9 +187,9 @@ class PromptBuilder:
         """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for the answer already
         taken off."""
         settings = settings_of(PromptSettings, config, "prompt")
-        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants)
+        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants, settings.layout)
         limit = min(limit, settings.max_tokens or limit)
-        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed)
+        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed, settings.layout)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -286,9 +293,8 @@ class PromptBuilder:
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            prompts.append(
-                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell], fold)
-            )
+            kept = (cut, broken + names, self._choices[cell], fold, self.layout == TEXT_FIRST)
+            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, *kept))
         return prompts
 
     def _allowed(self, filled: Filled) -> int:
