@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -164,13 +163,11 @@ def read_apart(engine: Engine, groups: Groups, tries: Sequence[CandidateTrie]) -
     """For each exit and prompt [candidates] of a tree by an engine that knows none: the prompts of each trie of `tries`
     by themselves."""
     prompts = [ids for group in groups for ids in group]
-    results: list[list[Tensor]] = [[torch.empty(0)] * len(prompts) for _ in engine.head.exits]
+    rows: dict[int, Sequence[Tensor]] = {}  # prompt -> its candidates at each exit
     for trie in dict.fromkeys(tries):
         which = [i for i, each in enumerate(tries) if each is trie]
-        for rows, logprobs in zip(results, engine.read([[prompts[i] for i in which]], trie), strict=True):
-            for i, row in zip(which, logprobs, strict=True):
-                rows[i] = row
-    return results
+        rows |= zip(which, zip(*engine.read([[prompts[i] for i in which]], trie), strict=True), strict=True)
+    return [list(exits) for exits in zip(*(rows[i] for i in range(len(prompts))), strict=True)]
 
 
 @dataclass
