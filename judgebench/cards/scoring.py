@@ -29,7 +29,7 @@ from judgebench.job import show_dry_run
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
-from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.errors import ComeBack, UserError, escape_control
 from judgebench.runtime.files import LOCK, Held, atomic, csv_cell, locked, sha256_of, user_path
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
@@ -98,14 +98,22 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         several = len(texts.sizes) > 1 and processes.first
         if several:
             stack.enter_context(whole)
+        away: list[ComeBack] = []
         for number, rows in texts.shards(todo):
             with parts.kept_after_mistakes(), whole.part(len(rows)) if several else nullcontext():
-                answers, frame = judge.judged(judge.about(Unrated(texts=rows, dimensions=dimensions)))
+                try:
+                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, dimensions=dimensions)))
+                except ComeBack as error:  # the other shards go into batches, too
+                    away.append(error)
+                    continue
                 if answers is not None and frame is not None:
                     judge.models.spent += float((answers.served or {}).get("cost") or 0.0)
                     parts.write(number, frame, answers.served)
         if not processes.first:
             return None
+        if away:
+            first = f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of them: "
+            raise ComeBack(f"{first if len(texts.sizes) > 1 else ''}{away[-1]}")
         notes = parts.join()
     # 4. what came of it
     rows, failed, wide = (sum(note[name] for note in notes) for name in ("rows", "failed", "wide"))

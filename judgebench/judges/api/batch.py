@@ -227,9 +227,11 @@ class BatchedPass:
         """Stores what is answered and submits what was not: readings that are still missing, and how many of those the
         provider says are done. `UserError` where a request fails for good or the money does not suffice."""
         missing, away, done, self.batches = self._store.missing(self._wanted), set[str](), 0, 0
-        notes = [note for note in self._notes() if not missing.isdisjoint(note.keys)]
+        notes = self._notes()
         for note in notes:
-            self._hold(note.name, note.cost)
+            self._hold(note.name, note.cost)  # others' too: what is under way beside this store counts together
+            if missing.isdisjoint(note.keys):
+                continue
             if note.id is None and not await self._found(note, {other.id for other in notes if other.id}):
                 self._forget(note)
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,8 @@ from judgebench.runtime.progress import Progressing
 from judgebench.types import FAILED, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
+_SHORTEST, _STEP = 1024, 128
+"""Tokens that a beginning must have to be cached, and steps in which it is: OpenAI's, others' are alike."""
 
 
 class ApiReader(BaseReader):
@@ -289,10 +292,11 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
     """Requests to one model, in words, and their cost in USD at most."""
-    requests = follow = tokens = cost_tokens = answers = 0
+    requests = follow = tokens = cost_tokens = answers = cached = 0
     for pass_ in passes:
         # equal requests are sent once
         distinct = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
+        cached += 0 if spec.priced.cached_input is None else _repeated([prompt.text for prompt in distinct.values()])
         for prompt in distinct.values():
             first, after = pass_.expected(prompt)
             requests += 1
@@ -304,4 +308,23 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
     text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
     text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
     text += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
-    return f"{text}.", spec.priced.of(cost_tokens, 0, answers)
+    cost = spec.priced.of(cost_tokens, 0, answers)
+    if cached and cost and spec.protocol != "anthropic":  # which caches what a request marks, and ours mark nothing
+        cheaper = spec.priced.of(cost_tokens, min(cached, cost_tokens), answers)
+        text += (
+            f". About {100 * cached / tokens:.0f} % of the prompt tokens repeat the beginning of an earlier prompt "
+            f"(counted in steps of {_STEP} from {_SHORTEST:,}); were all of them found in the provider's cache, which "
+            f"nobody promises{', least of all for batches' if spec.batch else ''}, it would cost about ${cheaper:.6g}"
+        )
+    return f"{text}.", cost
+
+
+def _repeated(texts: Sequence[str]) -> int:
+    """Tokens, at four characters each, with which texts repeat the beginning of another, as providers cache them."""
+    total, codes = 0, [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in sorted(texts)]
+    for one, other in itertools.pairwise(codes):
+        length = min(len(one), len(other))
+        differs = np.flatnonzero(one[:length] != other[:length])
+        same = int(differs[0] if len(differs) else length) // 4
+        total += same // _STEP * _STEP if same >= _SHORTEST else 0
+    return total
