@@ -9,6 +9,7 @@
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
     ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
+    store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -32,6 +33,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +67,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.shards import open_store
-from judgebench.readings.store import ReadingStore
+from judgebench.readings.store import ReadingStore, is_intact
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -743,6 +746,65 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     )
     shutil.rmtree(folder, ignore_errors=True)
     return {"ray": rows, "driver": driver, "steps": steps}
+def made_readings(first: int, count: int) -> list[ModelReading]:
+    """Readings of five candidates, with keys as of nothing."""
+    scores = np.log(np.random.default_rng(first).dirichlet(np.ones(5), count)).astype(np.float32)
+    keys = [hashlib.sha256(str(first + i).encode()).hexdigest() for i in range(count)]
+    return [ModelReading(keys[i], scores[i], None, (first + i) / 7) for i in range(count)]
+
+
+def store_of(kind: str, count: int, folder: Path) -> dict[str, Any]:
+    """Figures of a store with so many readings, put in batches of 1,000. A look-up is of 1,000 keys: the first after
+    it is opened again, and the best of five others."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    path = Path(f"parquet:{folder}/shards" if kind == "parquet" else folder / "readings.sqlite")
+    row: dict[str, Any] = {"store": kind, "readings": f"{count:,}"}
+
+    def filled() -> None:
+        store = open_store(path)
+        for first in range(0, count, 1000):
+            store.put(made_readings(first, 1000))
+        store.close()
+
+    began = time.process_time()
+    made = seconds_of(lambda: [made_readings(first, 1000) for first in range(0, 100_000, 1000)] and None)[0]
+    share, middle = (time.process_time() - began) * count / 100_000, time.process_time()
+    row["put s"] = seconds_of(filled)[0] - made * count / 100_000
+    row["put CPU s"] = time.process_time() - middle - share
+    row["put MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    row["bytes each"] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / count
+    store = open_store(path)
+    chosen = np.random.default_rng(1).integers(0, count, (6, 1000))
+    key = [[hashlib.sha256(str(i).encode()).hexdigest() for i in part] for part in chosen.tolist()]
+    other = [[hashlib.sha256(f"none {i}".encode()).hexdigest() for i in part] for part in chosen.tolist()]
+    for name, keys, found in (("present", key, 0), ("absent", other, 1)):
+        for when, few in (("first", keys[:1]), ("warm", keys[1:])):
+            seconds, wrong = [], 0
+            for some in few:
+                taken, missing = seconds_of(partial(store.missing, some))
+                seconds.append(taken)
+                wrong += missing != (set(some) if found else set())
+            assert not wrong
+            row[f"{name} {when} s"] = min(seconds)
+    row["get s"] = min(seconds_of(partial(store.get, some))[0] for some in key)
+    row["look-up MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    began = time.process_time()
+    row["verify s"], intact = seconds_of(lambda: sum(map(is_intact, store.rows())))
+    row["verify CPU s"] = time.process_time() - began
+    assert intact == count
+    row["peak MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return row
+
+
+def store(options: argparse.Namespace) -> dict[str, Any]:
+    """Each kind in a process of its own, as memory is that of a process; MB beyond what it took when it began."""
+    rows = []
+    for kind in options.kinds.split(","):
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder, get_context("spawn").Pool(1) as pool:
+            rows.append(pool.apply(store_of, (kind, options.readings, Path(folder))))
+            print(json.dumps(rows[-1]), flush=True)
+    show("Stores, seconds", rows)
+    return {"stores": rows}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -786,6 +848,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])
     child.add_argument("--folder", help="where the files go meanwhile; the system's for temporary ones, unless given")
     command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
+    child = command(store, "store", readings=1_000_000)
+    child.add_argument("--kinds", default="sqlite,parquet")
+    child.add_argument("--folder", type=Path, help="where the stores are made; of the system, unless given")
     options = parser.parse_args(arguments)
     figures = options.work(options)
     if options.json:

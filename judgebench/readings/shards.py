@@ -110,6 +110,8 @@ class ParquetStore(ReadingStore):
     def close(self) -> None:
         """Moves what is recent to a shard, and closes."""
         self.flush()
+        for place in [place for place, store in _opened.items() if store is self]:
+            del _opened[place]
         super().close()
         if self._older is not None:
             self._older.close()
@@ -128,6 +130,11 @@ class ParquetStore(ReadingStore):
         """Adds readings as a shard of their own, see `add_shard`."""
         add_shard(self.folder, readings)
 
+    def _insert(self, rows: Sequence[Row]) -> None:
+        if len(rows) < _FLUSH:
+            return super()._insert(rows)
+        return _write(self.folder / f"prefix={_NEW}", _table_of(rows))
+
     def flush(self, least: int = 1) -> None:
         """Moves what is recent to a shard, if there is so much of it, and merges shards; while another process does so,
         nothing."""
@@ -140,9 +147,7 @@ class ParquetStore(ReadingStore):
                 if len(rows) >= least:
                     keys = {row[0].decode() for row in rows}
                     there = self._of_shards(keys, set())  # a process that was killed left them in both
-                    _write(
-                        self.folder / f"prefix={_NEW}", _table_of([row for row in rows if row[0].decode() not in there])
-                    )
+                    self._add(_NEW, _table_of([row for row in rows if row[0].decode() not in there]))
                     with self._transaction():
                         for table in ("readings", "tokens"):
                             self._db.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
@@ -164,14 +169,14 @@ class ParquetStore(ReadingStore):
                     yield from _rows_of(table)
         yield from super().rows()
 
-    def _intact(self, keys: set[str]) -> dict[str, Row]:
-        """As `ReadingStore._intact`: of shards, then of the recent, then of shards again if there are others by now,
+    def intact(self, keys: set[str]) -> dict[str, Row]:
+        """As `ReadingStore.intact`: of shards, then of the recent, then of shards again if there are others by now,
         for readings go that way."""
         damaged: set[str] = set()
         found, known = self._of_shards(keys, damaged), self._files
-        found |= super()._intact(keys - found.keys())
+        found |= super().intact(keys - found.keys())
         if self._older is not None:
-            found |= self._older._intact(keys - found.keys())
+            found |= self._older.intact(keys - found.keys())
         if len(found) < len(keys) and self._listed() != known:
             found |= self._of_shards(keys - found.keys(), damaged)
         self._warn(damaged - found.keys())
@@ -269,20 +274,21 @@ class ParquetStore(ReadingStore):
         """Deals out the new shards by prefix once they are large, and merges those of a prefix that are small and
         many; damaged ones stay as they are."""
         taken: list[Path] = []
+        size = 0
         for file in self._listed().get(_NEW, ()):
             if file not in self._damaged_files:
                 taken.append(file)
-            if sum(one.stat().st_size for one in taken) >= _DEAL:
+                size += file.stat().st_size
+            if size >= _DEAL:
                 self._replace(taken, deal=True)
-                taken = []
+                taken, size = [], 0
         for prefix, files in self._listed().items():
             small = [one for one in files if one not in self._damaged_files and one.stat().st_size < _WHOLE]
             if len(small) >= (_MOST if prefix == _NEW else _FEW):
                 self._replace(small)
 
     def _replace(self, files: Sequence[Path], deal: bool = False) -> None:
-        """Writes the readings of shards as one, or one a prefix, and removes those; a kill leaves the one or the other,
-        once `_recover` has been here."""
+        """Writes the readings of shards as one, or one a prefix, and removes those."""
         # 1. the shards that can be read whole
         read = {file: self._tables(file) for file in files}
         files = [file for file in files if file not in self._damaged_files]
@@ -290,43 +296,47 @@ class ParquetStore(ReadingStore):
             return
         table = _distinct(pa.concat_tables(part for file in files for _, part in read[file]))
         del read
-        pieces = {files[0].parent: table}
+        pieces = {_prefix(files[0]): table}
         if deal:
             starts = pc.utf8_slice_codeunits(table["key"], 0, 2).combine_chunks().dictionary_encode()
-            bounds = np.searchsorted(starts.indices.to_numpy(), range(len(starts.dictionary) + 1)).tolist()
-            pieces = {
-                self.folder / f"prefix={prefix}": table.slice(first, last - first)
-                for prefix, first, last in zip(starts.dictionary.to_pylist(), bounds, bounds[1:], strict=False)
-            }
-        # 2. what a process that finds this file has to remove: the old if all of the new are there, else the new
-        new = [folder / _name(piece["key"]) for folder, piece in pieces.items()]
-        old = [file for file in files if file not in new]
-        added = [file for file in new if not file.exists()]
-        with atomic(self.folder / _PENDING) as temporary:
-            names = {"old": old, "new": added}
-            content = {name: [str(file.relative_to(self.folder)) for file in of] for name, of in names.items()}
-            temporary.write_text(json.dumps(content), "utf-8")
-        # 3. the exchange
-        for folder, piece in pieces.items():
-            _write(folder, piece)
+            prefixes = starts.dictionary.to_pylist()
+            bounds = np.searchsorted(starts.indices.to_numpy(), range(len(prefixes) + 1)).tolist()
+            pieces = {one: table.slice(bounds[i], bounds[i + 1] - bounds[i]) for i, one in enumerate(prefixes)}
+        # 2. the exchange; a process that finds it begun takes back what is new, or ends it
+        new = [self._place(prefix, piece) for prefix, piece in pieces.items()]
+        self._to_remove([file for file in new if not file.exists()])
+        for prefix, piece in pieces.items():
+            self._add(prefix, piece)
+        self._to_remove([file for file in files if file not in new])
         self._recover()
+
+    def _place(self, prefix: str, table: pa.Table) -> Path:
+        return self.folder / f"prefix={prefix}" / _name(table["key"])
+
+    def _add(self, prefix: str, table: pa.Table) -> None:
+        """Writes a shard; a damaged one of the same keys is no more."""
+        _write(self.folder / f"prefix={prefix}", table)
+        self._codes.pop(self._place(prefix, table), None)
+        self._damaged_files.discard(self._place(prefix, table))
+
+    def _to_remove(self, files: Sequence[Path]) -> None:
+        with atomic(self.folder / _PENDING) as temporary:
+            temporary.write_text(json.dumps([str(file.relative_to(self.folder)) for file in files]), "utf-8")
 
     def _recover(self) -> None:
         """Ends an exchange of shards that was begun, or takes it back."""
-        if not (self.folder / _PENDING).is_file():
-            return
-        content = read_json(self.folder / _PENDING, str(self.folder / _PENDING), shape={"old": [str], "new": [str]})
-        there = {str(one.relative_to(self.folder)): one for of in shards_of(self.folder).values() for one in of}
-        for name in content["old"] if set(content["new"]) <= there.keys() else content["new"]:
-            if name in there:
-                there[name].unlink(missing_ok=True)
-        (self.folder / _PENDING).unlink()
+        if (pending := self.folder / _PENDING).is_file():
+            names = set(read_json(pending, str(pending), shape=[str]))
+            for file in (file for files in shards_of(self.folder).values() for file in files):
+                if str(file.relative_to(self.folder)) in names:
+                    file.unlink(missing_ok=True)
+            pending.unlink()
 
 
 def shards_of(folder: Path) -> dict[str, list[Path]]:
     """Prefix, or `new`, -> its shards."""
     return {
-        place.name.removeprefix("prefix="): [file for file in sorted(place.iterdir()) if _NAME.fullmatch(file.name)]
+        _prefix(place / "any"): [file for file in sorted(place.iterdir()) if _NAME.fullmatch(file.name)]
         for place in sorted(folder.glob("prefix=*"))
     }
 
@@ -363,6 +373,10 @@ def _name(keys: pa.ChunkedArray) -> str:
     return f"{digest.hexdigest()}-{len(keys)}.parquet"
 
 
+def _prefix(file: Path) -> str:
+    return file.parent.name.removeprefix("prefix=")
+
+
 def _size(file: Path) -> int:
     """Rows of a shard."""
     named = _NAME.fullmatch(file.name)
@@ -381,7 +395,7 @@ def _text(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
 def _codes(keys: pa.ChunkedArray, file: Path) -> np.ndarray:
     """[keys] eight characters of each as a number, of the same order as the keys; of a shard of one prefix, those
     behind it."""
-    prefix = file.parent.name.removeprefix("prefix=")
+    prefix = _prefix(file)
     ends, data = _text(keys)
     at = ends[:-1, None] + (0 if prefix == _NEW else len(prefix)) + np.arange(8)
     letters = np.where(at < ends[1:, None], data[np.minimum(at, len(data) - 1)], 0).astype(np.uint8)

@@ -124,16 +124,16 @@ class ReadingStore:
     def missing(self, keys: Iterable[str]) -> set[str]:
         """The keys without a reading that matches its checksum."""
         wanted = set(keys)
-        absent = wanted.difference(self._intact(wanted))
+        absent = wanted.difference(self.intact(wanted))
         # those that the file or its log held when it was first searched, whole or but for a half: their readings were
         # stored, and a damaged key or page hides them
         if absent and self._file is not None:
             if self._held is None:
                 self._held = self._search()
-            new = [key for key in absent - self._damaged_keys if len(key) == 64]
+            new = [key for key in absent - self._damaged_keys if len(key) == 64 and _DIGITS.fullmatch(key.encode())]
             halves = _codes(half.encode() for key in new for half in (key[:32], key[32:]))
-            hidden = np.isin(halves, self._held).tolist()
-            self._warn({key for i, key in enumerate(new) if hidden[2 * i] or hidden[2 * i + 1]})
+            hidden = np.append(self._held, np.uint64(0))[np.searchsorted(self._held, halves)] == halves
+            self._warn({key for key, either in zip(new, hidden.reshape(-1, 2).any(axis=1), strict=True) if either})
         return absent
 
     def _search(self) -> np.ndarray:
@@ -163,9 +163,12 @@ class ReadingStore:
         `UserError`: log-probabilities above 0 or not a number, half a character."""
         self._insert([row_of(reading, self.path) for reading in readings])
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Adds rows of another store, as `put` adds readings."""
-        self._insert(rows)
+    def add(self, rows: Sequence[Row]) -> int:
+        """Adds intact rows of another store as `put` adds readings, and gives the number of those that it lacked."""
+        there = self.intact({row[0].decode() for row in rows})
+        new = {row[0]: row for row in rows if row[0].decode() not in there}
+        self._insert(list(new.values()))
+        return len(new)
 
     def _insert(self, rows: Sequence[Row]) -> None:
         again = [(row[0].decode(),) for row in rows if row[0].decode() in self._damaged_keys]
@@ -199,7 +202,7 @@ class ReadingStore:
     def get(self, keys: Iterable[str]) -> FoundReadings:
         """The readings of the keys that match their checksums."""
         readings = FoundReadings(self.path)
-        for key, (_, logprobs, text, seconds, ids, _) in self._intact(set(keys)).items():
+        for key, (_, logprobs, text, seconds, ids, _) in self.intact(set(keys)).items():
             logs = None if logprobs is None else np.frombuffer(logprobs, np.float32)
             tokens = None if ids is None else np.frombuffer(ids, np.int32)
             readings[key] = ModelReading(key, logs, None if text is None else text.decode(), seconds, tokens)
@@ -238,7 +241,7 @@ class ReadingStore:
         with self._reading():
             yield from self._db.execute(f"{_ROWS} ORDER BY key")
 
-    def _intact(self, keys: set[str]) -> dict[str, Row]:
+    def intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
         rows: list[Row] = []
@@ -422,5 +425,6 @@ def _halves_of_keys(data: bytes) -> set[bytes]:
 
 
 def _codes(halves: Iterable[bytes]) -> np.ndarray:
-    """[halves] the first 16 of their digits as a number; 0 of what has no such."""
-    return np.fromiter((int(half[:16], 16) if _DIGITS.match(half) else 0 for half in halves), np.uint64)
+    """[halves] the first 16 of their digits as a number."""
+    digits = b"".join(half[:16] for half in halves).decode()
+    return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
