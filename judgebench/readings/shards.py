@@ -9,8 +9,8 @@ file, and a changed key anywhere shows. Its pages have checksums, and each row h
 is changed in place: a file is written beside, renamed, and only then what it replaces is removed. Look-ups hold 8 bytes
 a key in memory, at most `_MOST_KEYS` keys at once.
 
-pandas reads it as `pandas.read_parquet("FOLDER")`, DuckDB as `read_parquet('FOLDER/*/*.parquet')`; while a run writes,
-a key may stand in two files for a moment, with the same reading.
+pandas reads it as `pandas.read_parquet("FOLDER")`, DuckDB as `read_parquet('FOLDER/*/*.parquet')`. A key stands in two
+files while these are merged, and until then where two processes have read it and each added a shard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,9 @@ class ParquetStore(ReadingStore):
         self.folder, self._older = Path(os.path.abspath(folder)), older
         self._files: dict[str, list[Path]] = {}
         self._codes: dict[Path, np.ndarray] = {}
-        self._damaged_files: set[Path] = set()
+        self._damaged_files: dict[Path, int] = {}
         super().__init__(folder / _RECENT)
-        self.path = folder
+        self.path = Path(f"{PARQUET}{folder}")
         with self._reading():
             self._db.execute("PRAGMA secure_delete=ON")  # what is moved to shards is not found among the remains
             self._recent: int = self._db.execute("SELECT count(*) FROM readings").fetchone()[0]
@@ -133,7 +133,8 @@ class ParquetStore(ReadingStore):
     def _insert(self, rows: Sequence[Row]) -> None:
         if len(rows) < _FLUSH:
             return super()._insert(rows)
-        return _write(self.folder / f"prefix={_NEW}", _table_of(rows))
+        there = self.intact({row[0].decode() for row in rows})
+        return _write(self.folder / f"prefix={_NEW}", _table_of([row for row in rows if row[0].decode() not in there]))
 
     def flush(self, least: int = 1) -> None:
         """Moves what is recent to a shard, if there is so much of it, and merges shards; while another process does so,
@@ -148,26 +149,58 @@ class ParquetStore(ReadingStore):
                     keys = {row[0].decode() for row in rows}
                     there = self._of_shards(keys, set())  # a process that was killed left them in both
                     self._add(_NEW, _table_of([row for row in rows if row[0].decode() not in there]))
-                    with self._transaction():
-                        for table in ("readings", "tokens"):
-                            self._db.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
+                    self._remove([row[:1] for row in rows])
                     self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._merge_all()
         except Held:
             return
         except OSError as error:
             raise UserError(
-                f"store=parquet:{self.path}: cannot be written ({error.strerror or error}). What was stored stays; run "
+                f"store={self.path}: cannot be written ({error.strerror or error}). What was stored stays; run "
                 "the same command again when there is room."
             ) from error
 
     def rows(self) -> Iterator[Row]:
         """All rows of shards that can be read, damaged ones too, and then the recent; one key may have several."""
-        for files in self._listed().values():
-            for file in files:
-                for _, table in self._tables(file):
-                    yield from _rows_of(table)
+        for file in self._all():
+            for _, table in self._tables(file):
+                yield from _rows_of(table)
         yield from super().rows()
+
+    def counts(self) -> tuple[int, int, int]:
+        counts = np.array(super().counts())
+        for file in self._all():
+            for _, table in self._tables(file, columns=["key", "logprobs", "text"]):
+                counts += [len(table), *(len(table) - table[name].null_count for name in ("logprobs", "text"))]
+        readings, scored, written = counts.tolist()
+        return readings, scored, written
+
+    def files(self) -> list[Path]:
+        return [*super().files(), *self._all()]
+
+    def lost(self) -> int:
+        return sum(self._damaged_files.values())
+
+    def prune(self, drop: Callable[[Row], bool], dry_run: bool) -> int:
+        """As of `ReadingStore`; of a file that cannot be read whole, what can be is written anew."""
+        try:
+            with locked(self.folder):
+                self._recover()
+                count = super().prune(drop, dry_run)
+                for file in self._all():
+                    parts = [part for _, part in self._tables(file)] or [SCHEMA.empty_table()]
+                    kept = (pa.array([not drop(row) for row in _rows_of(part)], pa.bool_()) for part in parts)
+                    table = pa.concat_tables(part.filter(mask) for part, mask in zip(parts, kept, strict=True))
+                    count += _size(file) - len(table)
+                    if not dry_run and len(table) < _size(file):
+                        self._exchange([file], {_prefix(file): _distinct(table)})
+                        self._damaged_files.pop(file, None)
+                return count
+        except Held as held:
+            raise UserError(f"store={self.path}: it is in use ({held}); try again.") from held
+
+    def _all(self) -> list[Path]:
+        return [file for files in self._listed().values() for file in files]
 
     def intact(self, keys: set[str]) -> dict[str, Row]:
         """As `ReadingStore.intact`: of shards, then of the recent, then of shards again if there are others by now,
@@ -261,11 +294,11 @@ class ParquetStore(ReadingStore):
             lost = rows
         if file not in self._damaged_files:
             print(
-                f"judgebench: store=parquet:{self.path}: {file.relative_to(self.folder)} is damaged, as after a fault "
+                f"judgebench: store={self.path}: {file.relative_to(self.folder)} is damaged, as after a fault "
                 f"of the disk; up to {lost or rows:,} of its {rows:,} readings are read again.",
                 file=sys.stderr,
             )
-        self._damaged_files.add(file)
+        self._damaged_files[file] = max(self._damaged_files.get(file, 0), lost)
         return tables
 
     # --- shards in place of others ------------------------------------------------------------------------------------
@@ -302,7 +335,10 @@ class ParquetStore(ReadingStore):
             prefixes = starts.dictionary.to_pylist()
             bounds = np.searchsorted(starts.indices.to_numpy(), range(len(prefixes) + 1)).tolist()
             pieces = {one: table.slice(bounds[i], bounds[i + 1] - bounds[i]) for i, one in enumerate(prefixes)}
-        # 2. the exchange; a process that finds it begun takes back what is new, or ends it
+        self._exchange(files, pieces)
+
+    def _exchange(self, files: Sequence[Path], pieces: Mapping[str, pa.Table]) -> None:
+        """Writes shards, by prefix, and removes others; a process that finds that begun takes it back, or ends it."""
         new = [self._place(prefix, piece) for prefix, piece in pieces.items()]
         self._to_remove([file for file in new if not file.exists()])
         for prefix, piece in pieces.items():
@@ -317,7 +353,7 @@ class ParquetStore(ReadingStore):
         """Writes a shard; a damaged one of the same keys is no more."""
         _write(self.folder / f"prefix={prefix}", table)
         self._codes.pop(self._place(prefix, table), None)
-        self._damaged_files.discard(self._place(prefix, table))
+        self._damaged_files.pop(self._place(prefix, table), None)
 
     def _to_remove(self, files: Sequence[Path]) -> None:
         with atomic(self.folder / _PENDING) as temporary:
@@ -455,6 +491,11 @@ def file_of(store: Path) -> Path:
     return place_of(store) / _RECENT if str(store).startswith(PARQUET) else store
 
 
+def shards_beside(path: Path) -> Path:
+    """The folder of what a SQLite file has no more room for."""
+    return path.with_name(f"{path.name}.shards")
+
+
 def open_store(path: Path) -> ReadingStore:
     """The store of this run, however many processes it has: `parquet:FOLDER`, or a SQLite file; beside one with more
     than `MANY` readings, new ones go to a folder, which is said when it is made.
@@ -469,7 +510,7 @@ def open_store(path: Path) -> ReadingStore:
 def _open(path: Path) -> ReadingStore:
     older, folder = None, place_of(path)
     if not str(path).startswith(PARQUET):
-        older, folder = ReadingStore(path), path.with_name(f"{path.name}.shards")
+        older, folder = ReadingStore(path), shards_beside(path)
         if not folder.is_dir():
             if str(path) == ":memory:" or (count := older.about()) <= MANY:
                 return older

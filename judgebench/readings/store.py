@@ -139,10 +139,6 @@ class ReadingStore:
     def _search(self) -> np.ndarray:
         """Codes of all halves of keys that the file or its log holds."""
         found, last = [_codes(self._logged)], b""
-        with self._reading():
-            rows = self._db.execute("SELECT CAST(key AS BLOB) FROM readings")
-            while part := rows.fetchmany(100_000):
-                found.append(_codes(_halves_of_keys(b" ".join(key or b"" for (key,) in part))))
         with suppress(OSError), self._absolute.open("rb") as file:
             while block := file.read(_BLOCK):
                 found.append(_codes(_halves_of_keys(last + block)))
@@ -167,7 +163,7 @@ class ReadingStore:
         """Adds intact rows of another store as `put` adds readings, and gives the number of those that it lacked."""
         there = self.intact({row[0].decode() for row in rows})
         new = {row[0]: row for row in rows if row[0].decode() not in there}
-        self._insert(list(new.values()))
+        self._insert([*new.values()])
         return len(new)
 
     def _insert(self, rows: Sequence[Row]) -> None:
@@ -240,6 +236,37 @@ class ReadingStore:
         """All rows in the order of their keys, damaged ones too."""
         with self._reading():
             yield from self._db.execute(f"{_ROWS} ORDER BY key")
+
+    def counts(self) -> tuple[int, int, int]:
+        """How many readings it has, how many with log-probabilities, and how many with a text."""
+        with self._reading():
+            return self._db.execute("SELECT count(*), count(logprobs), count(text) FROM readings").fetchone()
+
+    def files(self) -> list[Path]:
+        """Its files."""
+        return [file for end in ("", "-wal") if (file := Path(f"{self._absolute}{end}")).is_file()]
+
+    def lost(self) -> int:
+        """At most so many readings are in files that cannot be read, of those that it has tried to read."""
+        return 0
+
+    def prune(self, drop: Callable[[Row], bool], dry_run: bool) -> int:
+        """Removes rows, and gives their number; in a dry run it only counts."""
+        keys = [row[:1] for row in ReadingStore.rows(self) if drop(row)]
+        if not dry_run:
+            self._remove(keys)
+        return len(keys)
+
+    def _remove(self, keys: Sequence[tuple[bytes]]) -> None:
+        with self._transaction():
+            for table in ("readings", "tokens"):
+                self._db.executemany(f"DELETE FROM {table} WHERE key = CAST(? AS TEXT)", keys)
+
+    def remember(self, other: ReadingStore) -> None:
+        """Takes over the digests of files that another store remembers."""
+        with self._reading():
+            rows = other._db.execute("SELECT path, size, modified, sha256, checksum FROM digests").fetchall()
+            self._db.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?, ?, ?, ?)", rows)
 
     def intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""

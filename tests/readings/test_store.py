@@ -1,4 +1,5 @@
 import pickle
+import shutil
 import sqlite3
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
+from judgebench.readings import shards
 from judgebench.readings.reading import (
     ModelReading,
     check_shares,
@@ -18,7 +20,7 @@ from judgebench.readings.reading import (
     reading_key,
     unpack_readings,
 )
-from judgebench.readings.shards import open_store
+from judgebench.readings.shards import ParquetStore, open_store
 from judgebench.readings.store import ReadingStore, SharedStore
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
@@ -37,23 +39,32 @@ PRAGMA user_version = 1;
 """A store as commit acb74e1 made it."""
 
 
+@pytest.fixture(params=[ReadingStore, ParquetStore])
+def store_at(request, monkeypatch):
+    """Opens a store of each kind; of a folder one whose readings soon become shards, and these others."""
+    for name, least in {"_FLUSH": 20, "_DEAL": 8000, "_FEW": 2, "_MOST": 3, "_GROUP": 4, "_MOST_KEYS": 40}.items():
+        monkeypatch.setattr(shards, name, least)
+    monkeypatch.setattr("judgebench.runtime.files._sync", lambda path: None)
+    return request.param
+
+
 def reading(key, value=0.5):
     return ModelReading(key, np.array([-value, -2 * value], np.float32), None, 0.1)
 
 
-def test_what_is_put_is_got_bit_for_bit(tmp_path):
-    store = ReadingStore(tmp_path / "deep" / "readings.sqlite")
+def test_what_is_put_is_got_bit_for_bit(tmp_path, store_at):
+    store = store_at(tmp_path / "deep" / "readings.sqlite")
     values = np.array([-0.1, -np.inf, -1e-30], np.float32)
     store.put([ModelReading("a", values, None, 0.25), ModelReading("b", None, "Score: 4", 0.5)])
     store.close()
-    held = ReadingStore(tmp_path / "deep" / "readings.sqlite").get(["a", "b", "c"])
+    held = store_at(tmp_path / "deep" / "readings.sqlite").get(["a", "b", "c"])
     assert held.keys() == {"a", "b"}
     assert held["a"].logprobs.tobytes() == values.tobytes()
     assert held["b"] == ModelReading("b", None, "Score: 4", 0.5)
 
 
-def test_what_is_there_stays(tmp_path):
-    store = ReadingStore(tmp_path / "s")
+def test_what_is_there_stays(tmp_path, store_at):
+    store = store_at(tmp_path / "s")
     store.put([reading("a", 1.0)])
     store.put([reading("a", 2.0), reading("b", 3.0)])
     assert store.get(["a"])["a"].logprobs[0] == -1.0
@@ -64,8 +75,8 @@ def test_what_is_there_stays(tmp_path):
     assert len(store.get(keys)) == 2000
 
 
-def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
-    store = ReadingStore(tmp_path / "s")
+def test_a_batch_is_put_whole_or_not_at_all(tmp_path, store_at):
+    store = store_at(tmp_path / "s")
     broken = ModelReading("b", np.array([-1.0]), None, None)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.IntegrityError):
         store.put([reading("a"), broken])
@@ -74,11 +85,11 @@ def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
     assert store.missing(["c"]) == set()
 
 
-def test_two_writers_at_once_lose_nothing(tmp_path):
-    ReadingStore(tmp_path / "s").close()
+def test_two_writers_at_once_lose_nothing(tmp_path, store_at):
+    store_at(tmp_path / "s").close()
 
     def write(who):
-        store = ReadingStore(tmp_path / "s")
+        store = store_at(tmp_path / "s")
         for i in range(100):
             store.put([reading(f"{who}{i}")])
 
@@ -87,7 +98,7 @@ def test_two_writers_at_once_lose_nothing(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not ReadingStore(tmp_path / "s").missing(f"{who}{i}" for who in "ab" for i in range(100))
+    assert not store_at(tmp_path / "s").missing(f"{who}{i}" for who in "ab" for i in range(100))
 
 
 def test_keys_tell_apart_whatever_matters():
@@ -123,8 +134,8 @@ def test_a_store_that_cannot_grow_is_told(tmp_path):
     assert store.missing(["a", "1"]) == {"1"}
 
 
-def test_file_digests_follow_the_content(tmp_path):
-    store = ReadingStore(tmp_path / "s")
+def test_file_digests_follow_the_content(tmp_path, store_at):
+    store = store_at(tmp_path / "s")
     file = tmp_path / "weights"
     file.write_bytes(b"one")
     first = store.file_digest(file)
@@ -208,8 +219,8 @@ def test_tokens_count_too(tmp_path):
     assert [(found.text, found.tokens.tolist()) for found in store.get("abc").values()] == [("A text", [7, 8])] * 3
 
 
-def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
-    readings = ReadingStore(tmp_path / "s").get(["a"])
+def test_a_reading_that_is_gone_is_a_sentence(tmp_path, store_at):
+    readings = store_at(tmp_path / "s").get(["a"])
     for found in (readings, pickle.loads(pickle.dumps(readings))):
         with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read again\.$"):
             found["a"]
@@ -238,8 +249,8 @@ def test_a_store_without_checksums_gets_them_once_and_keeps_its_readings(tmp_pat
 
 
 @pytest.mark.parametrize("values", [[0.5, -1], [np.nan, -1], [np.inf, -1]])
-def test_what_no_model_says_is_not_stored(tmp_path, values):
-    store = ReadingStore(tmp_path / "s")
+def test_what_no_model_says_is_not_stored(tmp_path, store_at, values):
+    store = store_at(tmp_path / "s")
     with pytest.raises(UserError, match=r"a reading holds the log-probability (0\.5|nan|inf)"):
         store.put([reading("a"), ModelReading("b", np.array(values), None, 0.1)])
     with pytest.raises(UserError, match=r"an answer holds half a character .* a surrogate without its partner"):
@@ -266,29 +277,30 @@ def test_candidates_that_sum_to_more_than_1_are_refused():
 
 
 @pytest.mark.parametrize("fault", ["deleted", "replaced"])
-def test_a_store_that_was_deleted_under_way_is_told(tmp_path, fault):
+def test_a_store_that_was_deleted_under_way_is_told(tmp_path, store_at, fault):
     path = tmp_path / "s"
-    store = ReadingStore(path)
+    store = store_at(path)
     store.put([reading("a")])
-    path.unlink()
+    path.rename(tmp_path / "other")
     if fault == "replaced":
-        ReadingStore(path).put([reading("z")])
+        store_at(path).put([reading("z")])
     for use in (lambda: store.put([reading("b")]), lambda: store.get(["a"]), lambda: store.missing(["a"])):
         with pytest.raises(UserError, match=r"s: the file was deleted, moved or replaced while this run used it"):
             use()
 
 
-def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, monkeypatch):
+def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, store_at, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    store = ReadingStore(Path("s"))
+    store = store_at(Path("s"))
     monkeypatch.chdir("/")
     store.put([reading("a")])
     monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
-    store = ReadingStore(tmp_path / "n")
+    store = store_at(tmp_path / "n")
     (tmp_path / "n").rename(tmp_path / "m")
     with pytest.raises(UserError, match="deleted, moved or replaced"):
         store.put([reading("a")])
-    (tmp_path / "n").write_bytes((tmp_path / "m").read_bytes())  # another inode
+    copy = shutil.copytree if (tmp_path / "m").is_dir() else shutil.copy
+    copy(tmp_path / "m", tmp_path / "n")  # another inode
     assert store.missing(["a"]) == {"a"}
 
 
