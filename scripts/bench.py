@@ -746,6 +746,8 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     )
     shutil.rmtree(folder, ignore_errors=True)
     return {"ray": rows, "driver": driver, "steps": steps}
+
+
 def made_readings(first: int, count: int) -> list[ModelReading]:
     """Readings of five candidates, with keys as of nothing."""
     scores = np.log(np.random.default_rng(first).dirichlet(np.ones(5), count)).astype(np.float32)
