@@ -657,15 +657,20 @@ class Watched(ReadingStore):
     def __init__(self, path: Path, kill: bool = False):
         super().__init__(path)
         self.came: list[tuple[float, int]] = []
+        self.cpu: list[float] = []
         self.kill = kill
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         super().put(readings)
         self.came.append((time.perf_counter(), len(readings)))
+        self.cpu.append(0.0)
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with suppress(psutil.Error):  # others end at any moment
+                self.cpu[-1] += sum(process.cpu_times()[:2])
         if self.kill and len(self.came) == 3:
             actors = []
             for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):  # others end at any moment
+                with suppress(psutil.Error):
                     actors += [process] if "MapBatches(Actor" in " ".join(process.cmdline()) else []
             actors[0].kill()
 
@@ -701,16 +706,15 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
         rate = (len(keys) - store.came[0][1]) / reading
         first_rate = first_rate or rate
         row = {"by": name, "seconds": took, "before the first batch": took - reading, "readings a second": rate}
-        rows.append(row | {"times": rate / first_rate, "same bits": str(held[-1] == held[0])})
+        row |= {"times": rate / first_rate, "CPU seconds a reading": (store.cpu[-1] - store.cpu[0]) / (reading * rate)}
+        rows.append(row | {"same bits": str(held[-1] == held[0])})
     library.shutdown()
     show(f"{len(prompts)} texts in {len(store.came)} batches, SmolLM2, a core each", rows)
     # 2. the driver killed when a third is stored, and its command given again
-    data, kept = folder / "texts.jsonl", folder / "driver.sqlite"
-    rated = [{"source": one.source, "output": one.output, "group_id": one.group_id} for one in texts]
-    data.write_text("".join(json.dumps({**row, "quality": 1 + i % 5}) + "\n" for i, row in enumerate(rated)))
-    command = [sys.executable, *f"-m judgebench data=jsonl data.path={data} data.scale=[1,5] judge=smollm2".split()]
-    command += f"dimensions=[quality] logger=none report=false worth=false store={kept} runner=ray".split()
-    command += f"runner.actors=2 judge.token_budget={options.budget} run_dir={folder / 'run'}".split()
+    kept, count = folder / "driver.sqlite", sum(map(len, articles_of(None, options.articles)))
+    command = [sys.executable, *f"-m judgebench data=mini data.limit_groups={options.articles} judge=smollm2".split()]
+    command += f"logger=none report=false worth=false store={kept} runner=ray run_dir={folder / 'run'}".split()
+    command += f"runner.actors=2 judge.token_budget={options.budget}".split()
 
     def stored() -> int:
         with suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{kept}?mode=ro", uri=True) as db:
@@ -718,7 +722,7 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
         return 0
 
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while killed.poll() is None and stored() < len(prompts) / 3:
+    while killed.poll() is None and stored() < count / 3:
         time.sleep(0.2)
     theirs = psutil.Process(killed.pid).children(recursive=True)
     killed.kill()
@@ -726,7 +730,7 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     _, alive = psutil.wait_procs(theirs, timeout=60)
     driver = {"stored when killed": stored(), "processes left": len(alive)}
     took, done = seconds_of(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
-    driver |= {"exit code": done.returncode, "stored": stored(), "of": len(prompts)}
+    driver |= {"exit code": done.returncode, "stored": stored(), "of": count}
     show("the driver killed with -9, then its command again", [driver])
     # 3. what the driver does by itself
     store, count = Watched(folder / "plan.sqlite"), max(1, options.plan // options.summaries)

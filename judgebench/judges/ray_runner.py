@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -269,7 +270,8 @@ def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, 
     """Ray, which ends with this process if it is started here; the least and the most actors; what each needs; its
     device, and whether it compiles. What Ray raises in the block becomes a `UserError`."""
     # 1. Ray, silent: what goes wrong comes as an exception
-    for name in ("USAGE_STATS_ENABLED=0", "BACKEND_LOG_LEVEL=fatal", "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0"):
+    said = ("USAGE_STATS_ENABLED=0", "BACKEND_LOG_LEVEL=fatal", "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0")
+    for name in (*said, "IGNORE_UNHANDLED_ERRORS=1"):
         os.environ.setdefault(*f"RAY_{name}".split("="))
     import ray
     import ray.data
@@ -281,6 +283,9 @@ def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, 
     try:
         if not ray.is_initialized():
             os.dup2(nothing, 2)  # compiled code says how little it will say
+            host, colon, port = (address or "").rpartition(":")
+            if colon:  # Ray would try for many minutes
+                socket.create_connection((host, int(port)), timeout=10).close()
             options: dict[str, Any] = {} if address else {"include_dashboard": False}
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (OSError, RuntimeError, ValueError) as error:

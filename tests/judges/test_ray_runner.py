@@ -132,6 +132,7 @@ def test_an_actor_that_would_read_something_else_says_so(tiny_pair, smollm2_toke
         (["runner.actors=[3,2]"], "runner.actors: [3, 2] is neither a number nor the least and the most"),
         (["runner.num_cpus=0"], "runner.num_cpus: 0 should be greater than 0"),
         (["runner.address=ray://head:10001"], "runner.address: behind ray:// every row would pass through a proxy"),
+        (["runner.address=127.0.0.1:1"], "runner.address: no Ray is reached at 127.0.0.1:1 ([Errno 111] Connection"),
         (["trainer=ddp"], "trainer.devices: under runner=ray each actor reads with a copy of the models"),
         (["judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample"], "so no actor would read anything"),
         (["dry_run=measure"], "dry_run=measure: reads in this process, not by actors; take runner=lightning"),
