@@ -218,6 +218,7 @@ class Experiment(Parts):
             self.data.note,
             self._unrated,
             self._foreign,
+            self._fewer_resamples,
             *(defense.note for defense in self.defenses),
         ]
         return {
@@ -252,6 +253,16 @@ class Experiment(Parts):
             counts = {"": counts[dimensions[0]]}
         named = "; ".join(f"{count:,}{f' on {name}' if name else ''}" for name, count in counts.items())
         return f"Humans rated {named} of {len(self.examples):,} {word}; agreement with them is of those."
+
+    @property
+    def _fewer_resamples(self) -> str | None:
+        """A sentence on intervals of fewer resamples than were asked for; None where there are as many."""
+        from judgebench.stats.clusters import affordable  # scipy with it
+
+        groups, asked = len(self.data.split), int(OmegaConf.select(self.config, "metrics.resamples") or 0)
+        if (drawn := affordable(groups, asked)) == asked:
+            return None
+        return f"Intervals over all {groups:,} {self.data.groups_are} are of {drawn} resamples, not {asked:,}."
 
     @cached_property
     def _foreign(self) -> str | None:

@@ -232,13 +232,13 @@ def unattacked(records: Records) -> Records:
 
 def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.DataFrame:
     """The judged examples as examples.parquet holds them; `split`: group_id -> dev or test."""
-    names = ("example_id", "group_id", "system_id", "source", "context", "output", "rival_id", "rival")
-    rows = []
-    for example in examples:
-        human = [None if math.isnan(value) else float(value) for value in example.human.values()]
-        row = {name: getattr(example, name) for name in names} | {"split": split[example.group_id]}
-        rows.append(row | {"dimensions": list(example.human), "human": human})
-    return frame_of(rows, EXAMPLES_SCHEMA)
+    # columns of the examples' own texts: copies would take as much memory again
+    columns: dict[str, list[Any]] = {}
+    for name in EXAMPLES_SCHEMA.names[:-2]:
+        columns[name] = [split[one.group_id] if name == "split" else getattr(one, name) for one in examples]
+    columns["dimensions"] = [list(one.human) for one in examples]
+    columns["human"] = [[None if math.isnan(x) else float(x) for x in one.human.values()] for one in examples]
+    return pd.DataFrame(columns, dtype=object)
 
 
 def ratings_frame(

@@ -40,6 +40,10 @@ MOST_LEFT_OUT = 1000
 MOST_ENTRIES = 4_000_000
 """Of a temporary array, so that memory stays flat however much is resampled."""
 
+MOST_WEIGHTS = 50_000_000
+"""Of all resamples together, in 8 bytes each: so many clusters have fewer resamples, 200 at least, that memory stays
+bounded. The ends of an interval are then noisier, with 200 by a twentieth of its width."""
+
 _CHUNK = 1 << 16  # numbers drawn at a time: memory that is used again is faster than new memory
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
 
@@ -50,7 +54,6 @@ def chunks(rows: int, entries: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, rows, step)]
 
 
-@lru_cache(maxsize=8)
 def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
     """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.
 
@@ -65,10 +68,15 @@ def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.
         drawn = rng.integers(0, groups, part.shape)
         drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
         part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
-    weights.flags.writeable = False  # shared by all callers
     return weights
 
 
+def affordable(groups: int, resamples: int) -> int:
+    """So many resamples of so many groups, or fewer, see `MOST_WEIGHTS`."""
+    return min(resamples, max(200, MOST_WEIGHTS // max(1, groups)))
+
+
+@lru_cache(maxsize=8)
 def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
     """[1 + B, G] float64 how often each group counts: once in the data, which come first, then in each resample; no
     resamples where there are fewer than two groups.
@@ -77,8 +85,10 @@ def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.nda
         >>> weights_of(3, resamples=2).tolist()
         [[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 0.0, 0.0]]
     """
-    drawn = group_weights(groups, resamples if groups >= 2 else 0, seed).astype(np.float64)
-    return np.vstack([np.ones((1, groups)), drawn])
+    drawn = group_weights(groups, affordable(groups, resamples) if groups >= 2 else 0, seed)
+    weights = np.concatenate([np.ones((1, groups)), drawn], dtype=np.float64)
+    weights.flags.writeable = False  # shared by all callers: of many groups this is the largest array of a run
+    return weights
 
 
 def expanded(groups: int) -> tuple[float, float]:
@@ -155,6 +165,7 @@ class Clusters:
     def of(cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> Clusters:
         """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
+        resamples = affordable(len(labels), resamples)
         return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
 
     def at(self, where: np.ndarray) -> Clusters:

@@ -86,15 +86,17 @@ class PairedSystems:
     def tails(self, flipped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[P] each: the share of flips in which the difference is larger than it is, and in which it is the same.
         Flipped: [F, G] of 0 and 1, which articles' differences change sign; see `paired.flips`."""
-        signs = 1.0 - 2.0 * flipped
-        above, same = np.empty(len(self.differences)), np.empty(len(self.differences))
-        for here in chunks(len(above), len(signs)):
-            part = self.differences[here]
-            product, observed = signs @ part.T, part.sum(axis=1)  # [F, p], [p]
-            rounding = _SAME * np.abs(part).sum(axis=1)
-            above[here] = np.count_nonzero(product > observed + rounding, axis=0)
-            same[here] = np.count_nonzero(product >= observed - rounding, axis=0) - above[here]
-        return above / len(signs), same / len(signs)
+        above, same = np.zeros(len(self.differences)), np.zeros(len(self.differences))
+        for rows in chunks(len(flipped), flipped.shape[1]):
+            signs = 1.0 - 2.0 * flipped[rows]
+            for here in chunks(len(above), len(signs)):
+                part = self.differences[here]
+                product, observed = signs @ part.T, part.sum(axis=1)  # [F, p], [p]
+                rounding = _SAME * np.abs(part).sum(axis=1)
+                more = np.count_nonzero(product > observed + rounding, axis=0)
+                above[here] += more
+                same[here] += np.count_nonzero(product >= observed - rounding, axis=0) - more
+        return above / len(flipped), same / len(flipped)
 
     def better(self, flipped: np.ndarray) -> np.ndarray:
         """[P] p-values of the first being better than the second: the share of flips in which the difference is

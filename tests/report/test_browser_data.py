@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding import Contrastive
+from judgebench.report.browser import data
 from judgebench.report.browser.data import (
     bounds,
     browse,
@@ -23,6 +24,7 @@ from judgebench.report.browser.data import (
     unpack,
 )
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
+from judgebench.report.render import macros
 from judgebench.results.results import Results
 from tests.report.browsed import output_of, source_of, with_attack, write_run
 
@@ -183,6 +185,19 @@ def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
     whole = json.dumps([unpack(found.index), *(unpack(piece) for piece in found.readings)])
     for said in ("council", "alert", "Rate coherence"):
         assert said not in whole
+
+
+def test_of_very_many_examples_whole_groups_are_drawn_and_the_page_says_so(content, monkeypatch):
+    whole = browse({"": content})
+    monkeypatch.setattr(data, "SHOWN", whole.examples // 3)
+    few = browse({"": content})
+    assert whole.of is None
+    assert (few.of, 0 < few.examples <= whole.examples // 3) == (whole.examples, True)
+    assert browse({"": content}) == few, "with a seed"
+    sizes = content.scores.drop_duplicates("example_id")["group_id"].value_counts()
+    shown = unpack(few.index)
+    assert [shown["group"].count(i) for i in range(len(shown["groups"]))] == [sizes[name] for name in shown["groups"]]
+    assert f"are of all {whole.examples:,}. {few.examples:,} texts in" in macros().examples(few, "texts")
 
 
 def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):

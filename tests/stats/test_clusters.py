@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from judgebench.stats import clusters
 from judgebench.stats.bradley_terry import AGREEMENT_MEASURES, MEASURES, Preferences, comparative
 from judgebench.stats.clusters import (
     CONFIDENCE,
     MOST_LEFT_OUT,
     Clusters,
+    affordable,
     expanded,
     group_weights,
     jackknife,
@@ -83,7 +85,18 @@ def test_resamples_are_scipys():
     theirs = stats.bootstrap((values,), np.mean, n_resamples=200, rng=np.random.default_rng(7), method="percentile")
     ours = Clusters.of(np.arange(40), 200, 7).mean(values)[1:]
     assert ours == pytest.approx(theirs.bootstrap_distribution, abs=1e-12)
-    assert group_weights(40, 200, 7) is group_weights(40, 200, 7)
+    assert Clusters.of(np.arange(40), 200, 7).weights is Clusters.of(np.arange(40), 200, 7).weights, "there is one"
+
+
+def test_very_many_groups_have_fewer_resamples(monkeypatch):
+    assert (affordable(40, 1000), affordable(10**5, 1000), affordable(10**7, 1000), affordable(10**7, 50)) == (
+        *(1000, 500, 200),
+        50,
+    )
+    monkeypatch.setattr(clusters, "MOST_WEIGHTS", 300 * 41)
+    drawn = Clusters.of(np.arange(41), 1000, 5)
+    assert (drawn.resamples, drawn.weights.shape) == (300, (301, 41))
+    np.testing.assert_array_equal(drawn.weights[1:], group_weights(41, 1000, 5)[:300])
 
 
 @pytest.mark.parametrize("groups", [2, 6, 40])

@@ -8,8 +8,8 @@ import gzip
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ from judgebench.types import RANGE
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
+
+SHOWN = 5_000
+"""Examples on a page, about: of more, whole groups are drawn, with a seed, so that it is made and opened in seconds."""
 
 _ROWS = 2_000
 _LEAST = 24
@@ -42,6 +45,7 @@ class Browser:
         index: see `index_data`.
         texts, readings: the pieces, see `text_chunks` and `reading_chunks`.
         rows, examples: how many there are.
+        of: how many examples the runs have of which these are a sample; None where they are all.
     """
 
     index: str
@@ -49,6 +53,7 @@ class Browser:
     readings: Sequence[str]
     rows: int
     examples: int
+    of: int | None = None
 
 
 def browse(named: Mapping[str, Results]) -> Browser | None:
@@ -57,6 +62,12 @@ def browse(named: Mapping[str, Results]) -> Browser | None:
     if not scored:
         return None
     runs = list(scored.values())
+    whole = len({(run.dataset, name) for run in runs for name in run.scores["example_id"]})
+    groups = sorted({(run.dataset, name) for run in runs for name in run.scores["group_id"]})
+    if whole > SHOWN and len(groups) > 1:
+        order = np.random.default_rng(0).permutation(len(groups))
+        kept = {groups[i] for i in order[: max(1, len(groups) * SHOWN // whole)].tolist()}
+        runs = [_of_groups(run, {name for dataset, name in kept if dataset == run.dataset}) for run in runs]
     index = index_of(runs, list(scored))
     cuts = bounds(index, runs)
     with_texts = any(run.examples is not None for run in runs)
@@ -67,6 +78,20 @@ def browse(named: Mapping[str, Results]) -> Browser | None:
         [pack(chunk) for chunk in reading_chunks(index, runs, cuts)],
         len(index.example),
         len(index.examples),
+        whole if whole > len(index.examples) else None,
+    )
+
+
+def _of_groups(run: Results, groups: Collection[str]) -> Results:
+    """A run with the rows of some groups alone."""
+    scores, readings, examples, texts = run.scores, run.readings, run.examples, run.texts
+    names = scores["example_id"][scores["group_id"].isin(groups)]
+    return replace(
+        run,
+        scores=scores[scores["group_id"].isin(groups)].reset_index(drop=True),
+        readings=readings[readings["group_id"].isin(groups)].reset_index(drop=True),
+        examples=None if examples is None else examples[examples["group_id"].isin(groups)].reset_index(drop=True),
+        texts=texts[texts["example_id"].isin(names)].reset_index(drop=True),
     )
 
 
