@@ -10,6 +10,7 @@
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
     ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
     store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
+    fleet       requests a second of the client, and hits of prefix caches by article and at random, on made-up servers
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -813,6 +814,121 @@ def store(options: argparse.Namespace) -> dict[str, Any]:
     return {"stores": rows}
 
 
+_SERVER = """
+import asyncio, collections, json, sys
+answer = {"model": "m", "usage": {"prompt_tokens": 100, "completion_tokens": 1}}
+listed = [{"token": "4", "logprob": -0.5}, {"token": "3", "logprob": -1.5}]
+answer["choices"] = [{"message": {"content": "4"}, "logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}]
+capacity, wait = int(sys.argv[1]), float(sys.argv[2])
+known, counts = collections.OrderedDict(), {"blocks": 0, "hits": 0, "requests": 0}
+
+async def serve(reader, writer):
+    while head := await reader.readuntil(b"\\r\\n\\r\\n"):
+        length = next((int(l[15:]) for l in head.split(b"\\r\\n") if l.lower().startswith(b"content-length:")), 0)
+        content, found = await reader.readexactly(length), counts
+        if length:
+            text, name, fresh = json.loads(content)["messages"][0]["content"], 0, False
+            for at in range(0, len(text) - 63, 64):  # blocks of a prefix, the least recently used ones forgotten
+                name = hash((name, text[at : at + 64]))
+                fresh = fresh or name not in known
+                counts["blocks"] += 1
+                counts["hits"] += not fresh
+                known[name] = None
+                known.move_to_end(name)
+            while len(known) > capacity:
+                known.popitem(last=False)
+            counts["requests"] += 1
+            found = answer
+            await asyncio.sleep(wait)
+        raw = json.dumps(found).encode()
+        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(raw) + raw)
+
+async def quiet(reader, writer):
+    try:
+        await serve(reader, writer)
+    except asyncio.IncompleteReadError:  # the client is done
+        writer.close()
+
+async def main():
+    server = await asyncio.start_server(quiet, "127.0.0.1", 0, limit=2**20)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+"""A server that answers at once, or after a while, and counts the blocks of prompts that its cache holds already."""
+
+
+def fleet(options: argparse.Namespace) -> dict[str, Any]:
+    """Requests a second of one process that asks 1 and 3 servers, and the share of blocks that their caches hold, where
+    articles have servers of their own and where each request goes anywhere."""
+    import random
+    import urllib.request
+
+    import judgebench
+    from judgebench.judges.api import passes
+    from judgebench.judges.api.reader import ApiReader
+
+    read, used = ApiReader.read, [0.0]
+
+    def timed(self: ApiReader, trainer: Any) -> Any:
+        before = time.process_time()
+        try:
+            return read(self, trainer)
+        finally:
+            used[0] = time.process_time() - before
+
+    ApiReader.read = timed  # type: ignore[method-assign]
+    folder, draw, by_article = Path(tempfile.mkdtemp(prefix="fleet-")), random.Random(0), passes.homes
+    words = [f"w{i}" for i in range(5000)]
+    with (folder / "texts.jsonl").open("w") as file:
+        for i in range(options.articles):
+            article = " ".join(draw.choices(words, k=400))
+            for j in range(options.summaries):
+                row = {"example_id": f"{i}-{j}", "group_id": str(i), "system_id": str(j), "source": article}
+                row |= {"output": " ".join(draw.choices(words, k=40)), "human": {"coherence": 1 + (i + j) % 5}}
+                file.write(json.dumps(row) + "\n")
+
+    class Anywhere(dict[str, tuple[int, ...]]):
+        def __getitem__(self, article: str) -> tuple[int, ...]:
+            return tuple(random.sample(range(3), 3))
+
+    rows = []
+    for count, routing in ((1, "by article"), (3, "by article"), (3, "at random")):
+        command = [sys.executable, "-c", _SERVER, str(options.cache), str(options.wait / 1000)]
+        servers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+        urls = [f"http://127.0.0.1:{server.stdout.readline().strip()}/v1" for server in servers if server.stdout]
+        passes.homes = (
+            by_article if routing == "by article" else lambda articles, urls: Anywhere.fromkeys(articles, (0,))
+        )  # type: ignore[assignment]
+        try:
+            given = ["judge=api", f"judge.url=[{','.join(urls)}]", "judge.model=m", "data=jsonl", "logger=none"]
+            given += [f"data.path={folder / 'texts.jsonl'}", "report=false", "metrics.resamples=0", "print=none"]
+            given += [f"judge.concurrency={options.concurrency}", "dimensions=[coherence]", "ranges=[[1,5]]"]
+            given += [f"store={folder / f'{count}{routing}.sqlite'}", f"run_dir={folder / 'run'}", "decoding=[greedy]"]
+            results = judgebench.run(given)
+            told = [json.loads(urllib.request.urlopen(url).read()) for url in urls]
+        finally:
+            passes.homes = by_article
+            for server in servers:
+                server.kill()
+                server.wait()
+        done, blocks = sum(one["requests"] for one in told), sum(one["blocks"] for one in told)
+        rows.append(
+            {
+                **{"servers": count, "routing": routing, "requests": done},
+                "a second": done / results.environment["seconds"]["read"],
+                "CPU ms a request": 1000 * used[0] / done,
+                "blocks that hit": f"{sum(one['hits'] for one in told) / blocks:.1%}",
+                "by server": ", ".join(str(one["requests"]) for one in told),
+            }
+        )
+    ApiReader.read = read  # type: ignore[method-assign]
+    show(f"{options.articles} articles with {options.summaries} texts, {options.concurrency} at once at a server", rows)
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"fleet": rows}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description=__doc__, formatter_class=plain)
@@ -853,6 +969,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])
     child.add_argument("--folder", help="where the files go meanwhile; the system's for temporary ones, unless given")
+    command(fleet, "fleet", articles=200, summaries=12, concurrency=32, cache=4000, wait=0)
     command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
     child = command(store, "store", readings=1_000_000)
     child.add_argument("--kinds", default="sqlite,parquet")
