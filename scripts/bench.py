@@ -841,7 +841,7 @@ async def serve(reader, writer):
             found = answer
             await asyncio.sleep(wait)
         raw = json.dumps(found).encode()
-        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(raw) + raw)
+        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(raw) + raw)
 
 async def quiet(reader, writer):
     try:
@@ -885,7 +885,12 @@ def fleet(options: argparse.Namespace) -> dict[str, Any]:
         for i in range(options.articles):
             article = " ".join(draw.choices(words, k=400))
             for j in range(options.summaries):
-                row = {"example_id": f"{i}-{j}", "group_id": str(i), "system_id": str(j), "source": article}
+                row: dict[str, Any] = {
+                    "example_id": f"{i}-{j}",
+                    "group_id": str(i),
+                    "system_id": str(j),
+                    "source": article,
+                }
                 row |= {"output": " ".join(draw.choices(words, k=40)), "human": {"coherence": 1 + (i + j) % 5}}
                 file.write(json.dumps(row) + "\n")
 
@@ -898,9 +903,8 @@ def fleet(options: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-c", _SERVER, str(options.cache), str(options.wait / 1000)]
         servers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
         urls = [f"http://127.0.0.1:{server.stdout.readline().strip()}/v1" for server in servers if server.stdout]
-        passes.homes = (
-            by_article if routing == "by article" else lambda articles, urls: Anywhere.fromkeys(articles, (0,))
-        )  # type: ignore[assignment]
+        if routing == "at random":
+            passes.homes = lambda articles, urls: Anywhere.fromkeys(articles, (0,))
         try:
             given = ["judge=api", f"judge.url=[{','.join(urls)}]", "judge.model=m", "data=jsonl", "logger=none"]
             given += [f"data.path={folder / 'texts.jsonl'}", "report=false", "metrics.resamples=0", "print=none"]

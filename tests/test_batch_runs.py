@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.cards.card import NO_ASSISTANT, JudgeCard
 from judgebench.judges.api import batch
 from judgebench.judges.api.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
-from tests.served import BatchProvider, status
+from judgebench.score import main as score_main
+from judgebench.types import ScoreRange
+from tests.cards.test_card import PARTS, card
+from tests.served import BatchProvider, garbage
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "decoding=[greedy]")
@@ -88,8 +92,8 @@ def test_a_submission_that_was_cut_off_is_paid_once_and_not_lost(
         provider.cut = 1
         assert "The same command looks whether the batch has arrived" in run(way, code=2)
     else:
-        small_server.replies = [status(502)]
-        run(way, code=2)
+        small_server.replies = [provider, garbage()]  # of the file and of the batch
+        assert "The same command looks" in run(way, code=2)
     assert [json.loads(note.read_text())["id"] for note in notes()] == [None]
     run(way)
     assert len(provider.batches) == 1
@@ -137,6 +141,29 @@ def test_what_is_refused_for_good_is_a_sentence_and_the_rest_is_kept(run, provid
     provider.fate = lambda batch, number: "ok"
     run(way)
     assert [len(requests) for requests in provider.batches.values()] == [first, 1]
+
+
+def test_all_shards_of_a_scoring_are_submitted_before_any_is_waited_for(
+    provider, small_server, called, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    judge = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": small_server.url, "model": "small"}
+    judge |= {"scores_from": "text", "price": {"input": 1.0, "output": 2.0}}
+    prompt = {**PARTS["prompt"], "truncate": "error", "template_options": None}
+    parts = {**PARTS, "judge": judge, "prompt": prompt, "assistant": dict(NO_ASSISTANT)}
+    models = {"main": {"title": "small", "model": "small"}}
+    made = {**vars(card()), "parts": parts, "range": ScoreRange(1, 5), "models": models}
+    JudgeCard(**made).write(Path("card.yaml"))
+    rows = [{"source": f"Article {i}.", "output": f"Summary {i}."} for i in range(5)]
+    Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("card=card.yaml", "data.path=texts.jsonl", "out=scores.jsonl", "shard=2", "+judge.batch=submit")
+    code, _, err = called(score_main, *command, mistaken=True)
+    assert code == 75, err
+    assert "3 of 3 shards are not answered yet" in err
+    assert sorted(map(len, provider.batches.values())) == [1, 2, 2]
+    called(score_main, *command)  # the first look at a batch finds it over
+    assert [json.loads(line)["score"] for line in Path("scores.jsonl").read_text().splitlines()] == [4.0] * 5
+    assert len(provider.batches) == 3
 
 
 def test_nothing_is_submitted_that_could_cost_too_much(run, provider):

@@ -8,11 +8,11 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from judgebench.judges.api.client import Client, Unclear
 from judgebench.judges.api.passes import ApiPass, outer_loop_paused
@@ -26,6 +26,7 @@ _LONGEST_PAUSE = 60.0
 """Seconds between two looks at a batch."""
 _SETTLED = 60.0
 """Seconds after which a batch that was submitted stands in its provider's list, if it arrived."""
+Told = TypeVar("Told")
 _PASSING = (408, 409, 425, 429)
 
 
@@ -80,7 +81,11 @@ class OpenAIBatches:
 
     async def _json(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        return self._client.parsed(await self._client.call(method, path, content, kind))
+        answer = await self._client.call(method, path, content, kind)
+        try:
+            return self._client.parsed(answer)
+        except UserError as error:
+            raise Unclear(error) from None
 
     def row(self, key: str, request: Request) -> dict[str, Any]:
         return {"custom_id": key, "method": "POST", "url": f"/v1{request.path}", "body": request.body}
@@ -88,7 +93,7 @@ class OpenAIBatches:
     async def submit(self, name: str, rows: Sequence[bytes]) -> str:
         """Sends the requests; gives the batch's id."""
         line = f"--{name}\r\nContent-Disposition: form-data; name="
-        head = f'{line}"purpose"\r\n\r\nbatch\r\n{line}"file"; filename="{name}.jsonl"\r\n'
+        head = f'{line}"purpose"\r\n\r\nbatch\r\n{line}"file"; filename="requests.jsonl"\r\n'
         form = f"{head}Content-Type: application/jsonl\r\n\r\n".encode() + b"\n".join(rows) + f"\r\n--{name}--".encode()
         file = await self._json("POST", "/files", form + b"\r\n", f"multipart/form-data; boundary={name}")
         made = {"input_file_id": file["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
@@ -235,7 +240,7 @@ class BatchedPass:
             if note.id is None and not await self._found(note, {other.id for other in notes if other.id}):
                 self._forget(note)
                 continue
-            look = await self._provider.look(str(note.id))
+            look = await self._told(self._provider.look(str(note.id)))
             if look.over:
                 await self._collect(note, look)
                 continue
@@ -257,6 +262,14 @@ class BatchedPass:
             notes += [note] if (note.url, note.model) == (self._spec.url, self._spec.model) else []
         return notes
 
+    async def _told(self, asked: Coroutine[Any, Any, Told]) -> Told:
+        """The provider's answer; `Unclear` where it is not what the protocol has."""
+        try:
+            return await asked
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            where = f"{self._spec.role}.url={self._spec.url}"
+            raise Unclear(f"{where}: its answer about a batch is not what the protocol has ({error!r}).") from None
+
     def _hold(self, name: str, amount: float) -> None:
         self._bill.hold(amount - self._held.get(name, 0.0))
         self._held[name] = amount
@@ -269,7 +282,7 @@ class BatchedPass:
         """Looks for a batch whose submission was cut off: did it arrive?"""
         for wait in (0.0, max(0.0, note.made + _SETTLED - time.time())):
             await asyncio.sleep(wait)
-            note.id = await self._provider.find(note, known)
+            note.id = await self._told(self._provider.find(note, known))
             if note.id is not None:
                 note.save(self._folder)
                 return True
@@ -277,7 +290,7 @@ class BatchedPass:
 
     async def _collect(self, note: Note, look: Look) -> None:
         """Stores the answers of a batch that is over, and forgets it once all of them are stored."""
-        outcomes = [] if look.failure else await self._provider.outcomes(look)
+        outcomes = [] if look.failure else await self._told(self._provider.outcomes(look))
         missing, answered, refused = self._store.missing(note.keys), set[str](), list[str]()
         self._tries |= dict.fromkeys(note.keys, note.tries + 1)
         readings = []
@@ -327,7 +340,7 @@ class BatchedPass:
             note.save(self._folder)
             self._hold(name, note.cost)
             try:
-                note.id = await self._provider.submit(name, [row for _, row in chunk])
+                note.id = await self._told(self._provider.submit(name, [row for _, row in chunk]))
             except Unclear as error:
                 raise UserError(f"{error} The same command looks whether the batch has arrived.") from None
             except UserError:

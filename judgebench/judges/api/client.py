@@ -38,8 +38,8 @@ _SHORTEST_KEY = 8
 """A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
 
 
-_LARGEST_FILE = 2**31
-"""Bytes of a batch's answers."""
+_LARGEST_FILE, _LONGEST_CALL = 2**31, 3600.0
+"""Bytes of a batch's answers, and seconds in which they, or its requests, are sent."""
 _BUSY = ("429", "503", "timeout")
 """Failures of a server that was sent too much at once."""
 
@@ -285,7 +285,7 @@ class Client:
         content = bytearray()
         try:
             async with (
-                asyncio.timeout(self._spec.timeout),
+                asyncio.timeout(self._spec.timeout if headers is None else _LONGEST_CALL),
                 server.http.stream(method, address, content=body, headers=headers) as response,
             ):
                 # of several codings, one on the other, a small answer could become one without end
