@@ -203,9 +203,7 @@ class Client:
                 self._note(server, answer)
                 return answer
             except (_Failure, BrokenAnswer) as error:
-                broken = isinstance(error, BrokenAnswer)
-                failure = _Failure("broken answer", self._scrubbed(str(error)), billed=True) if broken else error
-                assert isinstance(failure, _Failure)
+                failure = self._failed(error)
                 billed, failure.sent = failure.billed, sent
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
@@ -217,6 +215,11 @@ class Client:
             finally:
                 self._bill.lose(self._account, reserved, billed)
 
+    def _failed(self, error: _Failure | BrokenAnswer) -> _Failure:
+        return (
+            error if isinstance(error, _Failure) else _Failure("broken answer", self._scrubbed(str(error)), billed=True)
+        )
+
     def _note(self, server: Server, answer: Answer) -> None:
         """Records what a server answers as; `UserError` where that is another model than another server's."""
         told, name = server.told, (answer.model or "").rstrip("/\\")
@@ -226,6 +229,8 @@ class Client:
             return
         told["models"].append([answer.model, answer.fingerprint])
         for other in self._servers:
+            if other is server:  # a server may change its own; the run says so
+                continue
             names = [str(model).rstrip("/\\") for model, _ in other.told["models"] if model is not None]
             if name and any(re.split(r"[/\\]", one)[-1] != re.split(r"[/\\]", name)[-1] for one in names):
                 raise UserError(
@@ -247,9 +252,7 @@ class Client:
             try:
                 return await self._exchange(method, address, body, _LARGEST_FILE, server, {"Content-Type": kind})
             except (_Failure, BrokenAnswer) as error:
-                failure = (
-                    error if isinstance(error, _Failure) else _Failure("broken answer", self._scrubbed(str(error)))
-                )
+                failure = self._failed(error)
                 tries += 1
                 if method != "GET" and failure.kind not in ("429", "no connection"):
                     raise Unclear(f"{self._at(server.url)}: {failure.event}.") from None
