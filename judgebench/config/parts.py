@@ -266,9 +266,9 @@ class Parts:
 
     def __post_init__(self) -> None:
         """Has vLLM read the assistant too where it reads the judge."""
-        vllm, source = getattr(self.judge.source, "vllm", None), self.assistant.source
-        if vllm is not None and source is not None:
-            self.assistant = replace(self.assistant, source=replace(source, vllm=vllm))
+        source = self.assistant.source
+        if source is not None and isinstance(judge := self.judge.source, ModelSource):
+            self.assistant = replace(self.assistant, source=replace(source, vllm=judge.vllm))
 
     @property
     def place(self) -> str:

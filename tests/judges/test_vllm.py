@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from judgebench.defenses.settings import Helper
 from judgebench.judges.assistants import Assistant
@@ -87,6 +88,22 @@ def folder(tmp_path_factory, smollm2, smollm2_tokenizer):
     smollm2.save_pretrained(path)
     smollm2_tokenizer.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="module")
+def small_pair(tmp_path_factory, smollm2_tokenizer):
+    """Folders of two small random models, with heads of 32 features: vLLM takes none of 8 on a CPU."""
+    folders = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
+        config = transformers.LlamaConfig(
+            vocab_size=49152, **sizes, num_hidden_layers=2, initializer_range=0.3, eos_token_id=2
+        )
+        folders.append(tmp_path_factory.mktemp("models") / f"small-{seed}")
+        transformers.LlamaForCausalLM(config).save_pretrained(folders[-1])
+        smollm2_tokenizer.save_pretrained(folders[-1])
+    return folders
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +212,15 @@ def test_what_vllm_does_not_take_is_a_sentence(folder):
 
 @installed
 @pytest.mark.slow
-def test_weights_that_are_no_numbers_are_refused(judgebench, tmp_path, smollm2_tokenizer, tiny_pair):
-    model = ModelSource(str(tiny_pair[0]), dtype="float32").model()
+def test_heads_that_vllm_does_not_read_are_a_sentence(judgebench, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.engine=vllm", "data.limit_groups=1", "run_dir=run")
+    assert "vLLM does not read prompts of up to" in judgebench(*given, mistaken=True)[2]
+
+
+@installed
+@pytest.mark.slow
+def test_weights_that_are_no_numbers_are_refused(judgebench, tmp_path, smollm2_tokenizer, small_pair):
+    model = ModelSource(str(small_pair[0]), dtype="float32").model()
     model.get_output_embeddings().weight.data[5:9] = math.nan
     model.save_pretrained(tmp_path / "broken")
     smollm2_tokenizer.save_pretrained(tmp_path / "broken")
@@ -206,8 +230,8 @@ def test_weights_that_are_no_numbers_are_refused(judgebench, tmp_path, smollm2_t
 
 @installed
 @pytest.mark.slow
-def test_a_run_with_an_assistant_is_that_of_the_prefix_engine(judgebench, tiny_pair):
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", "assistant=local", f"assistant.path={tiny_pair[1]}")
+def test_a_run_with_an_assistant_is_that_of_the_prefix_engine(judgebench, small_pair):
+    given = ("judge=local", f"judge.path={small_pair[0]}", "assistant=model", f"assistant.path={small_pair[1]}")
     given += ("judge.dtype=float32", "assistant.dtype=float32", "ranges=[[1,5]]", "data.limit_groups=2", "tune=none")
     runs = []
     for name in ("prefix", "vllm"):

@@ -226,12 +226,14 @@ class VllmEngine:
             with _silenced():
                 prompts, asks = [{"prompt_token_ids": ids} for ids, _ in asked], [ask for _, ask in asked]
                 outputs = llm.generate(prompts, asks, use_tqdm=False)
-        except ValueError as error:
+        except Exception as error:
+            if out_of_memory(error):
+                raise
             raise UserError(
-                f"judge.engine=vllm: vLLM does not take a prompt of {max(len(ids) for ids, _ in asked)} tokens "
-                f"({' '.join(str(error).split())[:300].rstrip('.')}); give it more memory with "
-                "judge.engine_options.gpu_memory_utilization, on a CPU kv_cache_memory_bytes, or shorten texts with "
-                "prompt.max_tokens and prompt.truncate=source."
+                f"judge.engine=vllm: vLLM does not read prompts of up to {max(len(ids) for ids, _ in asked)} tokens of "
+                f"this model here ({' '.join(str(error).split())[:300].rstrip('.')}). If they are too long, give it "
+                "more memory with judge.engine_options.gpu_memory_utilization, on a CPU kv_cache_memory_bytes, or take "
+                "prompt.max_tokens and prompt.truncate=source; else take judge.engine=prefix."
             ) from error
         self.asked += sum(len(ids) for ids, _ in asked)
         self.computed += sum(len(each.prompt_token_ids) - (each.num_cached_tokens or 0) for each in outputs)
@@ -248,19 +250,12 @@ def check_vllm(engine: VllmEngine) -> float:
     def tokens(count: int) -> list[int]:
         return draw.integers(config.vocab_size // 10, config.vocab_size // 2, count).tolist()
 
-    shared, (one, two, zero) = tokens(70), tokens(3)
-    prompts = [np.array(shared + tokens(count)) for count in (3, 9, 40)]
-    root = CandidateTrie(("1", "2"), [[(one,)], [(two,)]])
-    fork = CandidateTrie(("1", "10", "2"), [[(one,)], [(one, zero)], [(two,)]])
-    together = engine.read([prompts], fork)[0]
-    apart = []
-    for ids in prompts:
-        first = engine.read([[ids]], root)[0]
-        second = engine.read([[np.array([*ids, one])]], CandidateTrie(("0",), [[(zero,)]]))[0]
-        rest = torch.log1p(-second.exp())
-        apart.append(torch.cat([first[:, :1] + rest, first[:, :1] + second, first[:, 1:]], dim=1))
-    gap, places = (together - torch.cat(apart)).abs(), torch.cat(apart)
-    worst, share = float(gap.max()), float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
+    shared, (one, two) = tokens(70), tokens(2)
+    prompts = [np.array(shared + end + more) for end in map(tokens, (3, 9, 40)) for more in ([], [one])]
+    trie = CandidateTrie(("1", "2"), [[(one,)], [(two,)]])
+    together, apart = engine.read([prompts], trie)[0], torch.cat([engine.read([[ids]], trie)[0] for ids in prompts])
+    gap, between = (together - apart).abs(), (apart - apart.roll(1, dims=0)).abs().mean()
+    worst, share = float(gap.max()), float(gap.mean() / between)
     exact = engine.model.source.effective_dtype() == "float32"
     if not gap.isnan().any() and not (worst <= _TOLERANCE if exact else share <= _SHARE):
         raise UserError(
