@@ -303,7 +303,7 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
         rows.append(row | {"grid below": float(best.value - grid)})
     show(f"The exact optimum of kappa on {options.examples} texts", rows)
     # 2. an interval of Spearman by resampled articles, beside scipy's
-    from judgebench.stats.clusters import group_weights
+    from judgebench.stats.clusters import weights_of
     from judgebench.stats.correlation import resampled_correlations
 
     groups = np.arange(options.examples) // 16
@@ -311,8 +311,8 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
     if options.examples % 16:
         raise SystemExit("--examples: give a multiple of 16, the texts of an article.")
     texts = np.arange(options.examples).reshape(-1, 16)
-    group_weights.cache_clear()
-    weighted = lambda: group_weights(len(texts), options.resamples)  # noqa: E731
+    weights_of.cache_clear()
+    weighted = lambda: weights_of(len(texts), options.resamples)[1:]  # noqa: E731
     ours, _ = seconds_of(lambda: resampled_correlations(judge, human, groups, weighted()), options.times)
 
     def spearman(drawn: np.ndarray) -> float:
