@@ -708,7 +708,10 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
         rate = (len(keys) - store.came[0][1]) / reading
         first_rate = first_rate or rate
         row = {"by": name, "seconds": took, "before the first batch": took - reading, "readings a second": rate}
-        row |= {"times": rate / first_rate, "CPU seconds a reading": (store.cpu[-1] - store.cpu[0]) / (reading * rate)}
+        cpu = (
+            (store.cpu[-1] - store.cpu[0]) / (reading * rate) if not store.kill else float("nan")
+        )  # it dies with its actor
+        row |= {"times": rate / first_rate, "CPU seconds a reading": cpu}
         rows.append(row | {"same bits": str(held[-1] == held[0])})
     library.shutdown()
     show(f"{len(prompts)} texts in {len(store.came)} batches, SmolLM2, a core each", rows)
