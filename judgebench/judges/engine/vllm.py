@@ -172,6 +172,7 @@ class VllmEngine:
 
     def __init__(self, model: VllmModel):
         self.model: Any = model
+        model.llm  # noqa: B018 - starts it, before anything else of vLLM is imported, which then would print
         self.asked = self.computed = 0
 
     def read(
