@@ -773,7 +773,7 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     theirs = psutil.Process(killed.pid).children(recursive=True)
     killed.kill()
     killed.wait()
-    _, alive = psutil.wait_procs(theirs, timeout=60)
+    _, alive = psutil.wait_procs(theirs, timeout=120)
     driver = {"stored when killed": stored(), "processes left": len(alive)}
     took, done = seconds_of(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
     driver |= {"exit code": done.returncode, "stored": stored(), "of": count}
