@@ -421,7 +421,7 @@ def _size(file: Path) -> int:
 
 
 def _text(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Where texts begin and end [rows + 1], and their bytes."""
+    """[rows + 1] offsets of texts, and their bytes."""
     texts = column.combine_chunks()
     _, ends, data = texts.buffers()
     found = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]

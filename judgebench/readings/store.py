@@ -238,7 +238,7 @@ class ReadingStore:
             yield from self._db.execute(f"{_ROWS} ORDER BY key")
 
     def counts(self) -> tuple[int, int, int]:
-        """How many readings it has, how many with log-probabilities, and how many with a text."""
+        """Number of its readings, of those with log-probabilities, and of those with a text."""
         with self._reading():
             return self._db.execute("SELECT count(*), count(logprobs), count(text) FROM readings").fetchone()
 
