@@ -470,11 +470,12 @@ def layout(options: argparse.Namespace) -> dict[str, Any]:
     tries = {one.range: CandidateTrie.of(tokenizer, one.range.candidates) for one in conditions}
     examples = [text for article in articles_of(options.data, options.articles, options.summaries) for text in article]
     for count in (1, 2, 4, 8)[: options.steps]:
-        work = []
+        work = list[tuple[dict[str, Any], Any, Any]]()
         for name in LAYOUTS:
             builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"], layout=name), 8000, layout=name)
             prompts = builder.build(examples, conditions[:count])
-            row = {"ranges": count, "layout": name, "computed": 0, "seconds": 0.0, "CPU seconds": 0.0}
+            row: dict[str, Any] = {"ranges": count, "layout": name}
+            row |= {"computed": 0, "seconds": 0.0, "CPU seconds": 0.0}
             work.append((row, roots(prompts, across=True), plan(prompts, 1024, across=True)))
         prefix.roots.clear()
         # in turn, so that whatever else the machine does slows both
