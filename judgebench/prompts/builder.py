@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.rubrics import (
@@ -36,6 +37,12 @@ NO_DEFENSE = "none"
 Judged = Callable[[Example, Condition], str]
 """Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
+Built = TypeVar("Built")
+Encoding = Generator[list[str], list[list[int]], Built]
+"""Asks for the tokens of texts, as often as it takes, until something is built."""
+
+_AT_ONCE = 64
+"""Groups whose texts go to the tokenizer together."""
 _HARMLESS = "a"
 _MOST_FRAMES = 1000
 _NOTHING = Example(example_id="", group_id="", system_id="", source="", output="", human={})
@@ -205,8 +212,20 @@ class PromptBuilder:
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
         judged = judged or (lambda example, condition: example.output)
-        built = [self._of_group(group, conditions, judged) for group in groups.values()]
-        return [prompt for i in range(len(conditions)) for of_group in built for prompt in of_group[i]]
+        built: dict[str, list[list[Prompt]]] = {name: [] for name in groups}
+        for start in range(0, len(groups), _AT_ONCE):
+            names = list(groups)[start : start + _AT_ONCE]
+            under_way = {name: self._of_group(groups[name], conditions, judged) for name in names}
+            asked = {name: next(of_group) for name, of_group in under_way.items()}
+            while asked:  # the texts of many groups in one call, which a fast tokenizer deals to all cores
+                rows = iter(encode_texts(self.tokenizer, [text for texts in asked.values() for text in texts]))
+                answers, asked = {name: list(islice(rows, len(texts))) for name, texts in asked.items()}, {}
+                for name, encoded in answers.items():
+                    try:
+                        asked[name] = under_way[name].send(encoded)
+                    except StopIteration as end:
+                        built[name] = end.value
+        return [prompt for i in range(len(conditions)) for of_group in built.values() for prompt in of_group[i]]
 
     def null(self, condition: Condition) -> Prompt:
         """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
@@ -227,11 +246,13 @@ class PromptBuilder:
 
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged
-    ) -> list[list[Prompt]]:
+    ) -> Encoding[list[list[Prompt]]]:
         """[conditions][examples of the group] prompts, all of them short enough."""
         source, kept, ends, cut = group[0].source, None, None, 0
         while True:
-            built = [self._under(condition, group, judged, kept, cut) for condition in conditions]
+            built = []
+            for condition in conditions:
+                built.append((yield from self._under(condition, group, judged, kept, cut)))
             longest = max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
             excess = len(longest.token_ids) - self._max_tokens
             if excess <= 0:
@@ -257,7 +278,7 @@ class PromptBuilder:
 
     def _under(
         self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
-    ) -> list[Prompt]:
+    ) -> Encoding[list[Prompt]]:
         """The prompts of a group under one condition, with its article shortened to `source` by `cut` tokens."""
         rubric = self._rubrics[condition.dimension]
         defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
@@ -278,7 +299,7 @@ class PromptBuilder:
         ]
         # in the chat template, then as tokens, of which none that the example says is a control token
         spelled = [self._control.broken(self._chat(filled)) for filled in plain]
-        encoded = encode_texts(self.tokenizer, [filled.text for filled, _ in spelled])
+        encoded = yield [filled.text for filled, _ in spelled]
         shared, cell = spelled[0][0].prefix, (condition.dimension, condition.range)
         if cell not in self._choices:
             about_nothing = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
