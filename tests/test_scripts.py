@@ -74,3 +74,18 @@ def test_a_simulation_prints_a_table(command, lines, capsys):
 @pytest.mark.exhaustive
 def test_the_embedded_articles_are_what_their_builder_makes():
     subprocess.run([sys.executable, SCRIPTS / "build_mini.py", "--check"], check=True)
+
+
+def test_the_table_of_large_jobs_is_what_its_script_prints():
+    page = (SCRIPTS.parent / "docs" / "scale.md").read_text("utf-8")
+    assert script("arithmetic").main([]) in page
+
+
+def test_twice_the_judgments_take_twice_of_everything():
+    arithmetic = script("arithmetic")
+    shared = {"judge": 7e9, "assistant": 0.0, "gpus": 1, "cores": 1, "price": 1.0}
+    one, two = (arithmetic.Job(count, texts=1, **shared).row() for count in (1e8, 2e8))
+    hours = 2 * 551 * 7e9 * 1e8 / (989e12 * 0.4) / 3600
+    assert float(one["GPU hours"]) == pytest.approx(hours, rel=0.05)
+    assert float(two["GPU hours"].replace(",", "")) == pytest.approx(2 * hours, rel=0.05)
+    assert one["served instead, USD"] == "79,000"  # 792 tokens a prompt at a dollar a million
