@@ -14,15 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TOKENS = {1: (792, 551), 3: (803, 258), 6: (800, 180), 16: (797, 141)}
-"""Texts of an article -> tokens of a prompt, and those of them that are computed. SummEval's articles (2,069 characters)
-and summaries (315) in the paper's rubric, one score range, Qwen2.5's tokenizer, batches of 4,096 tokens, whose 246
-tokens of rubric are read once: `python -m judgebench data=summeval dry_run=true`."""
+"""Texts of an article -> tokens of a prompt, and those of them that are computed. SummEval's articles (2,069
+characters) and summaries (315) in the paper's rubric, whose 246 tokens are read once; one score range, Qwen2.5's
+tokenizer, batches of 4,096 tokens: `python -m judgebench data=summeval dry_run=true`."""
 
 PEAK = 989e12
 """Dense bfloat16 operations a second of an H100 SXM, by its maker's data sheet."""
 SHARE = 0.4
-"""Share of the peak that reading attains: an assumption. Serving engines report .3 to .55 for long prompts; judgebench's
-own engine has not been timed on a GPU."""
+"""Share of the peak that reading attains: an assumption, for judgebench has not been timed on a GPU."""
 
 TOKENIZED, PLANNED = 1.6e-3, 0.4e-3
 """CPU seconds of a prompt of 800 tokens: to tokenize it, which all cores of a machine share; and to build it, give it
