@@ -653,7 +653,7 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
                 answers.write(f"{json.dumps({'example_id': text['example_id'], 'text': str(rng.randint(1, 5))})}\n")
         # 2. scored at once, and again by processes that are killed
         command = ["score", "card=card/judge_card.yaml", "data.path=texts.jsonl", f"shard={options.shard}"]
-        command += ["+judge.path=answers.jsonl"] if options.judge == "replay" else ["trainer.enable_progress_bar=false"]
+        command += ["+judge.path=answers.jsonl"] if options.judge == "replay" else []
         records, frames = list[dict[str, Any]](), []
         for out, kills in (("whole", 0), ("killed", options.kill)):
             began, peak, left = time.monotonic(), 0, kills
@@ -670,8 +670,10 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
                 if left and process.poll() is None:
                     process.kill()
                     left -= 1
-                if process.wait() == 0:
+                if process.wait() >= 0:
                     break
+            if process.returncode:
+                raise SystemExit("the scoring has failed")
             if out == "killed" and not kills:
                 continue
             seconds = time.monotonic() - began
