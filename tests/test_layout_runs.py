@@ -7,6 +7,7 @@ import pandas as pd
 from judgebench.judges.passes import ScorePass
 from judgebench.report.comparison import named_runs
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 
 SMALL = (
     *("data=mini", "data.limit_groups=3", "judge=local", "assistant=null_context", "tune=none", "logger=none"),
@@ -35,7 +36,7 @@ def test_resumed_is_whole_and_both_layouts_share_a_store(judgebench, tiny_pair, 
     def failing(self, batch, following=None):
         batches.append(batch)
         if len(batches) == 3:
-            raise RuntimeError("the machine is gone")
+            raise UserError("The machine is gone.")
         return read(self, batch, following)
 
     with monkeypatch.context() as patch:
