@@ -27,6 +27,8 @@ from optuna.distributions import (
     distribution_to_json,
 )
 from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.config.fields import Annotated, Ge, Le, NotBlank, check_fields
 from judgebench.runtime.errors import UserError
@@ -45,8 +47,7 @@ class Settings:
     n_jobs: Annotated[int, Ge(1)] = 1
     max_failure_rate: Annotated[float, Ge(0), Le(1)] = 0.25
     seed: Annotated[int, Ge(0)] | None = None
-    retry_failed: bool = False
-    heartbeat: Annotated[float, Ge(0.1)] = 10.0
+    retry: bool = False
     may_differ: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -58,7 +59,7 @@ class Settings:
             object.__setattr__(self, name, list(texts))
         if self.study_name is not None:
             object.__setattr__(self, "study_name", str(self.study_name))  # a name of digits is a number to YAML
-        checked = ("storage", "n_trials", "n_jobs", "max_failure_rate", "seed", "retry_failed", "heartbeat")
+        checked = ("storage", "n_trials", "n_jobs", "max_failure_rate", "seed", "retry")
         check_fields(self, "hydra.sweeper", of=checked)
         if self.storage is not None and not self.study_name:
             raise UserError(
@@ -79,19 +80,18 @@ _EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
 
 def is_grid(sampler: Mapping[str, Any]) -> bool:
-    """True where every point is run once: `claims` does that itself, Optuna's samplers would give two workers one."""
+    """True where every point is run once: the queue does that, Optuna's samplers would give two workers one."""
     return sampler_name(sampler) in ("GridSampler", "BruteForceSampler")
 
 
-def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int], BaseSampler]:
-    """Trial number -> the sampler that draws its point; `UserError` of a class or arguments that cannot be.
+def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> BaseSampler:
+    """The sampler of a study; `UserError` of a class or arguments that do not exist.
 
-    With a seed, each trial gets a generator of its own, drawn from seed and number: two workers never draw the same
-    row of numbers, and a study that goes on after a kill does not begin its row again. (Quasi-random samplers keep
-    theirs, which all workers share.)
+    With a seed, the numbers of a trial depend on seed and trial alone, see `SeededSampler`. Quasi-random samplers keep
+    one row of numbers, which all workers share.
     """
     if is_grid(sampler):
-        return lambda number: RandomSampler()
+        return RandomSampler()
     target = str(sampler["_target_"])
     module, _, name = target.rpartition(".")
     try:
@@ -109,16 +109,59 @@ def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> Callable[[int],
             raise UserError(f"hydra.sweeper.sampler: {target} does not take that: {cause}") from error
 
     root: Any = sampler.get("seed") if sampler.get("seed") is not None else seed
-    seeded = root is not None and "seed" in inspect.signature(kind).parameters
-    if seeded and not issubclass(kind, QMCSampler):
-        made()  # its arguments are looked at before the first trial
-        return lambda number: made(seed=int(np.random.SeedSequence([root, number]).generate_state(1)[0]))
-    shared = made(**({"seed": root} if seeded else {}))
-    return lambda number: shared
+    if root is None or "seed" not in inspect.signature(kind).parameters:
+        return made()
+    whole = made(seed=root)  # its arguments are looked at before the first trial
+    if issubclass(kind, QMCSampler):
+        return whole
+    return SeededSampler(lambda state: made(seed=state), root)
+
+
+class SeededSampler(BaseSampler):
+    """A sampler whose draws for a trial depend on the seed and on the number of the trial.
+
+    So two workers never draw the same row of numbers, and a study that goes on after a kill does not begin its row
+    again.
+
+    Args:
+        make: a seed -> the sampler that draws one trial.
+        seed: of the study.
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make = make
+        self._seed = seed
+        self._number: int | None = None
+
+    def _of(self, trial: FrozenTrial) -> BaseSampler:
+        if trial.number != self._number:
+            state = np.random.SeedSequence([self._seed, trial.number]).generate_state(1)
+            self._sampler = self._make(int(state[0]))
+            self._number = trial.number
+        return self._sampler
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._of(trial).infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._of(trial).sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._of(trial).sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        self._of(trial).before_trial(study, trial)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        self._of(trial).after_trial(study, trial, state, values)
 
 
 Value = str | int | float | bool
-MOST_POINTS = 1_000_000
+MOST_POINTS = 10_000
 """Points of a grid; more would take a lifetime."""
 
 

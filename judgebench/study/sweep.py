@@ -1,9 +1,9 @@
-"""A worker's loop: take a point, run its job, write down what came of it, until the study is complete."""
+"""A worker's loop: ask for a trial, run its job, write down its value, until the queue is empty."""
 
 from __future__ import annotations
 
+import itertools
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +14,17 @@ from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import Trial, TrialState
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
 from judgebench.study import storage
+from judgebench.study.queue import DUPLICATE, ENDED, FAILED, LOST, REASON, Queue, count, failed, task_of
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
-from judgebench.study.storage import FAILED, LOST, REASON, Claims, Watch, beating, count, failed, this_process
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 """Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""
 
-_POLL = 0.5
-_MISSED_BEATS = 6
 _SAMPLED = 20
 
 
@@ -36,133 +34,142 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
     failures than `max_failure_rate` allows."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage.check_folder(folder, settings)
-    grid = space.grid() if is_grid(settings.sampler) else None
-    most = settings.n_trials or (_SAMPLED if grid is None else len(grid))
-    most = most if grid is None else min(most, len(grid))
-    sampler, name = sampler_for(settings.sampler, settings.seed), sampler_name(settings.sampler)
-    opened = storage.open_storage(settings.storage)
+    # 1. the tasks of the study: points of a grid, or samples
+    if is_grid(settings.sampler):
+        grid = space.grid()
+        tasks = dict(itertools.islice(grid.items(), settings.n_trials))
+    else:
+        tasks = {f"sample {number}": {} for number in range(settings.n_trials or _SAMPLED)}
+    name = sampler_name(settings.sampler)
+    sampler = sampler_for(settings.sampler, settings.seed)
     fixed = [
         masked_argument(override)
         for override in space.fixed
         if not any(f"{override.lstrip('+~').partition('=')[0]}.".startswith(f"{key}.") for key in settings.may_differ)
     ]
+    opened = storage.open_storage(settings.storage)
     with storage.storage_errors(settings.storage):
+        # 2. the study, with all of them in its queue
         study = storage.open_study(opened, settings, space, name, fixed)
-        study.sampler = sampler(0)
-        watch = Watch(_MISSED_BEATS * settings.heartbeat)
-        claims = Claims(study, opened, space, this_process(), grid, most, watch, sampler)
-        if settings.retry_failed:
-            claims.forgiven = frozenset(trial.number for trial in claims.trials() if failed(trial))
-        there, shown = count(claims.holders(), TrialState.COMPLETE), storage.shown_storage(settings.storage)
+        study.sampler = sampler
+        queue = Queue(study, opened, space, tasks)
+        queue.fill(settings.retry)
+        there = count(queue.trials(), TrialState.COMPLETE)
+        shown = storage.shown_storage(settings.storage)
         _say(
-            f"study{f' {settings.study_name}' if settings.study_name else ''}: {name}, {most} trials"
+            f"study{f' {settings.study_name}' if settings.study_name else ''}: {name}, {len(tasks)} trials"
             + (f", {there} of them there already" if there else ""),
             f"kept in {shown}" if shown else "kept in memory",
         )
+        # 3. its trials, and their file, also where too many failed
         failure = None
         try:
-            _Loop(settings, claims, launch).run()
+            _Loop(settings, queue, launch).run()
         except UserError as error:
             failure = error
-        storage.write_study(folder, study, claims.trials(), settings, name, most)
+        storage.write_study(folder, study, queue.trials(), settings, name, len(tasks))
         if failure is not None:
             raise failure
+        running = count(queue.trials(), TrialState.RUNNING)
+        if running:
+            trials = "1 trial is" if running == 1 else f"{running} trials are"
+            _say(
+                f"{trials} running: another worker is at work, or was killed; once none is, the same command with "
+                "hydra.sweeper.retry=true runs them again"
+            )
 
 
 @dataclass
 class _Loop:
     settings: Settings
-    claims: Claims
+    queue: Queue
     launch: Launch
     width: int = 0
 
     def run(self) -> None:
-        claims, most, waiting = self.claims, self.claims.most, False
+        queue = self.queue
         while True:
-            holders = claims.holders()
-            # 1. too many failures end the sweep
-            failures = [trial for trial in holders.values() if failed(trial)]
-            if len(failures) > self.settings.max_failure_rate * most:
-                raise UserError(
-                    f"{len(failures)} of {most} trials failed, more than hydra.sweeper.max_failure_rate="
-                    f"{self.settings.max_failure_rate:g} allows; the last one: "
-                    f"{failures[-1].user_attrs.get(REASON, 'no reason was recorded')}"
-                )
-            # 2. as many points as run at once
-            batch: list[FrozenTrial] = []
-            while len(batch) < self.settings.n_jobs and (trial := claims.take(holders)) is not None:
+            self._check_failures()
+            # as many trials as run at once
+            batch: list[Trial] = []
+            while len(batch) < self.settings.n_jobs and (trial := queue.take()) is not None:
                 batch.append(trial)
-                holders = claims.holders() if len(batch) < self.settings.n_jobs else holders
-            if batch:
-                waiting = False
-                self._work(batch)
-                continue
-            # 3. nothing was free; a point may have become so, or another worker been faster, in between
-            holders = claims.holders()
-            running = count(holders, TrialState.RUNNING)
-            if not running and not claims.some_free(holders):
-                return
-            if running and not waiting:
-                _say(f"waiting for {running} {'trial' if running == 1 else 'trials'} of other workers")
-                waiting = True
-            if running:
-                time.sleep(_POLL)
+            if not batch:
+                # a worker that was interrupted has given its trials back
+                queue.fill()
+                trial = queue.take()
+                if trial is None:
+                    return
+                batch.append(trial)
+            self._work(batch)
 
-    def _work(self, batch: Sequence[FrozenTrial]) -> None:
+    def _check_failures(self) -> None:
+        """`UserError` where more trials failed than the settings allow."""
+        trials = self.queue.trials()
+        latest = {task_of(trial): trial for trial in trials if trial.user_attrs.get(ENDED) != DUPLICATE}
+        failures = [trial for trial in latest.values() if failed(trial)]
+        most = len(self.queue.tasks)
+        if len(failures) > self.settings.max_failure_rate * most:
+            raise UserError(
+                f"{len(failures)} of {most} trials failed, more than hydra.sweeper.max_failure_rate="
+                f"{self.settings.max_failure_rate:g} allows; the last one: "
+                f"{failures[-1].user_attrs.get(REASON, 'no reason was recorded')}"
+            )
+
+    def _work(self, batch: Sequence[Trial]) -> None:
         """Runs the batch's jobs. Hydra numbers jobs on from the first; so are trials, unless workers alternate."""
-        claims = self.claims
-        parts: list[list[FrozenTrial]] = []
+        queue = self.queue
+        parts: list[list[Trial]] = []
         for trial in batch:
             if parts and parts[-1][-1].number + 1 == trial.number:
                 parts[-1].append(trial)
             else:
                 parts.append([trial])
-        ids = [claims.trial_id(trial.number) for trial in batch]
         running = {trial.number for trial in batch}
         try:
-            with beating(claims.storage, ids, claims.worker, self.settings.heartbeat):
-                for part in parts:
-                    jobs = [claims.space.overrides(trial.params) for trial in part]
-                    try:
-                        results: Sequence[JobReturn | Exception] = self.launch(jobs, part[0].number)
-                    except (HydraException, OmegaConfBaseException) as error:  # a job that cannot be composed
-                        results = [error] * len(part)
-                    for trial, result in zip(part, results, strict=True):
-                        self._end(trial, result)
-                        running.discard(trial.number)
+            for part in parts:
+                jobs = [queue.space.overrides(trial.params) for trial in part]
+                try:
+                    results: Sequence[JobReturn | Exception] = self.launch(jobs, part[0].number)
+                except (HydraException, OmegaConfBaseException) as error:  # a job that cannot be composed
+                    results = [error] * len(part)
+                for trial, result in zip(part, results, strict=True):
+                    self._end(trial, result)
+                    running.discard(trial.number)
         except BaseException as error:
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"the sweep ended: {_line(error)}"
             for number in running:
-                claims.close(number, LOST, why)
+                queue.close(number, LOST, why)
             raise
 
-    def _end(self, trial: FrozenTrial, result: JobReturn | Exception) -> None:
-        """Ends a trial with what its job returned, and says so; a worker that was taken for dead ends nothing."""
-        claims, number = self.claims, trial.number
-        trial_id = claims.trial_id(number)
-        outcome = _outcome(result, len(claims.study.directions))
+    def _end(self, running: Trial, result: JobReturn | Exception) -> None:
+        """Ends a trial with its job's result and prints it; a trial that another worker was given stays as it is."""
+        queue = self.queue
+        number = running.number
+        outcome = _outcome(result, len(queue.study.directions))
         if isinstance(outcome, str):
-            ours = claims.close(number, FAILED, outcome)
+            ours = queue.close(number, FAILED, outcome)
         else:
             try:
                 values, attributes = outcome
                 for key, value in attributes.items():
-                    claims.storage.set_trial_user_attr(trial_id, str(key), value)
-                claims.study.tell(number, values)
+                    running.set_user_attr(str(key), value)
+                queue.study.tell(running, values)
                 ours = True
-            except (UpdateFinishedTrialError, ValueError):  # its point was given to another worker
-                ours = claims.storage.get_trial(trial_id).state == TrialState.COMPLETE
+            except (UpdateFinishedTrialError, ValueError):
+                ours = False
         # a line for the reader: the point, its value, and the best so far
-        trial = claims.storage.get_trial(trial_id)
-        point = claims.space.shown(trial.params)
+        trials = queue.trials()
+        trial = trials[number]
+        point = queue.space.shown(trial.params)
         self.width = max(self.width, len(point))
-        line = [f"trial {number:>{len(str(claims.most))}}", f"{point:<{self.width}}"]
-        best = storage.best_trials(claims.trials(), claims.study.directions)
+        line = [f"trial {number:>{len(str(len(queue.tasks)))}}", f"{point:<{self.width}}"]
+        best = storage.best_trials(trials, queue.study.directions)
         if not ours:
             line = [line[0], point, "another worker has taken it over"]
         elif trial.state != TrialState.COMPLETE:
             line.append(f"failed: {trial.user_attrs.get(REASON, '')}")
-        elif len(claims.study.directions) > 1:
+        elif len(queue.study.directions) > 1:
             here = ", this one among them" if number in {other.number for other in best} else ""
             line += [_number(trial.values), f"front of {len(best)}{here}"]
         else:

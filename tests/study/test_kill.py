@@ -13,7 +13,7 @@ from judgebench.study.storage import open_storage
 from tests.study.conftest import GRID, noted, postgresql_server
 
 POINTS = {(str(x), str(y)) for x in range(1, 5) for y in range(1, 4)}
-SWEEP = (GRID, "x=1,2,3,4", "y=1,2,3", "seconds=0.25", "hydra.sweeper.study_name=killed", "hydra.sweeper.heartbeat=1")
+SWEEP = (GRID, "x=1,2,3,4", "y=1,2,3", "seconds=0.25", "hydra.sweeper.study_name=killed")
 
 
 @pytest.fixture(params=["postgresql", "journal", pytest.param("sqlite", marks=pytest.mark.exhaustive)])
@@ -47,10 +47,13 @@ def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storag
     note = tmp_path / "ran.txt"
     command = (*SWEEP, f"hydra.sweeper.storage='{storage}'")
     one, two = worker(*command), worker(*command)
-    lost = [kill_at_work(one, note)]  # the other lives, and may take the point over
-    lost.append(kill_at_work(two, note))
+    lost = [kill_at_work(one, note), kill_at_work(two, note)]
     assert not set(noted("end", note)) >= POINTS, "the kills must fall into the sweep"
-    three, four = worker(*command), worker(*command)
+    again = worker(*command)  # what was running may be another worker's
+    assert again.wait(60) == 0, again.log.read_text()
+    assert "2 trials are running" in again.log.read_text()
+    assert POINTS - set(noted("end", note)) == set(lost)
+    three, four = worker(*command, "hydra.sweeper.retry=true"), worker(*command)
     for process in (three, four):
         assert process.wait(60) == 0, process.log.read_text()
 
@@ -76,7 +79,7 @@ def test_a_search_goes_on_where_it_was_killed(worker, tmp_path):
     )
     one, two = worker(*command), worker(*command)
     lost = [kill_at_work(one, note), kill_at_work(two, note)]
-    three = worker(*command)
+    three = worker(*command, "hydra.sweeper.retry=true")
     assert three.wait(60) == 0, three.log.read_text()
     ended = noted("end", note)
     assert len(ended) == sum(ended.values()) == 10  # so many in all, and no two workers drew the same
