@@ -1,7 +1,6 @@
 """Measurements of judgebench on this machine, a subcommand each (`python scripts/bench.py engine --help`).
 
     engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
-    vllm        vLLM in this process (judge.engine=vllm) beside the prefix engine and plain reading: error, seconds
     attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
     statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
@@ -63,7 +62,7 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, ScorePass, engine_for
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import LAYOUTS, load_rubrics
@@ -176,48 +175,6 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
     threads = torch.get_num_threads()
     show(f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {threads} threads", rows)
     return {"tokens": total, "unique": unique, "readers": rows}
-
-
-def in_vllm(options: argparse.Namespace) -> dict[str, Any]:
-    """Each engine reads the articles as one batch, twice, under two ranges, one of them with scores of several tokens;
-    plain reading, which is slow, the first three texts once. CPU seconds are this process's, in which all compute."""
-    compute_on(torch.device("cpu"))
-    with tempfile.TemporaryDirectory() as folder:
-        if not options.model:  # vLLM takes no GGUF
-            SMOLLM2.model().save_pretrained(folder)
-            SMOLLM2.tokenizer().save_pretrained(folder)
-        source = ModelSource(options.model or folder, dtype=options.dtype)
-        builder = PromptBuilder(source.tokenizer(), load_rubrics("summary", ["coherence"]), 8000)
-        examples = articles_of(options.data, options.articles, options.summaries)
-        warmup = [[np.array([7 + (i + k) % 5000 for i in range(300)], np.int32) for k in range(2)]]
-        rows, seen = list[dict[str, Any]](), dict[tuple[str, str], torch.Tensor]()
-        for name in ("plain", "prefix", "vllm"):
-            by = replace(source, vllm=options.options) if name == "vllm" else source
-            start, reader = seconds_of(lambda by=by, name=name: engine_for(by.model(), [ModelView(by, "", name)]))  # type: ignore[misc]
-            for score_range in (ScoreRange(1, 5), ScoreRange(0, 100, 10)):
-                prompts = (builder.build(group, [replace(CONDITION, range=score_range)]) for group in examples)
-                groups = [[prompt.token_ids for prompt in group] for group in prompts]
-                trie = CandidateTrie.of(source.tokenizer(), score_range.candidates)
-                passes = []
-                with torch.inference_mode():
-                    first, _ = seconds_of(lambda it=reader, trie=trie: it.read(warmup, trie))  # type: ignore[misc]
-                    for _ in range(1 if name == "plain" else 2):
-                        before = reader.computed, time.process_time(), time.perf_counter()
-                        logprobs = reader.read([groups[0][:3]] if name == "plain" else groups, trie)[0]
-                        passes.append((time.perf_counter() - before[2], time.process_time() - before[1], logprobs))
-                seen[name, str(score_range)] = passes[0][2]
-                row: dict[str, Any] = {"engine": name, "range": str(score_range), "start s": start, "first s": first}
-                row |= {"s": min(each[0] for each in passes), "CPU s": min(each[1] for each in passes)}
-                row |= {"tokens": reader.computed - before[0]}
-                for other in ("plain", "prefix"):
-                    known = seen.get((other, str(score_range)), passes[0][2])
-                    gap = (passes[0][2][: len(known)] - known[: len(passes[0][2])]).abs()
-                    row |= {f"{other}, largest": float(gap.max()), f"{other}, mean": float(gap.mean())}
-                rows.append(row | {"again": float((passes[0][2] - passes[-1][2]).abs().max())})
-            del reader
-    total, texts = (sum(map(count, groups)) for count in (lambda group: sum(map(len, group)), len))
-    show(f"{texts} texts of {total:,} tokens, {options.dtype}, {torch.get_num_threads()} threads", rows)
-    return {"dtype": options.dtype, "threads": torch.get_num_threads(), "tokens": total, "engines": rows}
 
 
 def _peak(device: torch.device) -> float:
@@ -1005,10 +962,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--summaries", type=int, help="of each article; all, unless given")
     child.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    child = command(in_vllm, "vllm", list(shared))
-    child.add_argument("--summaries", type=int, help="of each article; all, unless given")
-    child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    child.add_argument("--options", default="{}", help="judge.engine_options as JSON")
     command(attack, "attack", ["--data", "--articles"], words=400, length=4, phrases=128)
     command(statistic, "statistics", examples=1440, resamples=10_000, times=5)
     command(sweep, "sweep", ["--data", "--articles"])

@@ -25,6 +25,7 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
+from judgebench.config.dropped import refuse_dropped, up_to_date
 from judgebench.decoding.rules import Decoding
 from judgebench.prompts.rubrics import PAPER, named_layout
 from judgebench.runtime.errors import UserError, escape_control, shown
@@ -275,7 +276,8 @@ class JudgeCard:
                 )
             return f"{folder.absolute()}/{value}"
 
-        parts = copy.deepcopy(dict(self.parts))
+        parts = up_to_date(copy.deepcopy(dict(self.parts)))
+        refuse_dropped(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
         if parts["judge"]["_target_"] == PANEL_JUDGE:

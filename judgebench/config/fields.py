@@ -31,6 +31,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
+from judgebench.config.dropped import up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
@@ -175,9 +176,6 @@ class MetricSettings:
 HALF, DAVIDSON = TIES = ("half", "davidson")
 """What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
 
-RETIRED = {"outcome": "mean", "margins": 4}
-"""Settings of earlier versions, and the values at which they ask for what is done now."""
-
 
 @dataclass(frozen=True)
 class Ranking:
@@ -199,9 +197,7 @@ class Ranking:
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
-        if isinstance(given, Mapping):
-            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
-        ranking = settings_of(cls, given, "pairwise")
+        ranking = settings_of(cls, up_to_date({"pairwise": given})["pairwise"], "pairwise")
         reference = None if ranking.reference is None else str(ranking.reference)
         return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
 

@@ -17,8 +17,6 @@ class Helper(HelpingModel):
     role: ClassVar[str] = "defense.helper"
 
     def __post_init__(self) -> None:
-        if self.engine == "vllm":  # the judge's, by which a helper is not read
-            object.__setattr__(self, "engine", "prefix")
         check_fields(self, self.role, of=("engine", "token_budget"))
 
 

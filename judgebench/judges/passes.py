@@ -15,7 +15,6 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.batches import Batch, Groups, Pass, roots
-from judgebench.judges.engine import vllm
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import hardware, head_size
 from judgebench.judges.engine.plain import (
@@ -41,8 +40,7 @@ from judgebench.types import Condition, Prompt, ScoreRange
 @dataclass(frozen=True)
 class ModelView:
     """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers before it).
-    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix`, `plain` and `vllm`, differ in the last
-    bits."""
+    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and `plain`, differ in the last bits."""
 
     source: ModelSource
     fingerprint: str
@@ -54,11 +52,8 @@ class ModelView:
         return {"model": self.fingerprint, "engine": self.engine, "exit": self.exit, **self.arithmetic()}
 
     def arithmetic(self) -> dict[str, str]:
-        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way; of vLLM its version
-        and all that it was told."""
+        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way."""
         dtype = self.source.effective_dtype()
-        if self.source.vllm is not None:
-            return {"dtype": dtype, **vllm.arithmetic(self.source)}
         packed = self.engine == "prefix" and not self.source.encoder_decoder
         kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
         return {"dtype": dtype, **({} if kernels is None else {"kernels": kernels})}
@@ -202,21 +197,19 @@ class GeneratePass(LocalPass):
         return [reading_key(identity, prompt.token_ids)]
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        began, prompts, engine = time.perf_counter(), batch.prompts, self.engines[0]
-        stops = stops_of(engine.model, self.tokenizer)
+        began, prompts = time.perf_counter(), batch.prompts
+        stops = stops_of(self.engines[0].model, self.tokenizer)
         if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
             stops |= {end}
-        if isinstance(engine, vllm.VllmEngine):
-            answers = engine.answers(batch.token_ids, stops, self.max_new_tokens)
-        else:
-            answers = self._step_by_step(batch, stops)
+        answers = self._answers(batch, stops)
         seconds = (time.perf_counter() - began) / len(prompts)
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
         kept = [np.array(tokens, np.int32) if self.thoughts else None for tokens in answers]
         parts = zip(prompts, texts, kept, strict=True)
         return [ModelReading(self.keys(prompt)[0], None, text, seconds, tokens) for prompt, text, tokens in parts]
 
-    def _step_by_step(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
+    def _answers(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
+        """The tokens that each prompt of a batch is answered with, one step of all of them at a time."""
         prompts, groups = batch.prompts, batch.token_ids
         condition, root = prompts[0].condition, self.roots[prompts[0].alike]
         main, assistant = self.engines[0].start(groups, root), None
@@ -261,12 +254,8 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
     exits, alone = [view.exit for view in views], views[0].engine == "plain"
     way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
-    engine: PrefixEngine | PlainEngine | EncoderDecoderEngine | vllm.VllmEngine
-    if isinstance(model, vllm.VllmModel):
-        engine = vllm.VllmEngine(model)
-        if way not in tried:
-            vllm.check_vllm(engine)
-    elif model.config.is_encoder_decoder:
+    engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
+    if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
         engine = EncoderDecoderEngine(model, alone)
         if way not in tried:

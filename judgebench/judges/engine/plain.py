@@ -55,8 +55,7 @@ class Continuations(Side, Protocol):
 
 
 class Engine(Protocol):
-    """The interface of `PrefixEngine`, `PlainEngine`, `VllmEngine` and, for encoder-decoder models,
-    `EncoderDecoderEngine`.
+    """The interface of `PrefixEngine`, `PlainEngine` and, for encoder-decoder models, `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     `computed` counts tokens.
