@@ -10,7 +10,6 @@
     ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
     store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
     fleet       requests a second of the client, and hits of prefix caches by article and at random, on made-up servers
-    layout      tokens, seconds and CPU seconds of 1, 2, 4 and 8 ranges in both layouts of a prompt, in turn
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -65,7 +64,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import LAYOUTS, load_rubrics
+from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.shards import open_store
 from judgebench.readings.store import ReadingStore, is_intact
@@ -412,47 +411,6 @@ def in_browser(page: Path) -> dict[str, float]:
             seconds[f"{name}, s"] = tab.evaluate(f"async () => {{ {clock} {body} }}") / 1000
         browser.close()
     return seconds
-
-
-# --- layout -----------------------------------------------------------------------------------------------------------
-
-RANGES = ((0, 4), (1, 5), (0, 9), (1, 10), (2, 6), (3, 7), (1, 7), (0, 10))
-
-
-def layout(options: argparse.Namespace) -> dict[str, Any]:
-    """Both layouts by turns, article by article, on one engine; of each the first article's root is read with it."""
-    source = ModelSource(options.model, dtype="float32") if options.model else SMOLLM2
-    tokenizer, prefix, rows = source.tokenizer(), PrefixEngine(source.model()), list[dict[str, Any]]()
-    conditions = [Condition("coherence", ScoreRange(*ends)) for ends in RANGES]
-    tries = {one.range: CandidateTrie.of(tokenizer, one.range.candidates) for one in conditions}
-    examples = [text for article in articles_of(options.data, options.articles, options.summaries) for text in article]
-    for count in (1, 2, 4, 8)[: options.steps]:
-        work = list[tuple[dict[str, Any], Any, Any]]()
-        for name in LAYOUTS:
-            builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"], layout=name), 8000, layout=name)
-            prompts = builder.build(examples, conditions[:count])
-            row: dict[str, Any] = {"ranges": count, "layout": name}
-            row |= {"computed": 0, "seconds": 0.0, "CPU seconds": 0.0}
-            work.append((row, roots(prompts, across=True), plan(prompts, 1024, across=True)))
-        prefix.roots.clear()
-        # in turn, so that whatever else the machine does slows both
-        parts = [(place / len(batches), *one, batch) for *one, batches in work for place, batch in enumerate(batches)]
-        for _, row, known, batch in sorted(parts, key=lambda part: part[0]):
-            asked, root = [tries[p.condition.range] for p in batch.prompts], known[batch.prompts[0].alike]
-            before, began, cpu = prefix.computed, time.perf_counter(), time.process_time()
-            with torch.inference_mode():
-                if batch.tree:
-                    prefix.read_each(batch.token_ids, asked, root)
-                else:
-                    prefix.read(batch.token_ids, asked[0], root)
-            row["computed"] += prefix.computed - before
-            row["seconds"] += time.perf_counter() - began
-            row["CPU seconds"] += time.process_time() - cpu
-        rows += [row for row, *_ in work]
-        one = {row["layout"]: row["computed"] for row in rows[:2]}
-        rows[-2:] = [row | {"readings": row["computed"] / one[row["layout"]]} for row in rows[-2:]]
-    show(f"{source.title}, {len(examples)} texts", rows)
-    return {"layout": rows}
 
 
 # --- scale ------------------------------------------------------------------------------------------------------------
@@ -970,7 +928,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
-    command(layout, "layout", ["--model", "--data", "--articles"], summaries=6, steps=4)
     command(scale, "scale", ["--model"], steps=3)
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])

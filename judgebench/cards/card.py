@@ -27,7 +27,6 @@ import yaml
 from judgebench.components import MOVED_TARGETS
 from judgebench.config.dropped import refuse_dropped, up_to_date
 from judgebench.decoding.rules import Decoding
-from judgebench.prompts.rubrics import PAPER, named_layout
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
@@ -216,8 +215,7 @@ class JudgeCard:
     @property
     def title(self) -> str:
         names = " with ".join(str(model["title"]) for model in self.models.values())
-        judge = named_layout(names, str(self.parts["prompt"].get("layout", PAPER)))
-        return f"{judge}, {self.dimension} {self.range}, {self.series['decoding']}"
+        return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
     @property
     def verdict(self) -> Sequence[str]:

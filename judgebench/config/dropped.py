@@ -13,6 +13,7 @@ _SERVE = "serve the model with `vllm serve MODEL`, and take judge=vllm judge.mod
 DROPPED = {
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "prompt.layout": "prompts have the papers' layout alone, so leave it out",
 }
 """A command, key=value or key, as it was written -> what to use instead, as a clause."""
 
@@ -22,6 +23,7 @@ INERT: Mapping[str, Any] = {
     "judge.engine_options": {},
     "pairwise.margins": 4,
     "pairwise.outcome": "mean",
+    "prompt.layout": "paper",
 }
 """A setting of earlier versions -> the value at which it asks for what is done now, or `_ANY`."""
 

@@ -401,7 +401,7 @@ def with_data(parts: Parts) -> Parts:
         parts = replace(parts, data=data_of(parts))
     with mistakes.caught():
         prompts = settings_of(PromptSettings, parts.prompt, "prompt")
-        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants, prompts.layout)
+        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
     if parts.config.get("tables"):
         from judgebench.report.paper import check_tables  # it needs pandas
 

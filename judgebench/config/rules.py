@@ -21,7 +21,6 @@ from judgebench.judges.spec import (
     SERVED,
     TOKENS,
 )
-from judgebench.prompts.rubrics import TEXT_FIRST
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE
 
@@ -339,12 +338,6 @@ def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder)
             "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
             "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper.",
             (),
-        )
-    if compares and builder.layout == TEXT_FIRST:
-        yield (
-            "prompt.layout=text_first: texts that are compared are asked about in one range alone, so nothing would "
-            "stand behind them; take prompt.layout=paper.",
-            ("prompt.layout", "prompt"),
         )
     if parts.tune and compares:
         yield (

@@ -7,14 +7,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.batches import Batch, Groups, Pass, roots
+from judgebench.judges.batches import Batch, Pass, roots
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import hardware, head_size
 from judgebench.judges.engine.plain import (
@@ -80,7 +80,7 @@ class LocalPass(Pass):
 
     @cached_property
     def roots(self) -> dict[tuple[Condition, str], np.ndarray]:
-        return roots(self.prompts, self.across)
+        return roots(self.prompts)
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
@@ -110,7 +110,6 @@ class ScorePass(LocalPass):
     views: Sequence[ModelView]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
-    across: ClassVar[bool] = True
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
     def key(self, view: ModelView, prompt: Prompt) -> str:
@@ -128,41 +127,23 @@ class ScorePass(LocalPass):
         """Reads a batch; `following` is made ready while a GPU is at work."""
 
         def wanted(batch: Batch) -> Wanted:
-            tries = [self.tries[prompt.condition.range] for prompt in batch.prompts]
-            return batch.token_ids, tries if batch.tree else tries[0], self.roots[batch.prompts[0].alike]
+            first = batch.prompts[0]
+            return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
         began = time.perf_counter()
-        ready, prompts, engine = self._ready, batch.prompts, self.engines[0]
-        groups, tries, root = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
+        ready, prompts = self._ready, batch.prompts
+        now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
         self._ready = None if following is None else (following, wanted(following))
-        later = None if self._ready is None else self._ready[1]
-        per_view: Sequence[Sequence[Tensor]]
-        if isinstance(tries, CandidateTrie):
-            per_view = engine.read(groups, tries, root, following=later)  # type: ignore[assignment]
-        elif isinstance(engine, PrefixEngine):
-            per_view = engine.read_each(groups, tries, root, following=later)
-        else:  # an engine that shares nothing
-            per_view = read_apart(engine, groups, tries)
-        rows = [[logprobs.float().cpu().numpy() for logprobs in per_prompt] for per_prompt in per_view]
+        per_view = self.engines[0].read(*now, following=None if self._ready is None else self._ready[1])
+        rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
         for view, values in zip(self.views, rows, strict=True):
-            refuse_nan(np.stack([each.sum(keepdims=True) for each in values]), prompts, view.source)
+            refuse_nan(values, prompts, view.source)
         return [
             ModelReading(self.key(view, prompt), row, None, seconds)
             for view, values in zip(self.views, rows, strict=True)
             for prompt, row in zip(prompts, values, strict=True)
         ]
-
-
-def read_apart(engine: Engine, groups: Groups, tries: Sequence[CandidateTrie]) -> list[list[Tensor]]:
-    """For each exit and prompt [candidates] of a tree by an engine that knows none: the prompts of each trie of `tries`
-    by themselves."""
-    prompts = [ids for group in groups for ids in group]
-    rows: dict[int, Sequence[Tensor]] = {}  # prompt -> its candidates at each exit
-    for trie in dict.fromkeys(tries):
-        which = [i for i, each in enumerate(tries) if each is trie]
-        rows |= zip(which, zip(*engine.read([[prompts[i] for i in which]], trie), strict=True), strict=True)
-    return [list(exits) for exits in zip(*(rows[i] for i in range(len(prompts))), strict=True)]
 
 
 @dataclass

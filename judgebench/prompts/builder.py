@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.rubrics import (
-    LAYOUTS,
-    PAPER,
-    TEXT_FIRST,
     Filled,
     are_comparative,
     choices_of,
@@ -128,7 +125,6 @@ class PromptSettings:
     max_tokens: Annotated[int, Ge(1)] | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None
-    layout: Annotated[str, OneOf(LAYOUTS)] = PAPER
 
 
 class PromptBuilder:
@@ -143,7 +139,6 @@ class PromptBuilder:
         template_options: passed to the chat template, as a fixed date for those that print today's.
         closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes to an encoder is a
             whole, what a decoder goes on with is not.
-        layout: one of `LAYOUTS`, which the rubrics have.
 
     Attributes:
         comparative: see `are_comparative`.
@@ -160,7 +155,6 @@ class PromptBuilder:
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
         closed: bool = False,
-        layout: str = PAPER,
     ):
         if max_tokens < 1:
             raise UserError(
@@ -172,7 +166,6 @@ class PromptBuilder:
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
         self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
         self.numbered = [dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)]
-        self.layout = layout
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
@@ -194,9 +187,9 @@ class PromptBuilder:
         """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for the answer already
         taken off."""
         settings = settings_of(PromptSettings, config, "prompt")
-        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants, settings.layout)
+        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants)
         limit = min(limit, settings.max_tokens or limit)
-        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed, settings.layout)
+        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -314,8 +307,9 @@ class PromptBuilder:
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            kept = (cut, broken + names, self._choices[cell], fold, self.layout == TEXT_FIRST)
-            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, *kept))
+            prompts.append(
+                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell], fold)
+            )
         return prompts
 
     def _allowed(self, filled: Filled) -> int:

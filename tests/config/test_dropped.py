@@ -12,6 +12,7 @@ from tests.cards.test_card import PARTS, card
 COMMANDS = {
     "judge.engine=vllm": ("judge.engine=vllm",),
     "judge.engine_options": ("+judge.engine_options.quantization=awq",),
+    "prompt.layout": ("+prompt.layout=text_first",),
 }
 """Name of what was dropped -> what a command said to have it."""
 
@@ -24,18 +25,27 @@ def test_a_command_that_asks_for_it_gets_one_sentence(judgebench, tiny_pair, nam
     assert said.strip().removeprefix("judgebench: ") == f"{name}: is dropped; {DROPPED[name]}."
 
 
-def test_a_key_that_was_dropped_is_not_called_unknown_without_a_plus(judgebench, tiny_pair):
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.engine_options.quantization=awq")
-    assert f"is dropped; {DROPPED['judge.engine_options']}." in judgebench(*given, mistaken=True)[2]
+@pytest.mark.parametrize("key", ["judge.engine_options", "prompt.layout"])
+def test_a_key_that_was_dropped_is_not_called_unknown_without_a_plus(judgebench, tiny_pair, key):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", f"{key}=1")
+    assert f"{key}: is dropped; {DROPPED[key]}." in judgebench(*given, mistaken=True)[2]
 
 
-EARLIER = {"judge": {"draft_tokens": 0, "engine_options": {}}, "pairwise": {"outcome": "mean", "margins": 4}}
+EARLIER = {
+    "judge": {"draft_tokens": 0, "engine_options": {}},
+    "prompt": {"layout": "paper"},
+    "pairwise": {"outcome": "mean", "margins": 4},
+}
 """Settings of earlier versions, at values that ask for what is done now."""
 
 
 def test_settings_of_earlier_versions_that_change_nothing_are_left_out():
-    earlier = {"judge": {"path": "a", **EARLIER["judge"]}, "pairwise": {"position": True, **EARLIER["pairwise"]}}
-    assert up_to_date(earlier) == {"judge": {"path": "a", "draft_tokens": 0}, "pairwise": {"position": True}}
+    current = {
+        "judge": {"path": "a", "draft_tokens": 0},
+        "prompt": {"rubrics": "summary"},
+        "pairwise": {"position": True},
+    }
+    assert up_to_date({part: {**EARLIER[part], **current[part]} for part in current}) == current
     asked = {"judge": {"engine_options": {"quantization": "awq"}}, "pairwise": None}
     assert up_to_date(asked) == asked
 
@@ -52,9 +62,16 @@ def test_a_card_of_an_earlier_version_scores():
     changes = {part: settings for part, settings in EARLIER.items() if part in PARTS}
     config = scoring_config(with_settings(changes), {}, store="readings.sqlite", overridden={"judge": {}})
     assert "engine_options" not in config.judge
+    assert "layout" not in config.prompt
 
 
-@pytest.mark.parametrize(("changes", "name"), [({"judge": {"engine_options": {"seed": 1}}}, "judge.engine_options")])
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"judge": {"engine_options": {"seed": 1}}}, "judge.engine_options"),
+        ({"prompt": {"layout": "text_first"}}, "prompt.layout"),
+    ],
+)
 def test_a_card_that_asks_for_it_says_what_to_use(changes, name):
     with pytest.raises(UserError) as error:
         scoring_config(with_settings(changes), {}, store="readings.sqlite")
