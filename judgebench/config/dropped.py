@@ -13,6 +13,8 @@ _SERVE = "serve the model with `vllm serve MODEL`, and take judge=vllm judge.mod
 DROPPED = {
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or more, 1 is usual",
+    "pairwise.ties": "a tie is half a win for each, so leave it out",
     "prompt.layout": "prompts have the papers' layout alone, so leave it out",
 }
 """A command, key=value or key, as it was written -> what to use instead, as a clause."""
@@ -23,6 +25,7 @@ INERT: Mapping[str, Any] = {
     "judge.engine_options": {},
     "pairwise.margins": 4,
     "pairwise.outcome": "mean",
+    "pairwise.ties": "half",
     "prompt.layout": "paper",
 }
 """A setting of earlier versions -> the value at which it asks for what is done now, or `_ANY`."""
