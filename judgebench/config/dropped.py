@@ -10,7 +10,16 @@ from judgebench.runtime.errors import UserError
 
 _SERVE = "serve the model with `vllm serve MODEL`, and take judge=vllm judge.model=MODEL judge.tokenizer=MODEL"
 
+_BY_WORDS = "take a defense by words, as defenses=[delimiters], instruction or sandwich"
+
 DROPPED = {
+    "defense.paraphrase_tokens": "it was for paraphrase, so leave it out",
+    "defense.window": "it was for windowed_perplexity, so leave it out",
+    "defenses=classifier": "take defenses=[perplexity]",
+    "defenses=llm_detector": "take defenses=[perplexity]",
+    "defenses=paraphrase": _BY_WORDS,
+    "defenses=retokenization": _BY_WORDS,
+    "defenses=windowed_perplexity": "take defenses=[perplexity]",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or more, 1 is usual",
@@ -22,6 +31,8 @@ DROPPED = {
 _ANY = object()
 
 INERT: Mapping[str, Any] = {
+    "defense.paraphrase_tokens": _ANY,
+    "defense.window": _ANY,
     "judge.engine_options": {},
     "pairwise.margins": 4,
     "pairwise.outcome": "mean",

@@ -19,7 +19,6 @@ from judgebench.judges.spec import (
     RECORDED,
     REPLAYED,
     SERVED,
-    TOKENS,
 )
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from judgebench.prompts.builder import PromptBuilder
 
 NEED_TUTOR = ("cap", "w_cap", "random_reference")
-NEED_HELPER = ("perplexity", "windowed_perplexity", "classifier", "llm_detector", "paraphrase")
+NEED_HELPER = ("perplexity",)
 """Names of defenses, known here without torch: by references, and by a model that helps."""
 
 TUNERS = ("dev", "exact", "published", "shared")
@@ -62,7 +61,6 @@ GIVEN_BY = {
         "the logarithms of shares of samples, most of them 0, are nothing to contrast",
         "judge.scores_from=logprobs",
     ),
-    (SERVED, TOKENS): ("judge.protocol=chat sends text", "judge.protocol=completions with judge.tokenizer"),
 }
 """Place of a judge and what its settings can give -> the setting that does not, and the one that does."""
 
@@ -152,16 +150,8 @@ NEEDS = (
             else ()
         ),
         LOCAL,
-        "a model here must read or write for it",
+        "a model here must read for it",
         "another defense, or with a served judge a model here with defense.helper.path=DIR",
-        ("defenses", "judge"),
-    ),
-    Need(
-        "defenses: retokenization",
-        lambda parts: parts.place == SERVED and "retokenization" in parts.defended,
-        TOKENS,
-        "it changes tokens",
-        "another defense",
         ("defenses", "judge"),
     ),
     Need(

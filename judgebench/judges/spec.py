@@ -26,7 +26,7 @@ ENGINES = ("prefix", "plain")
 
 LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
 PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, TOKENS, PANEL = "gradient", "tokens", "panel"
+GRADIENT, PANEL = "gradient", "panel"
 """Members of `JudgeSettings.gives`."""
 
 
@@ -80,7 +80,7 @@ class JudgeSettings:
     def gives(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens; `TOKENS`: it reads the very tokens of a prompt; `PANEL`: of several."""
+        them by the prompt's tokens; `PANEL`: of several."""
         raise NotImplementedError
 
     @property
@@ -138,7 +138,7 @@ class JudgeSpec(JudgeSettings):
     def gives(self) -> frozenset[str]:
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         gradient = {GRADIENT} if self.engine == "prefix" else set()
-        return frozenset({LOCAL, TOKENS, *scores, *gradient})
+        return frozenset({LOCAL, *scores, *gradient})
 
 
 @dataclass(frozen=True, kw_only=True)

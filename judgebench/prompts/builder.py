@@ -103,10 +103,6 @@ class Defense:
         they are never read as a template, nor as control tokens."""
         return {}
 
-    def cuts(self, text: str, example: Example) -> Sequence[int]:
-        """Positions in a text to be judged at which tokens must end; it reads the same, in other tokens."""
-        return ()
-
     def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and ranges."""
         return self
@@ -299,12 +295,8 @@ class PromptBuilder:
             self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
         for example, frame, (filled, names), whole in zip(group, plain, spelled, encoded, strict=True):
-            cuts: list[int] = []
-            if defense is not None:
-                for first, last in filled.judged:
-                    cuts += [first + place for place in defense.cuts(filled.text[first:last], example)]
             allowed, where = self._allowed(frame), f"example {example.example_id}"
-            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
+            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(

@@ -56,13 +56,11 @@ class Filled:
         prefix: the part that the example's whole group shares.
         tail: the rest.
         said: [start, end) of each stretch of `prefix + tail` that is the example's text.
-        judged: those that are to be judged: the judged text, and its rival where two are compared.
     """
 
     prefix: str
     tail: str
     said: tuple[tuple[int, int], ...]
-    judged: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -170,7 +168,7 @@ def fill(
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     text, at = "", 0
     said: list[tuple[int, int]] = []
-    to_judge: list[tuple[int, int]] = []
+    to_judge: list[int] = []  # where texts to be judged begin
     for match in _FIELD.finditer(template):
         name = match[1] or match[2]
         text += template[at : match.start()]
@@ -179,11 +177,11 @@ def fill(
         if match[1]:
             said.append(span)
         if name in (*_OUTPUTS, *_COMPARED):
-            to_judge.append(span)
+            to_judge.append(span[0])
         at = match.end()
     text += template[at:]
-    start = to_judge[0][0] if to_judge else len(text)
-    return Filled(text[:start], text[start:], tuple(said), tuple(to_judge))
+    start = to_judge[0] if to_judge else len(text)
+    return Filled(text[:start], text[start:], tuple(said))
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:

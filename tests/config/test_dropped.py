@@ -10,6 +10,9 @@ from judgebench.runtime.errors import UserError
 from tests.cards.test_card import PARTS, card
 
 COMMANDS = {
+    "defense.window": ("+defense.window=5",),
+    "defenses=classifier": ("defenses=[none,classifier]",),
+    "defenses=retokenization": ("defenses=[retokenization]",),
     "judge.engine=vllm": ("judge.engine=vllm",),
     "judge.engine_options": ("+judge.engine_options.quantization=awq",),
     "prompt.layout": ("+prompt.layout=text_first",),
@@ -32,6 +35,7 @@ def test_a_key_that_was_dropped_is_not_called_unknown_without_a_plus(judgebench,
 
 
 EARLIER = {
+    "defense": {"window": 7, "paraphrase_tokens": 192},
     "judge": {"draft_tokens": 0, "engine_options": {}},
     "prompt": {"layout": "paper"},
     "pairwise": {"outcome": "mean", "margins": 4},
@@ -41,6 +45,7 @@ EARLIER = {
 
 def test_settings_of_earlier_versions_that_change_nothing_are_left_out():
     current = {
+        "defense": {"seed": 0},
         "judge": {"path": "a", "draft_tokens": 0},
         "prompt": {"rubrics": "summary"},
         "pairwise": {"position": True},
@@ -63,6 +68,7 @@ def test_a_card_of_an_earlier_version_scores():
     config = scoring_config(with_settings(changes), {}, store="readings.sqlite", overridden={"judge": {}})
     assert "engine_options" not in config.judge
     assert "layout" not in config.prompt
+    assert "window" not in config.defense
 
 
 @pytest.mark.parametrize(

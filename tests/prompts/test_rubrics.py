@@ -61,7 +61,7 @@ def test_what_an_example_says_is_never_a_template():
 def test_own_rubrics_are_read_from_a_folder(tmp_path):
     (tmp_path / "wit.txt").write_text("Rate {{Summary}} from {min_range}.")
     rubric = load_rubrics(str(tmp_path), ["wit"])["wit"]
-    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == Filled("Rate ", "The summary. from 1.", ((5, 17),), ((5, 17),))
+    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == Filled("Rate ", "The summary. from 1.", ((5, 17),))
 
 
 @pytest.mark.parametrize(
