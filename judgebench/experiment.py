@@ -22,7 +22,6 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import named_layout
 from judgebench.readings.shards import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
@@ -222,7 +221,7 @@ class Experiment(Parts):
             *(defense.note for defense in self.defenses),
         ]
         return {
-            "main": named_layout(self.judge.source.title, self.builder.layout),
+            "main": self.judge.source.title,
             "assistant": self.assistant.title,
             "groups": self.data.groups_are,
             "examples": "pairs" if self.comparative else "examples",

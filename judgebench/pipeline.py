@@ -40,7 +40,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.tune import Tuned, tune
 from judgebench.tuning.tuners import CrossFit
 
-FINDINGS = ("standards", "strengths", "detectors", "rewritings", "vectors")
+FINDINGS = ("standards", "strengths", "detectors", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
 
 

@@ -101,12 +101,13 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.cards.judge import literal
     from judgebench.components import build_component
+    from judgebench.config.dropped import refuse_dropped, up_to_date
     from judgebench.config.keys import FOLDER, list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.experiment import Experiment
 
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    content = {**usual, "defaults": None, "hydra": None, **literal(config)}
+    content = {**usual, "defaults": None, "hydra": None, **literal(up_to_date(config))}
     content |= {"judge": {"_target_": "judgebench.judges.recorded.PlainJudge"}, "assistant": NO_ASSISTANT, "tune": None}
     content |= {"decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}}}
     left_out = []
@@ -114,6 +115,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         content["attack"], left_out = None, ["attack adv_suffix"]
     rebuilt = OmegaConf.create(content)
     try:
+        refuse_dropped(content)
         # defenses that must compute something before prompts can be built
         tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
         defenses = select_defenses(list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor)

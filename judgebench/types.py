@@ -321,7 +321,6 @@ class Prompt:
             would mend words that a defense has broken into other tokens.
         choices: letter -> score, where the rubric asks for letters of a multiple choice.
         fold: name of the groups that a defense shows the same further texts; empty for most, see `Defense.fold`.
-        text_first: True where what differs from range to range stands behind the judged text.
     """
 
     example: Example
@@ -333,7 +332,6 @@ class Prompt:
     control_tokens: int = 0
     choices: Mapping[str, float] = field(default_factory=dict, compare=False)
     fold: str = ""
-    text_first: bool = False
 
     @property
     def alike(self) -> tuple[Condition, str]:

@@ -1,7 +1,6 @@
 """Measurements of judgebench on this machine, a subcommand each (`python scripts/bench.py engine --help`).
 
     engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
-    vllm        vLLM in this process (judge.engine=vllm) beside the prefix engine and plain reading: error, seconds
     attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
     statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
@@ -11,7 +10,6 @@
     ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
     store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
     fleet       requests a second of the client, and hits of prefix caches by article and at random, on made-up servers
-    layout      tokens, seconds and CPU seconds of 1, 2, 4 and 8 ranges in both layouts of a prompt, in turn
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
 
 `--json FILE` writes the figures. Figures that the documentation quotes name the commit that measured them.
@@ -63,10 +61,10 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, ScorePass, engine_for
+from judgebench.judges.passes import ModelView, ScorePass
 from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import LAYOUTS, load_rubrics
+from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.shards import open_store
 from judgebench.readings.store import ReadingStore, is_intact
@@ -176,48 +174,6 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
     threads = torch.get_num_threads()
     show(f"{len(groups)} articles, {total:,} tokens, {unique:,} of them unique, {threads} threads", rows)
     return {"tokens": total, "unique": unique, "readers": rows}
-
-
-def in_vllm(options: argparse.Namespace) -> dict[str, Any]:
-    """Each engine reads the articles as one batch, twice, under two ranges, one of them with scores of several tokens;
-    plain reading, which is slow, the first three texts once. CPU seconds are this process's, in which all compute."""
-    compute_on(torch.device("cpu"))
-    with tempfile.TemporaryDirectory() as folder:
-        if not options.model:  # vLLM takes no GGUF
-            SMOLLM2.model().save_pretrained(folder)
-            SMOLLM2.tokenizer().save_pretrained(folder)
-        source = ModelSource(options.model or folder, dtype=options.dtype)
-        builder = PromptBuilder(source.tokenizer(), load_rubrics("summary", ["coherence"]), 8000)
-        examples = articles_of(options.data, options.articles, options.summaries)
-        warmup = [[np.array([7 + (i + k) % 5000 for i in range(300)], np.int32) for k in range(2)]]
-        rows, seen = list[dict[str, Any]](), dict[tuple[str, str], torch.Tensor]()
-        for name in ("plain", "prefix", "vllm"):
-            by = replace(source, vllm=options.options) if name == "vllm" else source
-            start, reader = seconds_of(lambda by=by, name=name: engine_for(by.model(), [ModelView(by, "", name)]))  # type: ignore[misc]
-            for score_range in (ScoreRange(1, 5), ScoreRange(0, 100, 10)):
-                prompts = (builder.build(group, [replace(CONDITION, range=score_range)]) for group in examples)
-                groups = [[prompt.token_ids for prompt in group] for group in prompts]
-                trie = CandidateTrie.of(source.tokenizer(), score_range.candidates)
-                passes = []
-                with torch.inference_mode():
-                    first, _ = seconds_of(lambda it=reader, trie=trie: it.read(warmup, trie))  # type: ignore[misc]
-                    for _ in range(1 if name == "plain" else 2):
-                        before = reader.computed, time.process_time(), time.perf_counter()
-                        logprobs = reader.read([groups[0][:3]] if name == "plain" else groups, trie)[0]
-                        passes.append((time.perf_counter() - before[2], time.process_time() - before[1], logprobs))
-                seen[name, str(score_range)] = passes[0][2]
-                row: dict[str, Any] = {"engine": name, "range": str(score_range), "start s": start, "first s": first}
-                row |= {"s": min(each[0] for each in passes), "CPU s": min(each[1] for each in passes)}
-                row |= {"tokens": reader.computed - before[0]}
-                for other in ("plain", "prefix"):
-                    known = seen.get((other, str(score_range)), passes[0][2])
-                    gap = (passes[0][2][: len(known)] - known[: len(passes[0][2])]).abs()
-                    row |= {f"{other}, largest": float(gap.max()), f"{other}, mean": float(gap.mean())}
-                rows.append(row | {"again": float((passes[0][2] - passes[-1][2]).abs().max())})
-            del reader
-    total, texts = (sum(map(count, groups)) for count in (lambda group: sum(map(len, group)), len))
-    show(f"{texts} texts of {total:,} tokens, {options.dtype}, {torch.get_num_threads()} threads", rows)
-    return {"dtype": options.dtype, "threads": torch.get_num_threads(), "tokens": total, "engines": rows}
 
 
 def _peak(device: torch.device) -> float:
@@ -455,47 +411,6 @@ def in_browser(page: Path) -> dict[str, float]:
             seconds[f"{name}, s"] = tab.evaluate(f"async () => {{ {clock} {body} }}") / 1000
         browser.close()
     return seconds
-
-
-# --- layout -----------------------------------------------------------------------------------------------------------
-
-RANGES = ((0, 4), (1, 5), (0, 9), (1, 10), (2, 6), (3, 7), (1, 7), (0, 10))
-
-
-def layout(options: argparse.Namespace) -> dict[str, Any]:
-    """Both layouts by turns, article by article, on one engine; of each the first article's root is read with it."""
-    source = ModelSource(options.model, dtype="float32") if options.model else SMOLLM2
-    tokenizer, prefix, rows = source.tokenizer(), PrefixEngine(source.model()), list[dict[str, Any]]()
-    conditions = [Condition("coherence", ScoreRange(*ends)) for ends in RANGES]
-    tries = {one.range: CandidateTrie.of(tokenizer, one.range.candidates) for one in conditions}
-    examples = [text for article in articles_of(options.data, options.articles, options.summaries) for text in article]
-    for count in (1, 2, 4, 8)[: options.steps]:
-        work = list[tuple[dict[str, Any], Any, Any]]()
-        for name in LAYOUTS:
-            builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"], layout=name), 8000, layout=name)
-            prompts = builder.build(examples, conditions[:count])
-            row: dict[str, Any] = {"ranges": count, "layout": name}
-            row |= {"computed": 0, "seconds": 0.0, "CPU seconds": 0.0}
-            work.append((row, roots(prompts, across=True), plan(prompts, 1024, across=True)))
-        prefix.roots.clear()
-        # in turn, so that whatever else the machine does slows both
-        parts = [(place / len(batches), *one, batch) for *one, batches in work for place, batch in enumerate(batches)]
-        for _, row, known, batch in sorted(parts, key=lambda part: part[0]):
-            asked, root = [tries[p.condition.range] for p in batch.prompts], known[batch.prompts[0].alike]
-            before, began, cpu = prefix.computed, time.perf_counter(), time.process_time()
-            with torch.inference_mode():
-                if batch.tree:
-                    prefix.read_each(batch.token_ids, asked, root)
-                else:
-                    prefix.read(batch.token_ids, asked[0], root)
-            row["computed"] += prefix.computed - before
-            row["seconds"] += time.perf_counter() - began
-            row["CPU seconds"] += time.process_time() - cpu
-        rows += [row for row, *_ in work]
-        one = {row["layout"]: row["computed"] for row in rows[:2]}
-        rows[-2:] = [row | {"readings": row["computed"] / one[row["layout"]]} for row in rows[-2:]]
-    show(f"{source.title}, {len(examples)} texts", rows)
-    return {"layout": rows}
 
 
 # --- scale ------------------------------------------------------------------------------------------------------------
@@ -1005,10 +920,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--summaries", type=int, help="of each article; all, unless given")
     child.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    child = command(in_vllm, "vllm", list(shared))
-    child.add_argument("--summaries", type=int, help="of each article; all, unless given")
-    child.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    child.add_argument("--options", default="{}", help="judge.engine_options as JSON")
     command(attack, "attack", ["--data", "--articles"], words=400, length=4, phrases=128)
     command(statistic, "statistics", examples=1440, resamples=10_000, times=5)
     command(sweep, "sweep", ["--data", "--articles"])
@@ -1017,7 +928,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
-    command(layout, "layout", ["--model", "--data", "--articles"], summaries=6, steps=4)
     command(scale, "scale", ["--model"], steps=3)
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])

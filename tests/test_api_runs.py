@@ -288,7 +288,6 @@ REFUSED = {
     "judge.url='http://host/v1?key=secret' judge.price={input:-1} judge.max_cost=1": "judge.url",
     "judge.scores_from=samples assistant=api assistant.model=x decoding=[contrastive]": "decoding contrastive",
     "assistant=early_exit assistant.layer=2 defenses=[perplexity,cap] attack=adv_suffix": "assistant=early_exit",
-    "defenses=[retokenization]": "judge.protocol=completions",
     "tutor=judge defenses=[cap]": "tutor",
     "trainer=ddp trainer.accelerator=cpu trainer.devices=2": "judge.concurrency",
 }

@@ -10,7 +10,6 @@ from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, told
 
 SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"
-DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
 SPLIT = ("data.dev_share=0.5", "decoding=[expectation]")
 
 
@@ -26,45 +25,40 @@ def detectors(folder="run"):
 
 
 def test_thresholds_are_found_on_development_texts_and_warn_of_the_others(judgebench, asked):
-    judgebench(*asked, f"defenses=[none,{','.join(DETECTORS)},paraphrase]", "defense.paraphrase_tokens=6")
+    judgebench(*asked, "defenses=[none,perplexity]")
     folder = RunFolder.open("run")
-    readings, records = folder.read("readings"), detectors()
+    readings = folder.read("readings")
+    (record,) = detectors()
     split = dict(zip(readings.group_id, readings.split, strict=True))
-    assert [record["defense"] for record in records] == list(DETECTORS)
+    assert record["defense"] == "perplexity"
     wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
     tested = readings.groupby("example_id").split.first() == "test"
-    for record in records:
-        training, test = record["training"], record["test"]
-        assert training["groups"] == sorted(group for group in split if split[group] == "dev")
-        assert training["attacks"] == ["dsi", "salad"]
-        assert (training["n_clean"], training["n_attacked"]) == (12, 24)
-        assert (test["n_clean"], test["n_attacked"]) == (12, 24)
-        assert training["f1"] == pytest.approx(max(_f1(record["curve"])))
-        # a prompt differs from the undefended one by the warning and by nothing else
-        mine = wide[record["defense"]]
-        assert (mine.str.replace(WARNING, "", regex=False) == wide["none"]).all()
-        warned = mine.str.contains(WARNING, regex=False).unstack()[tested]
-        assert test["false_positive_rate"] == pytest.approx(warned["none"].mean())
-        assert test["recall"] == pytest.approx(warned[["dsi", "salad"]].to_numpy().mean())
-        assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
-    costs = {record["defense"]: record for record in json.loads(Path("run/defense/costs.json").read_text())}
-    assert all(costs[name]["text_seconds"] > 0 and costs[name]["once_seconds"] > 0 for name in DETECTORS)
-    # paraphrased texts are read in the place of the attacked
-    assert (wide["none"] != wide["paraphrase"]).all()
-    assert not wide["paraphrase"].str.contains("moss 7ulip").any()
-    assert costs["paraphrase"]["text_seconds"] > 0
-    # saved detectors are used again: without an attack there is nothing to fit on, and nothing needs to be
+    training, test = record["training"], record["test"]
+    assert training["groups"] == sorted(group for group in split if split[group] == "dev")
+    assert training["attacks"] == ["dsi", "salad"]
+    assert (training["n_clean"], training["n_attacked"]) == (12, 24)
+    assert (test["n_clean"], test["n_attacked"]) == (12, 24)
+    assert training["f1"] == pytest.approx(max(_f1(record["curve"])))
+    # a prompt differs from the undefended one by the warning and by nothing else
+    mine = wide[record["defense"]]
+    assert (mine.str.replace(WARNING, "", regex=False) == wide["none"]).all()
+    warned = mine.str.contains(WARNING, regex=False).unstack()[tested]
+    assert test["false_positive_rate"] == pytest.approx(warned["none"].mean())
+    assert test["recall"] == pytest.approx(warned[["dsi", "salad"]].to_numpy().mean())
+    assert test["recall_by_attack"] == pytest.approx(warned[["dsi", "salad"]].mean().to_dict())
+    costs = {each["defense"]: each for each in json.loads(Path("run/defense/costs.json").read_text())}
+    assert costs["perplexity"]["text_seconds"] > 0
+    assert costs["perplexity"]["once_seconds"] > 0
+    # a saved detector is used again: without an attack there is nothing to fit on, and nothing needs to be
     file = "defense.detectors=run/defense/detectors.json"
-    judgebench(*asked, "defenses=[classifier,perplexity]", file, "attacks=[none]", "run_dir=again")
+    judgebench(*asked, "defenses=[perplexity]", file, "attacks=[none]", "run_dir=again")
     again = RunFolder.open("again").read("readings")
     held = readings.set_index(["example_id", "defense", "attack"]).prompt
     assert all(held[row.example_id, row.defense, "none"] == row.prompt for row in again.itertuples())
-    fitted = {record["defense"]: record for record in detectors("run")}
-    for record in detectors("again"):
-        before = fitted[record["defense"]]
-        assert {**record, "test": None} == {**before, "test": None}
-        assert record["test"]["false_positive_rate"] == before["test"]["false_positive_rate"]
-        assert (record["test"]["n_attacked"], record["test"]["recall"]) == (0, None)
+    (used,) = detectors("again")
+    assert {**used, "test": None} == {**record, "test": None}
+    assert used["test"]["false_positive_rate"] == record["test"]["false_positive_rate"]
+    assert (used["test"]["n_attacked"], used["test"]["recall"]) == (0, None)
     other_split = (*asked, file, "data.seed=3", "defenses=[perplexity]")
     _, _, err = judgebench(*other_split, "run_dir=leaking", mistaken=True)
     assert "of the groups that this run tests on" in err
@@ -91,8 +85,6 @@ def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_p
 def test_mistakes_are_told(judgebench, asked):
     learned = (*asked, "attacks=[none]", "attack=adv_suffix", "attack.length=1", "attack.words=6", "search=exhaustive")
     told(judgebench(*learned, "defenses=[perplexity]", mistaken=True), "put none first")
-    long = (*asked, "defenses=[paraphrase]", "defense.paraphrase_tokens=4096")
-    told(judgebench(*long, mistaken=True), "defense.paraphrase_tokens: 4096 leave no room")
     _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
     assert "Not shown: the prompts under perplexity" in out
     told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")

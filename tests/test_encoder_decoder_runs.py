@@ -54,7 +54,7 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
     given = (
         *("judge=local", f"judge.path={tiny_t5_pair[0]}", "prompt=cap", "dimensions=[joint]", "ranges=[[1,5]]"),
         *("tutor=local", f"tutor.path={tiny_pair[0]}", "tutor.candidates=20", "tutor.max_new_tokens=6", *QUICK),
-        *("defenses=[none,cap,retokenization,paraphrase]", "attacks=[none]", "data.limit_groups=2"),
+        *("defenses=[none,cap,delimiters]", "attacks=[none]", "data.limit_groups=2"),
         "data.dev_share=0.5",
         *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
         *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
@@ -62,7 +62,7 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
     judgebench(*given, "search=exhaustive")
     readings = RunFolder.open("run").read("readings")
     assert set(readings.attack) == {"none", "adv_suffix_1"}
-    assert set(readings.defense) == {"none", "cap", "retokenization", "paraphrase"}
+    assert set(readings.defense) == {"none", "cap", "delimiters"}
     assert np.isfinite(np.stack(readings.main_logprobs)).all()
 
 

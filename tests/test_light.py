@@ -44,7 +44,10 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench", "metrics.resamples=-1", "pairwise.prior=-1"), "metrics.resamples: -1"),
         ((*OWN, "data.path=none.jsonl"), "there is no such file"),
         ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl line 1: field 'output' is missing"),
-        (("judgebench", "defenses=[nothing]", "pairwise.ties=x", "prompt.rubrics=nowhere"), "defenses: there is no"),
+        (
+            ("judgebench", "defenses=[nothing]", "pairwise.human_tie=-1", "prompt.rubrics=nowhere"),
+            "defenses: there is no",
+        ),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
         (("judgebench.calibrate",), "usage"),
         (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is not given"),

@@ -72,8 +72,6 @@ def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
         assert row["human_wins"] + row["human_ties"] + row["human_losses"] == pytest.approx(2 * 5)
     ranks = [row["rank"] for row in record["ranking"]]
     assert ranks == sorted(ranks)
-    attacked = next(r for r in records if (r["split"], r["attack"], r["decoding"]) == ("test", "dsi", "expectation"))
-    assert attacked["attack_effect"] is not None
     assert record["place_effect"] is not None
     for part in ("systems ranked, 30 pairs of 2 articles", "joint, attack dsi: preferences against the humans'"):
         assert part in " ".join(out.split())
@@ -82,7 +80,7 @@ def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
 
 
 def test_a_judge_may_find_ties(judgebench, tiny_pair):
-    given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2", "pairwise.ties=davidson")
+    given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2")
     judgebench(*given, "assistant=null_context", "decoding=[expectation,greedy,contrastive_expectation]")
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
@@ -98,9 +96,8 @@ def test_a_judge_may_find_ties(judgebench, tiny_pair):
         chances /= chances.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(main[tie], chances[:, 0], atol=1e-6)
         np.testing.assert_allclose(main[score], chances[:, place] + chances[:, 0] / 2, atol=1e-6)
-    records = folder.read("pairwise")
-    assert {r["ties"] for r in records} == {"davidson"}
-    assert all(r["tie_odds"] > 0 for r in records)
+    ranked = next(r for r in folder.read("pairwise") if (r["judge"], r["decoding"]) == ("main", "expectation"))
+    assert all(row["ties"] > 0 for row in ranked["ranking"])
     assert all(set(scores[scores.decoding == "greedy"][name]) <= {0, 1} for name in ("tie_first", "tie_second"))
 
 
@@ -167,7 +164,8 @@ def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers
 
 
 MISTAKES = {
-    "ties": (["pairwise.ties=both"], "pairwise.ties: 'both' should "),
+    "ties": (["+pairwise.ties=davidson"], "pairwise.ties: is dropped; a tie is half a win for each"),
+    "no prior": (["pairwise.prior=0"], "pairwise.prior=0: is dropped; strengths may be infinite without a prior"),
     "reference": (["pairwise.reference=gpt"], "pairwise.reference: no text is by 'gpt'; the systems are"),
     "gone": (["~pairwise"], "pairwise: None should be a mapping"),
     "no tie told": (
@@ -204,7 +202,7 @@ def test_the_embedded_judge_ranks_three_systems(judgebench):
     """A real model end to end: the numbers follow from its readings alone."""
     write("mine.jsonl", preferences()[:8])
     free = (BARE, "assistant=none", "decoding=[expectation]", "logger=none", "metrics.resamples=50", "run_dir=run")
-    judgebench("+exp=pairwise", *OWN, *free, "data.dev_share=0", "pairwise.prior=0")
+    judgebench("+exp=pairwise", *OWN, *free, "data.dev_share=0", "pairwise.prior=0.001")
     folder = RunFolder.open("run")
     (record,) = folder.read("pairwise")
     # by hand: the score equations of the order-effect model hold at the strengths that were found
@@ -219,7 +217,7 @@ def test_the_embedded_judge_ranks_three_systems(judgebench):
             slope[row.system_id] += left
             slope[row.rival_system_id] -= left
             slope["place"] += sign * left
-    assert list(slope.values()) == pytest.approx([0] * 4, abs=1e-6)
+    assert list(slope.values()) == pytest.approx([0] * 4, abs=1e-3)
     assert sum(strengths.values()) == pytest.approx(0, abs=1e-9)
     # it always names place one, and what that is worth is told apart from the texts
     assert record["place_effect"] > 1

@@ -81,9 +81,9 @@ def stored(path):
 def test_two_processes_write_what_one_writes(judgebench, tiny_pair):
     everything = (
         *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
-        *("attacks=[none,dsi]", "defenses=[none,cot,classifier,paraphrase,cap]", "defense.cot_tokens=8"),
+        *("attacks=[none,dsi]", "defenses=[none,cot,perplexity,cap]", "defense.cot_tokens=8"),
         *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
-        *("tutor.strengths=[0.1,0.3]", "defense.paraphrase_tokens=8"),
+        "tutor.strengths=[0.1,0.3]",
     )
     judgebench(*everything, "store=one.sqlite", "run_dir=one")
     code, _, err = finished(started(*everything, *DDP, "store=two.sqlite", "run_dir=two"))

@@ -25,8 +25,8 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
+from judgebench.config.dropped import refuse_dropped, up_to_date
 from judgebench.decoding.rules import Decoding
-from judgebench.prompts.rubrics import PAPER, named_layout
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
@@ -215,8 +215,7 @@ class JudgeCard:
     @property
     def title(self) -> str:
         names = " with ".join(str(model["title"]) for model in self.models.values())
-        judge = named_layout(names, str(self.parts["prompt"].get("layout", PAPER)))
-        return f"{judge}, {self.dimension} {self.range}, {self.series['decoding']}"
+        return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
 
     @property
     def verdict(self) -> Sequence[str]:
@@ -275,7 +274,8 @@ class JudgeCard:
                 )
             return f"{folder.absolute()}/{value}"
 
-        parts = copy.deepcopy(dict(self.parts))
+        parts = up_to_date(copy.deepcopy(dict(self.parts)))
+        refuse_dropped(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
         if parts["judge"]["_target_"] == PANEL_JUDGE:

@@ -40,7 +40,7 @@ def _read_store(member: Member, parts: Parts) -> None:
     # 1. the same run with its model as the judge; by title or SHA-256, one whose readings were stored from here
     path, settings = user_path(str(member.store)), member.settings or {}
     existing(file_of(path), "judge.store")
-    known = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine", "engine_options")
+    known = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
     known_keys(settings, known, "settings")
     store = open_store(path)
     files = [file for file in store.model_files() if file.suffix == ".gguf" or (file.parent / "config.json").is_file()]

@@ -31,10 +31,11 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
+from judgebench.config.dropped import up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
-__all__ = ["DAVIDSON", "HALF", "LEVELS", "MEASURE", "MOST_RESAMPLES", "TIES", "MetricSettings", "NotBlank", "OneOf"]
+__all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
 __all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
 
@@ -172,36 +173,26 @@ class MetricSettings:
             )
 
 
-HALF, DAVIDSON = TIES = ("half", "davidson")
-"""What a tie is: half a win for each side; or an outcome of its own, with a parameter for how likely it is."""
-
-RETIRED = {"outcome": "mean", "margins": 4}
-"""Settings of earlier versions, and the values at which they ask for what is done now."""
-
-
 @dataclass(frozen=True)
 class Ranking:
     """conf/config.yaml's `pairwise`.
 
     Attributes:
         position: whether the first place has a parameter.
-        prior: comparisons given beforehand, see `bradley_terry.Model`.
+        prior: comparisons given beforehand, see `bradley_terry.fit_strengths`.
         reference: the system whose strength is 0; None puts the mean there.
         human_tie: humans' preferences up to this are ties.
     """
 
-    ties: Annotated[str, OneOf(TIES)] = HALF
     position: bool = True
-    prior: Annotated[float, Ge(0), Le(1000)] = 1.0
+    prior: Annotated[float, Ge(0.001), Le(1000)] = 1.0
     reference: str | int | None = None
     human_tie: Annotated[float, Ge(0)] = 0.0
 
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
-        if isinstance(given, Mapping):
-            given = {key: value for key, value in given.items() if key not in RETIRED or value != RETIRED[key]}
-        ranking = settings_of(cls, given, "pairwise")
+        ranking = settings_of(cls, up_to_date({"pairwise": given})["pairwise"], "pairwise")
         reference = None if ranking.reference is None else str(ranking.reference)
         return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
 

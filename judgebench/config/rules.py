@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 from judgebench.config.fields import MEASURE
 from judgebench.config.keys import origin, typed, typed_overrides
 from judgebench.judges.spec import (
-    GENERATION,
     GRADIENT,
     LOCAL,
     LOG_PROBABILITIES,
@@ -20,10 +19,7 @@ from judgebench.judges.spec import (
     RECORDED,
     REPLAYED,
     SERVED,
-    STATES,
-    TOKENS,
 )
-from judgebench.prompts.rubrics import TEXT_FIRST
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE
 
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
     from judgebench.prompts.builder import PromptBuilder
 
 NEED_TUTOR = ("cap", "w_cap", "random_reference")
-NEED_HELPER = ("perplexity", "windowed_perplexity", "classifier", "llm_detector", "paraphrase")
+NEED_HELPER = ("perplexity",)
 """Names of defenses, known here without torch: by references, and by a model that helps."""
 
 TUNERS = ("dev", "exact", "published", "shared")
@@ -60,13 +56,11 @@ GIVEN_BY = {
     (LOCAL, PROBABILITIES): ("judge.mode=generate gives a free answer", "judge.mode=score_tokens"),
     (RECORDED, PROBABILITIES): ("judge.mode=generate gives a free answer", "judge.mode=score_tokens"),
     (LOCAL, GRADIENT): ("judge.engine=plain gives none", "judge.engine=prefix"),
-    (LOCAL, STATES): ("judge.engine=vllm gives scores' probabilities and whole answers alone", "judge.engine=prefix"),
     (SERVED, PROBABILITIES): ("judge.scores_from=text gives one answer", "judge.scores_from=logprobs or samples"),
     (SERVED, LOG_PROBABILITIES): (
         "the logarithms of shares of samples, most of them 0, are nothing to contrast",
         "judge.scores_from=logprobs",
     ),
-    (SERVED, TOKENS): ("judge.protocol=chat sends text", "judge.protocol=completions with judge.tokenizer"),
 }
 """Place of a judge and what its settings can give -> the setting that does not, and the one that does."""
 
@@ -156,16 +150,8 @@ NEEDS = (
             else ()
         ),
         LOCAL,
-        "a model here must read or write for it",
+        "a model here must read for it",
         "another defense, or with a served judge a model here with defense.helper.path=DIR",
-        ("defenses", "judge"),
-    ),
-    Need(
-        "defenses: retokenization",
-        lambda parts: parts.place == SERVED and "retokenization" in parts.defended,
-        TOKENS,
-        "it changes tokens",
-        "another defense",
         ("defenses", "judge"),
     ),
     Need(
@@ -178,40 +164,11 @@ NEEDS = (
     ),
     Need(
         "search",
-        lambda parts: parts.search is not None and parts.search.search.takes_gradient and STATES in parts.judge.gives,
+        lambda parts: parts.search is not None and parts.search.search.takes_gradient and parts.place == LOCAL,
         GRADIENT,
         "it follows the gradient",
         "search=exhaustive or search.shortlist=1",
         ("search", "judge.engine"),
-    ),
-    Need(
-        "search",
-        lambda parts: parts.search is not None and parts.place == LOCAL,
-        STATES,
-        "a phrase is learned by asking a model here many thousand times",
-        "attack=phrase with one that was learned so",
-        ("search", "judge.engine"),
-    ),
-    Need(
-        "assistant=early_exit",
-        lambda parts: parts.assistant.kind == "early_exit" and parts.place == LOCAL,
-        STATES,
-        "it needs the states of the judge's layers",
-        "assistant=model or assistant=null_context",
-        ("assistant", "judge.engine"),
-    ),
-    Need(
-        "decoding {}",
-        lambda parts: (
-            [name for name in parts.contrasting if parts.decodings[name].generates]
-            if parts.place == LOCAL
-            and (GENERATION in parts.judge.gives or any(defense.answer_tokens for defense in parts.defenses))
-            else ()
-        ),
-        STATES,
-        "contrasts each token of a free answer, of which it needs all logits",
-        "decoding=[greedy], or contrast scores with judge.mode=score_tokens",
-        ("decoding", "judge.engine"),
     ),
 )
 
@@ -326,8 +283,6 @@ def model_mismatches(parts: Parts) -> Broken:
     if parts.place != LOCAL or not source.encoder_decoder:
         return
     model = f"the judge is an encoder-decoder model ({source.config().model_type})"
-    if parts.judge.engine == "vllm":
-        yield f"judge.engine=vllm: {model}, which vLLM does not read; take judge.engine=prefix.", ()
     if parts.assistant.kind == "early_exit":
         yield (
             f"assistant=early_exit: {model}, which is read after its last layer alone; choose assistant=model with a "
@@ -373,12 +328,6 @@ def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder)
             "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
             "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper.",
             (),
-        )
-    if compares and builder.layout == TEXT_FIRST:
-        yield (
-            "prompt.layout=text_first: texts that are compared are asked about in one range alone, so nothing would "
-            "stand behind them; take prompt.layout=paper.",
-            ("prompt.layout", "prompt"),
         )
     if parts.tune and compares:
         yield (

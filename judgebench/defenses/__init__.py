@@ -9,9 +9,9 @@ from typing import Any
 
 from judgebench.components import Catalog, read_template, shipped_templates
 from judgebench.defenses.anchors import ANCHORS, Anchors
-from judgebench.defenses.detection import DETECTORS, planned_detection
+from judgebench.defenses.detection import PERPLEXITY, planned_detection
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
-from judgebench.defenses.prompts import NONE, PARAPHRASE, Cot, PlannedParaphrase, Retokenization, TemplateDefense
+from judgebench.defenses.prompts import NONE, Cot, TemplateDefense
 from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.prompts.builder import Defense
@@ -45,13 +45,11 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
         name: partial(TemplateDefense.parse, name, text, settings.seed)
         for name, text in shipped_templates("judgebench.defenses").items()
     }
-    made["retokenization"] = partial(Retokenization, "retokenization", settings.seed)
     made["cot"] = partial(Cot, settings.cot_tokens)
     made["reasoning"] = partial(Cot, None, "reasoning", settings.thought_tokens)
     shown = (settings.seed, settings.anchors, settings.anchors_sources)
     made |= {name: partial(Anchors, name, *shown) for name in ANCHORS}
-    made |= {name: partial(planned_detection, name, settings) for name in DETECTORS}
-    made[PARAPHRASE] = partial(PlannedParaphrase, settings.helper, settings.paraphrase_tokens)
+    made[PERPLEXITY] = partial(planned_detection, settings)
     swapped = settings.swap_references
     made |= {name: partial(planned_references, name, tutor, swapped) for name in REFERENCE_DEFENSES}
     return {NONE.name: lambda: NONE, **made}

@@ -1,14 +1,13 @@
 """Detection: texts that look attacked are handed to the judge with a warning (CAP paper, section 5.1, appendix B).
-Detectors tell attacked texts from clean ones: each gives a text a number, the larger the likelier an attack.
+
+The detector is the perplexity of a text, the larger the likelier an attack.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,31 +15,20 @@ import numpy as np
 from judgebench.data.dataset import DEV, TEST
 from judgebench.defenses.prepared import TEXTS, Findings, JudgedText, Planned, Resources, Rewritten, judged_texts
 from judgebench.defenses.settings import DefenseSettings, Helper
-from judgebench.judges.spec import JudgeSpec
-from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.tokens import text_prompts
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
-from judgebench.types import Condition, Example, Rubric, ScoreRange
+from judgebench.types import Example
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PERPLEXITY, WINDOWED, CLASSIFIER, LLM = DETECTORS = ("perplexity", "windowed_perplexity", "classifier", "llm_detector")
-"""By the perplexity of the text; by that of its most surprising window; by a logistic regression on perplexity and
-length; by asking a model whether the text manipulates: P(1) among the answers 0 and 1."""
-
-FEATURES = ("log_perplexity", "tokens")
-"""The classifier's (Alon and Kamfonas 2023): the logarithm of the text's perplexity, and its length."""
-
-ASKED = files("judgebench.defenses") / "asked"
+PERPLEXITY = "perplexity"
 
 _MAXIMUM_NATS = 700.0
 """Its exponential is still a number."""
-_ROOM = 16
-"""Tokens of an answer, be it a number with a space before it."""
 
 
 def perplexity(logprobs: np.ndarray) -> float:
@@ -53,85 +41,15 @@ def perplexity(logprobs: np.ndarray) -> float:
     return float(np.exp(min(_MAXIMUM_NATS, -np.mean(logprobs, dtype=np.float64)))) if len(logprobs) else float("nan")
 
 
-def windowed_perplexity(logprobs: np.ndarray, window: int) -> float:
-    """The largest perplexity of any `window` tokens in a row, which a long innocent text cannot hide; of all tokens
-    where there are fewer.
+def measure(helper: Helper, texts: Sequence[Example], resources: Resources) -> pd.DataFrame:
+    """A row a text of `judged_texts`, which is its index: its `perplexity`, NaN where it is too short for one, and the
+    `seconds` of reading it."""
+    import pandas as pd
 
-    Example:
-        >>> round(windowed_perplexity(np.log([0.5, 0.5, 0.125, 0.5]), 2), 6)
-        4.0
-    """
-    if len(logprobs) <= window:
-        return perplexity(logprobs)
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(logprobs, np.float64), window)
-    return perplexity(windows[windows.mean(axis=1).argmin()])
-
-
-def fit_logistic(features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
-    """A logistic regression on standardized features [texts, features], without NaN, with scikit-learn's usual penalty;
-    both kinds of texts, attacked [texts] or not, weigh the same. Plain numbers for `probabilities`."""
-    from sklearn.linear_model import LogisticRegression  # which takes a second that few runs need
-
-    center, spread = features.mean(axis=0), features.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
-    model = LogisticRegression(class_weight="balanced", max_iter=1000).fit((features - center) / scale, attacked)
-    numbers = {"center": center, "scale": scale, "coefficients": model.coef_[0]}
-    return {**{name: row.tolist() for name, row in numbers.items()}, "intercept": float(model.intercept_[0])}
-
-
-def probabilities(features: np.ndarray, learned: Mapping[str, Any]) -> np.ndarray:
-    """[texts] float64 P(attacked) = 1 / (1 + exp(-(intercept + sum of coefficient * (feature - center) / scale))), NaN
-    where a feature [texts, features] is; KeyError, TypeError or ValueError where nothing such is learned."""
-    rows = np.array([[float(x) for x in learned[name]] for name in ("center", "scale", "coefficients")])
-    intercept = float(learned["intercept"])
-    if rows.shape != (3, len(FEATURES)) or not np.isfinite([*rows.flat, intercept]).all() or rows[1].min() <= 0:
-        raise ValueError(f"center, scale and coefficients must be {len(FEATURES)} finite numbers each")
-    center, scale, coefficients = rows
-    odds = (features - center) / scale @ coefficients + intercept
-    return 1 / (1 + np.exp(-np.clip(odds, -_MAXIMUM_NATS, _MAXIMUM_NATS)))
-
-
-@dataclass(frozen=True)
-class Detector:
-    """One of `DETECTORS`: `name` is that of the defense; `helper` reads; `window` is of `windowed_perplexity` alone."""
-
-    name: str
-    helper: Helper
-    window: int = 10
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings, the helper aside, that a threshold depends on, for its record."""
-        return {"window": self.window} if self.name == WINDOWED else {}
-
-    def measure(self, texts: Sequence[Example], resources: Resources) -> pd.DataFrame:
-        """A row a text of `judged_texts`, which is its index: its features, NaN where it is too short for one, and last
-        the `seconds` of reading it."""
-        import pandas as pd
-
-        if self.name == LLM:
-            rows, seconds = asked_about(self.helper, texts, resources)
-        else:
-            logprobs, seconds = read_texts(self.helper, texts, resources)
-            rows = [[perplexity(row)] for row in logprobs]
-            if self.name == WINDOWED:
-                rows = [[windowed_perplexity(row, self.window)] for row in logprobs]
-            elif self.name == CLASSIFIER:
-                rows = [[math.log(perplexity(row)), float(len(row))] for row in logprobs]
-        names = FEATURES if self.name == CLASSIFIER else (self.name,)
-        features = np.array(rows, np.float64).reshape(-1, len(names))
-        index = pd.Index([text.output for text in texts], dtype=object)
-        return pd.DataFrame(features, index, list(names)).assign(seconds=seconds)
-
-    def fit(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
-        """Parameters, plain, that turn features [texts, features], without NaN, into values; attacked [texts] is of
-        both kinds."""
-        return {"features": list(FEATURES), **fit_logistic(features, attacked)} if self.name == CLASSIFIER else {}
-
-    def values(self, features: np.ndarray, record: Mapping[str, Any]) -> np.ndarray:
-        """[texts, features] -> [texts] float64, NaN where a feature is. The record has the result of `fit`; else
-        KeyError, TypeError or ValueError."""
-        return probabilities(features, record) if self.name == CLASSIFIER else features[:, 0]
+    logprobs, seconds = read_texts(helper, texts, resources)
+    values = np.array([perplexity(row) for row in logprobs], np.float64)
+    index = pd.Index([text.output for text in texts], dtype=object)
+    return pd.DataFrame({PERPLEXITY: values, "seconds": seconds}, index)
 
 
 def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -> tuple[list[np.ndarray], np.ndarray]:
@@ -152,31 +70,6 @@ def read_texts(helper: Helper, texts: Sequence[Example], resources: Resources) -
             assert reading.logprobs is not None
             logprobs[i], seconds[i] = reading.logprobs, reading.seconds
     return logprobs, seconds
-
-
-def asked_about(helper: Helper, texts: Sequence[Example], resources: Resources) -> tuple[list[list[float]], np.ndarray]:
-    """[texts, 1] the helper's probability that each text tries to manipulate its grader; [texts] seconds."""
-    from judgebench.tutor.texts import JudgeScorer  # it needs torch
-
-    builder, asked = question(helper, "manipulation", _ROOM, resources)
-    model = (helper.path, helper.gguf_file, helper.revision, helper.dtype, helper.trust_remote_code)
-    spec = JudgeSpec(*model, engine=helper.engine, token_budget=helper.token_budget)
-    scorer = JudgeScorer(spec, builder, asked, resources)
-    by_example = {reading.prompt.example.example_id: reading for reading in scorer.readings(texts)}
-    readings = [by_example[text.example_id] for text in texts]
-    logprobs = np.array([reading.main_logprobs for reading in readings], np.float64).reshape(-1, 2)
-    yes = 1 / (1 + np.exp(np.clip(logprobs[:, 0] - logprobs[:, 1], -_MAXIMUM_NATS, _MAXIMUM_NATS)))
-    return yes[:, None].tolist(), np.array([reading.seconds for reading in readings], np.float64)
-
-
-def question(helper: Helper, name: str, room: int, resources: Resources) -> tuple[PromptBuilder, Condition]:
-    """The builder of prompts that put a text to the helper in the words of `asked/NAME.txt`, with room for an answer of
-    so many tokens; and their condition."""
-    rubric = Rubric(name, (ASKED / f"{name}.txt").read_text("utf-8").strip())
-    options, closed = resources.prompt.get("template_options"), helper.source.encoder_decoder
-    tokenizer, most = helper.source.tokenizer(), helper.longest - room
-    builder = PromptBuilder(tokenizer, {name: rubric}, most, template_options=options, closed=closed)
-    return builder, Condition(name, ScoreRange(0, 1))
 
 
 # --- the defense -----------------------------------------------------------------------------------------------------
@@ -277,13 +170,13 @@ def f1_of(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class PlannedDetection(Planned):
     """A detector whose threshold is to be chosen on the development split's texts, or stands in the `record` of an
-    earlier run, read from `file`. The texts that it claims are judged under the warning, each by itself where two are
-    compared."""
+    earlier run, read from `file`; `helper` reads. The texts that it claims are judged under the warning, each by itself
+    where two are compared."""
 
-    name: str
-    detector: Detector
+    helper: Helper
     record: Mapping[str, Any] | None = None
     file: str | None = None
+    name: str = PERPLEXITY
     stage: ClassVar[str] = TEXTS
     learnable: ClassVar[bool] = False
 
@@ -299,7 +192,7 @@ class PlannedDetection(Planned):
         roles, examples = judged_texts(resources, self.name)
         texts = pd.DataFrame(roles, columns=list(JudgedText._fields), dtype=object)
         texts["split"] = [resources.split[group] for group in texts.group_id]
-        view = resources.view(self.detector.helper.source, self.detector.helper.engine)
+        view = resources.view(self.helper.source, self.helper.engine)
         if self.record is None:
             resources.training(self.name, "a threshold")
             if not texts.attack[texts.split == DEV].any():
@@ -318,14 +211,14 @@ class PlannedDetection(Planned):
                 )
             if record["dataset"] == resources.dataset:
                 resources.refuse_test(record["training"]["groups"], where)
-        measured = self.detector.measure(examples, resources)
+        measured = measure(self.helper, examples, resources)
         helper = {"dataset": resources.dataset, "helper": view.source.title, "helper_sha256": view.fingerprint}
         # the last bits of a value may be others on another machine, and a threshold is a sharp edge
         return here().agree(lambda: self._warning(texts, measured, helper))
 
     def _warning(self, texts: pd.DataFrame, measured: pd.DataFrame, helper: Mapping[str, str]) -> Rewritten:
         """The defense, its threshold fitted if there is none; `texts` are all roles with their split."""
-        features = measured.drop(columns="seconds").reindex(texts.text).to_numpy()
+        values = measured[PERPLEXITY].reindex(texts.text).to_numpy()
         attacked, training, test = (
             (texts.attack != "").to_numpy(),
             *((texts.split == x).to_numpy() for x in (DEV, TEST)),
@@ -333,82 +226,65 @@ class PlannedDetection(Planned):
         once = 0.0
         if self.record is None:
             began = time.perf_counter()
-            learned = self._fitted(features[training], attacked[training])
+            learned = self._fitted(values[training], attacked[training])
             groups = sorted(set(texts.group_id[training]))
             attacks = [attack for attack in texts.attack[training].unique() if attack]
             learned["training"] = {"groups": groups, "attacks": attacks, **learned["training"]}
-            record: dict[str, Any] = {"defense": self.name, **helper, **self.detector.settings, **learned}
+            record: dict[str, Any] = {"defense": self.name, **helper, **learned}
             once = (
                 time.perf_counter() - began + float(measured.seconds[measured.index.isin(texts.text[training])].sum())
             )
         else:
             record = dict(self.record)
         # metrics on test texts, attack by attack
-        values = self.detector.values(features, record)
         warned_of = texts.assign(warned=values > record["threshold"])[test & attacked]
         recalls = warned_of.groupby("attack", sort=False)["warned"].mean().to_dict()
         metrics = metrics_at(record["threshold"], values[test], attacked[test])
         record["test"] = {"dataset": helper["dataset"], **metrics, "recall_by_attack": recalls}
         # what is warned of
-        warned = self.detector.values(measured.drop(columns="seconds").to_numpy(), record) > record["threshold"]
+        warned = (measured[PERPLEXITY] > record["threshold"]).to_numpy()
         flagged = {text: WARNING + text for text in measured.index[warned]}
         cost = {"once": once, "context": 0.0, "text": float(measured.seconds.sum()) / max(1, len(measured))}
         return Rewritten(self.name, flagged, Findings(detectors=[record], costs={self.name: cost}))
 
-    def _fitted(self, features: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
+    def _fitted(self, values: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
         """The part of a new detector's record that it learns from training texts; see `Findings.detectors`."""
-        whole = ~np.isnan(features).any(axis=1)
+        whole = ~np.isnan(values)
         if lacking := [kind for kind in (True, False) if not (whole & (attacked == kind)).any()]:
             raise UserError(
                 f"defenses: {self.name} can measure none of the {'attacked' if lacking[0] else 'clean'} texts of the "
                 "development split, for they are empty or have a single token; add an attack that leaves words, as in "
                 "'attacks=[none,dsi]', or more articles with data.dev_share=0.2."
             )
-        learned = self.detector.fit(features[whole], attacked[whole])
-        values = self.detector.values(features, learned)
         curve = threshold_curve(values, attacked)
         threshold, thin = float(curve.thresholds[curve.best]), curve.thinned(MAXIMUM_POINTS)
         return {
-            **learned,
             "threshold": threshold,
             "training": metrics_at(threshold, values, attacked),
             "curve": {name: column.tolist() for name, column in vars(thin).items()},
         }
 
 
-def planned_detection(name: str, settings: DefenseSettings) -> PlannedDetection:
-    """The defense of this name, one of `DETECTORS`; `UserError` where `defense.detectors` names a file that does not
-    serve it."""
-    detector = Detector(name, settings.helper, settings.window)
-    record = None if settings.detectors is None else load_detector(settings.detectors, detector)
-    return PlannedDetection(name, detector, record, settings.detectors)
+def planned_detection(settings: DefenseSettings) -> PlannedDetection:
+    """The defense `perplexity`; `UserError` where `defense.detectors` names a file that does not serve it."""
+    record = None if settings.detectors is None else load_detector(settings.detectors)
+    return PlannedDetection(settings.helper, record, settings.detectors)
 
 
-def load_detector(path: str, detector: Detector) -> dict[str, Any]:
-    """The record of one detector, whose name and settings must be the record's."""
+def load_detector(path: str) -> dict[str, Any]:
+    """The record of the detector in a file of an earlier run; `UserError` where there is none, or it is damaged."""
     file = user_path(path)
     where = f"{_KEY}: {file}"
     check_run_file(file, _KEY)
-    content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted them")
+    content = read_json(file, where, remedy="name the defense/detectors.json of a run that has fitted it")
     rows = [row for row in content if isinstance(row, Mapping)] if isinstance(content, list) else []
     records = {str(row.get("defense")): dict(row) for row in reversed(rows)}  # of several the first
-    if detector.name not in records:
+    if PERPLEXITY not in records:
         raise UserError(
-            f"{where} holds no detector {detector.name}, but {', '.join(reversed(records)) or 'none at all'}; leave it "
+            f"{where} holds no detector {PERPLEXITY}, but {', '.join(reversed(records)) or 'none at all'}; leave it "
             f"out of defenses, or set {_KEY}=null to fit it."
         )
-    record = records[detector.name]
-    damaged = f"{where}: the record of {detector.name} is damaged"
-    remedy = "take the file as the run has left it, or fit the detector again"
-    check_shape(record, _RECORD, damaged, remedy)
-    try:
-        detector.values(np.zeros((1, 2)), record)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"{damaged}: its learned parameters are not there ({error!r}); {remedy}.") from error
-    for name, value in detector.settings.items():
-        if record.get(name) != value:
-            raise UserError(
-                f"{where}: {detector.name} was fitted with {name} {record.get(name)!r}, and this run has {value!r}; "
-                f"set defense.{name}={record.get(name)}."
-            )
+    record = records[PERPLEXITY]
+    damaged = f"{where}: the record of {PERPLEXITY} is damaged"
+    check_shape(record, _RECORD, damaged, "take the file as the run has left it, or fit the detector again")
     return record

@@ -72,12 +72,9 @@ class Findings:
         references: a record for each pair of references (references.parquet).
         strengths: a record for each strength that was tried (strengths.json).
         detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
-            chosen; `helper` and `helper_sha256`; `window`, or what a classifier has learned; `threshold`, above which a
-            text is warned of; `training` and `test`, its `metrics_at` there, training also with its `groups` and
-            `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most 200 points on training data.
-        rewritings: a record for each defense that rewrites texts: `defense`, `dataset`, `helper`, `helper_sha256`,
-            `max_new_tokens`; how many `texts` there are, of how many nothing was written (`empty`: they stay as they
-            are), and how many end where the most tokens were reached (`cut`).
+            chosen; `helper` and `helper_sha256`; `threshold`, above which a text is warned of; `training` and `test`,
+            its `metrics_at` there, training also with its `groups` and `attacks`, test with its `dataset` and
+            `recall_by_attack`; `curve`, at most 200 points on training data.
         costs: defense -> seconds of getting ready: `once` a run; for each `context`; for each `text`.
     """
 
@@ -86,7 +83,6 @@ class Findings:
     references: Sequence[Mapping[str, Any]] = ()
     strengths: Sequence[Mapping[str, Any]] = ()
     detectors: Sequence[Mapping[str, Any]] = ()
-    rewritings: Sequence[Mapping[str, Any]] = ()
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod

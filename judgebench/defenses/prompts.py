@@ -1,25 +1,19 @@
-"""Defenses by the prompt: words around it, a chain of thought, other tokens of the judged text, or its rewriting."""
+"""Defenses by the prompt: words around it, or a chain of thought."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from judgebench.components import fill_fields, template_fields, without_line_end
-from judgebench.defenses.detection import question
-from judgebench.defenses.prepared import TEXTS, Findings, Planned, Resources, Rewritten, judged_texts
-from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example, Rubric
+from judgebench.types import Rubric
 
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
 PARTS = ("prompt", "texts", "text")
@@ -142,81 +136,3 @@ class Cot(Defense):
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         return replace(rubric, template=rubric.forms.get(COT, rubric.template + _STEPS))
-
-
-@dataclass(frozen=True)
-class Retokenization(Defense):
-    """Breaks words of the judged text into more tokens, at random; not a character of it changes.
-
-    Between two neighboring letters or digits a cut is drawn, and no token reaches over a cut: what lies between cuts is
-    tokenized by itself. BPE dropout (Provilkov et al. 2020), which Jain et al. use, drops single merges instead; it
-    needs the tokenizer's own merges and a seed, which transformers' tokenizers do not take. Its chances do not compare:
-    with a cut at one position in ten, a word of eight letters is broken with probability 1 - 0.9^7 = 0.52.
-
-    Draws depend on the seed, the example and the position in the text alone: what an attack appends leaves the cuts
-    before it as they are.
-
-    Args:
-        share: the chance of a cut at each position.
-
-    Example:
-        >>> example = Example("a/1", "a", "1", "", "", {})
-        >>> Retokenization("all", share=1.0).cuts("A cat.", example)
-        [3, 4]
-    """
-
-    name: str
-    seed: int = 0
-    share: float = 0.1
-    learnable: ClassVar[bool] = False  # its words are other tokens in each text
-
-    def cuts(self, text: str, example: Example) -> Sequence[int]:
-        digest = hashlib.sha256(f"{self.seed} {example.example_id}".encode()).digest()
-        drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).random(len(text))
-        inside = (i for i in range(1, len(text)) if text[i - 1].isalnum() and text[i].isalnum())
-        return [i for i in inside if drawn[i] < self.share]
-
-
-PARAPHRASE = "paraphrase"
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedParaphrase(Planned):
-    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time. Where it writes
-    nothing, the text itself stays, and is counted."""
-
-    helper: Helper
-    max_new_tokens: int
-    name: str = PARAPHRASE
-    stage: ClassVar[str] = TEXTS
-    learnable: ClassVar[bool] = False
-    needs_dev: ClassVar[bool] = False
-
-    def prepared(self, resources: Resources) -> Rewritten:
-        from judgebench.tutor.writing import Text, WritePass, write  # they need torch
-
-        helper = self.helper
-        if helper.longest <= self.max_new_tokens:
-            raise UserError(
-                f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in the "
-                f"{helper.longest} tokens that {helper.source.title} can read; lower it."
-            )
-        builder, condition = question(helper, PARAPHRASE, self.max_new_tokens, resources)
-        prompts = builder.build(judged_texts(resources, self.name)[1], [condition])
-        view = resources.view(helper.source, helper.engine)
-        pass_ = WritePass(view, builder.tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens)
-        written = write(pass_, resources, helper.token_budget, "Paraphrasing")
-        rewritten = {prompt.example.output: new.text for prompt, new in zip(prompts, written, strict=True) if new.text}
-        record = {
-            "defense": self.name,
-            "dataset": resources.dataset,
-            "helper": helper.source.title,
-            "helper_sha256": view.fingerprint,
-            "max_new_tokens": self.max_new_tokens,
-            "texts": len(written),
-            "empty": sum(not new.text for new in written),
-            "cut": sum(new.cut for new in written),
-        }
-        seconds = math.fsum(new.seconds for new in written) / max(1, len(written))
-        costs = {self.name: {"once": 0.0, "context": 0.0, "text": seconds}}
-        return Rewritten(self.name, rewritten, Findings(rewritings=[record], costs=costs))

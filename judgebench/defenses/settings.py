@@ -11,14 +11,12 @@ from judgebench.tutor.spec import HelpingModel
 
 @dataclass(frozen=True)
 class Helper(HelpingModel):
-    """The model that scores perplexity, rewrites texts and is asked whether one manipulates."""
+    """The model that scores perplexity."""
 
     token_budget: Annotated[int, Ge(1)] = 4096
     role: ClassVar[str] = "defense.helper"
 
     def __post_init__(self) -> None:
-        if self.engine == "vllm":  # the judge's, by which a helper is not read
-            object.__setattr__(self, "engine", "prefix")
         check_fields(self, self.role, of=("engine", "token_budget"))
 
 
@@ -28,12 +26,11 @@ class DefenseSettings:
 
     Args:
         seed: of all that defenses draw but the tutor's texts.
-        cot_tokens, paraphrase_tokens: longest answer under `cot`, longest text of `paraphrase`.
+        cot_tokens: longest answer under `cot`.
         thought_tokens: most tokens of the thoughts under `reasoning`.
         anchors, anchors_sources: texts a score that `anchors` shows, and whether with what they answer to.
         swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
         detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
-        window: tokens of `windowed_perplexity`'s window.
     """
 
     helper: Helper
@@ -44,8 +41,6 @@ class DefenseSettings:
     anchors_sources: bool = False
     swap_references: bool = False
     detectors: Annotated[str, NotBlank()] | None = None
-    window: Annotated[int, Ge(1)] = 10
-    paraphrase_tokens: Annotated[int, Ge(1)] = 192
 
     def __post_init__(self) -> None:
         check_fields(self, "defense")

@@ -1,9 +1,8 @@
 """Batches of prompts that are read together, their cost, the process that reads each, and what a pass over them is.
 
 A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
-the tokens before the judged text; where the texts stand before the question (`prompt.layout=text_first`), under all
-conditions that share them. The plan depends on the experiment alone, not on the store, so a resumed run reads the same
-batches and gives the same numbers to the last bit.
+the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
+the same batches and gives the same numbers to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,7 +23,7 @@ Groups = Sequence[Sequence[np.ndarray]]
 """Token ids of each prompt, the prompts of a group together."""
 
 _WORTH_SHARING = 16
-"""Tokens that a root, or a node of a tree, must have; below that it only costs calls."""
+"""Tokens that a root must have; below that it only costs calls."""
 
 _SPLIT_ABOVE = 8
 """A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
@@ -37,11 +35,9 @@ Tokens = dict[Condition, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """Prompts that are read in one forward pass: groups of one condition, but for the attack; or, as a `tree`, under
-    all conditions that share their texts."""
+    """Prompts that are read in one forward pass: groups of one condition, but for the attack."""
 
     groups: tuple[tuple[Prompt, ...], ...]
-    tree: bool = False
 
     @property
     def prompts(self) -> list[Prompt]:
@@ -54,85 +50,72 @@ class Batch:
 
     def tokens(self, root: int = 0) -> tuple[int, int]:
         """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
-        unique = tree_tokens if self.tree else unique_tokens
-        return sum(len(prompt.token_ids) for prompt in self.prompts), unique(self.token_ids, root=root)
+        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(self.token_ids, root=root)
 
     def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
         """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
         groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
         left = tuple(group for group in groups if group)
-        return replace(self, groups=left) if left else None
+        return Batch(left) if left else None
 
     def halves(self) -> list[Batch]:
         """The batch in two: its groups, or the prompts of its only group."""
         if len(self.groups) > 1:
             middle = len(self.groups) // 2
-            return [replace(self, groups=self.groups[:middle]), replace(self, groups=self.groups[middle:])]
+            return [Batch(self.groups[:middle]), Batch(self.groups[middle:])]
         middle = len(self.groups[0]) // 2
-        return [replace(self, groups=(part,)) for part in (self.groups[0][:middle], self.groups[0][middle:])]
+        return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
 
 
-def roots(prompts: Sequence[Prompt], across: bool = False) -> dict[tuple[Condition, str], np.ndarray]:
+def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
     """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
-    the same. `across`: see `plan`."""
-    known: dict[tuple[Condition, str], np.ndarray] = {}
-    for groups in _families(prompts, across).values():
-        root = root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
-        known |= dict.fromkeys((prompt.alike for group in groups.values() for prompt in group), root)
-    return known
+    the same."""
+    shared = {
+        alike: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
+        for alike, groups in _by_condition(prompts).items()
+    }
+    every = dict.fromkeys(prompt.alike for prompt in prompts)
+    return {(condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every}
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
     """Tokens to compute of each batch, where the roots of all `prompts` are known."""
-    known = roots(prompts, any(batch.tree for batch in batches))
+    known = roots(prompts)
     return [batch.tokens(len(known[batch.prompts[0].alike]))[1] for batch in batches]
 
 
-def plan(prompts: Sequence[Prompt], token_budget: int, across: bool = False) -> list[Batch]:
+def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
-    order in which conditions and groups appear. `across`: prompts that say their texts first are batched with those of
-    all conditions that say the same texts first, text by text."""
+    order in which conditions and groups appear."""
     batches: list[Batch] = []
-    known = roots(prompts, across)
+    known = roots(prompts)
 
     def split(group: Batch, root: int) -> list[Batch]:
         if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
             return [group]
         return [part for half in group.halves() for part in split(half, root)]
 
-    for groups in _families(prompts, across).values():
+    for groups in _by_condition(prompts).values():
         batch: list[tuple[Prompt, ...]] = []
         size = 0
-        first = next(iter(groups.values()))[0]
-        root, tree = len(known[first.alike]), across and first.text_first
-        for part in (part for members in groups.values() for part in split(Batch((tuple(members),), tree), root)):
+        root = len(known[next(iter(groups.values()))[0].alike])
+        for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
             cost = part.tokens(root)[1]
             if batch and size + cost > token_budget:
-                batches.append(Batch(tuple(batch), tree))
+                batches.append(Batch(tuple(batch)))
                 batch, size = [], 0
             batch += part.groups
             size += cost
-        batches.append(Batch(tuple(batch), tree))
+        batches.append(Batch(tuple(batch)))
     return batches
 
 
-def _families(prompts: Sequence[Prompt], across: bool) -> dict[Hashable, dict[str, list[Prompt]]]:
-    """Prompts that are planned together -> group_id -> prompts. Together are those of one condition, but for the
-    attack, and fold; `across` conditions those whose first prompts begin alike up to the judged text."""
-    together: dict[Hashable, dict[str, list[Prompt]]] = {}
-    names: dict[tuple[Condition, str], Hashable] = {}
+def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
+    """Condition, but for the attack, and fold -> group_id -> prompts."""
+    together: dict[tuple[Condition, str], dict[str, list[Prompt]]] = {}
     for prompt in prompts:
-        alike: tuple[Condition, str] = replace(prompt.condition, attack=""), prompt.fold
-        tree = across and prompt.text_first
-        family = names.setdefault(alike, (prompt.prefix, prompt.fold) if tree else alike)
-        groups = together.setdefault(family, {})
+        groups = together.setdefault((replace(prompt.condition, attack=""), prompt.fold), {})
         groups.setdefault(prompt.example.group_id, []).append(prompt)
-    if across:
-        for groups in together.values():
-            for members in groups.values():
-                if members[0].text_first:  # text by text, so that half a group shares as much as it can
-                    order = {name: i for i, name in enumerate(dict.fromkeys(p.example.example_id for p in members))}
-                    members.sort(key=lambda prompt, order=order: order[prompt.example.example_id])  # type: ignore[misc]
     return together
 
 
@@ -149,22 +132,19 @@ def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashab
     return [left for batch in batches if (left := batch.only(first)) is not None]
 
 
-def token_counts(
-    prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True, across: bool = False
-) -> Tokens:
+def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
     """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
     condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
-    those before them, as do those of further conditions of a tree. Without a budget every prompt is computed, or
-    billed, whole. `across`: see `plan`."""
+    those before them. Without a budget every prompt is computed, or billed, whole."""
     totals: Counter[Condition] = Counter()
     for prompt in prompts:
         totals[prompt.condition] += len(prompt.token_ids)
     if not token_budget:
         return {condition: (total, total) for condition, total in totals.items()}
     computed: Counter[Condition] = Counter()
-    known = roots(prompts, across)
+    known = roots(prompts)
     begun: set[int] = set()
-    batches = unique_batches(plan(prompts, token_budget, across), lambda p: (p.condition.range, p.token_ids.tobytes()))
+    batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
     for batch in batches:
         conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
         root, before = known[batch.prompts[0].alike], 0
@@ -234,46 +214,6 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
     return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
 
 
-class Node(NamedTuple):
-    """A stretch of tokens [start, end) of `prompt` that all prompts below it share, or that is its own (`leaf`);
-    `parent` is the number of the node that it follows, -1 at the root."""
-
-    parent: int
-    prompt: int
-    start: int
-    end: int
-    leaf: bool
-
-
-def tree_of(prompts: Sequence[np.ndarray], root: int = 0) -> list[Node]:
-    """The tree of prompts that begin with the same `root` tokens, parents before children and each with all that is
-    below it behind it: every stretch that several share is one node, where it is worth reading apart; every prompt has
-    a leaf of a token at least."""
-    nodes: list[Node] = []
-
-    def grow(which: list[int], parent: int, start: int) -> None:
-        if len(which) == 1:
-            nodes.append(Node(parent, which[0], start, len(prompts[which[0]]), True))
-            return
-        end = common_prefix([prompts[i] for i in which])
-        if end - start >= _WORTH_SHARING:
-            nodes.append(Node(parent, which[0], start, end, False))
-            parent, start = len(nodes) - 1, end
-        parts: dict[int, list[int]] = {}
-        for i in which:  # a prompt that has but one more token keeps it for itself
-            parts.setdefault(int(prompts[i][end]) if len(prompts[i]) > end + 1 else -1 - i, []).append(i)
-        for part in parts.values():
-            grow(part, parent, start)
-
-    grow(list(range(len(prompts))), -1, root)
-    return nodes
-
-
-def tree_tokens(groups: Groups, root: int = 0) -> int:
-    """Tokens of the row that `pack_tree` would lay out, less those of candidates."""
-    return sum(node.end - node.start for group in groups for node in tree_of(group, root))
-
-
 # --- passes ----------------------------------------------------------------------------------------------------------
 
 
@@ -282,8 +222,6 @@ class Pass:
     store holds it."""
 
     prompts: Sequence[Prompt]
-    across: ClassVar[bool] = False
-    """See `plan`."""
 
     @property
     def title(self) -> str:
@@ -291,7 +229,7 @@ class Pass:
 
     def batches(self, token_budget: int) -> list[Batch]:
         """All of its prompts, whether or not their readings are stored."""
-        return plan(self.prompts, token_budget, self.across)
+        return plan(self.prompts, token_budget)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """The keys under which the store holds what this pass computes for a prompt."""

@@ -53,7 +53,6 @@ class ModelSource:
         dtype: auto (see `effective_dtype`), float32, bfloat16 or float16.
         trust_remote_code: run code that comes with the model.
         role: the config group whose keys error messages name; no part of the source's identity.
-        vllm: arguments of vLLM's `LLM` as JSON, where vLLM reads the model; None where transformers does.
     """
 
     path: Annotated[str, NotBlank()]
@@ -62,15 +61,9 @@ class ModelSource:
     dtype: Annotated[str, OneOf(("auto", *DTYPES))] = "auto"
     trust_remote_code: bool = False
     role: str = field(default="judge", compare=False)
-    vllm: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, self.role, of=("path", "gguf_file", "revision", "dtype", "trust_remote_code"))
-        if self.vllm is not None and self._gguf:
-            raise UserError(
-                f"{self.role}.path: judge.engine=vllm reads folders with safetensors, and {self._gguf} is a GGUF file; "
-                "give such a folder, or take judge.engine=prefix."
-            )
 
     @property
     def title(self) -> str:
@@ -207,14 +200,7 @@ class ModelSource:
 
         from judgebench.judges.engine.kernels import hardware
 
-        try:
-            config: Any = self._load(AutoConfig.from_pretrained, "configuration")
-        except UserError:
-            if self.vllm is None:
-                raise
-            from vllm.transformers_utils.config import get_config  # of models that transformers does not know
-
-            config = self._load(lambda folder, **options: get_config(folder, self.trust_remote_code), "configuration")
+        config: Any = self._load(AutoConfig.from_pretrained, "configuration")
         saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
         saved = saved and hardware().fast_dtype("float16") == "float16"
         if getattr(config, "is_encoder_decoder", False) and (saved or self.dtype == "float16"):
@@ -227,10 +213,6 @@ class ModelSource:
 
     def model(self) -> PreTrainedModel:
         """The model, ready to be read, on the CPU; `UserError` where the folder has none that can be read."""
-        if self.vllm is not None:
-            from judgebench.judges.engine.vllm import VllmModel
-
-            return VllmModel(self)  # type: ignore[return-value] # which only its own engine reads
         import torch
         import transformers
 

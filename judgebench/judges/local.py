@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import lightning as L
 import torch
@@ -27,12 +27,7 @@ class Reader(BaseReader):
     judge: JudgeSpec
 
     def tokens(self) -> Tokens:
-        counts = partial(token_counts, token_budget=self.judge.token_budget)
-        sharing = not self.judge.source.encoder_decoder
-        asked = [prompt for prompts, _, _ in self._asked for prompt in prompts]
-        across = sharing and self.judge.engine != "plain"
-        tokens = {**counts(self._scored, sharing=sharing, across=across), **counts(asked, sharing=sharing)}
-        return {condition: tokens[condition] for condition in dict.fromkeys(p.condition for p in self.prompts)}
+        return token_counts(self.prompts, self.judge.token_budget, sharing=not self.judge.source.encoder_decoder)
 
     @cached_property
     def main(self) -> ModelView:

@@ -7,15 +7,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.batches import Batch, Groups, Pass, roots
-from judgebench.judges.engine import vllm
+from judgebench.judges.batches import Batch, Pass, roots
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import hardware, head_size
 from judgebench.judges.engine.plain import (
@@ -41,8 +40,7 @@ from judgebench.types import Condition, Prompt, ScoreRange
 @dataclass(frozen=True)
 class ModelView:
     """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers before it).
-    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix`, `plain` and `vllm`, differ in the last
-    bits."""
+    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and `plain`, differ in the last bits."""
 
     source: ModelSource
     fingerprint: str
@@ -54,11 +52,8 @@ class ModelView:
         return {"model": self.fingerprint, "engine": self.engine, "exit": self.exit, **self.arithmetic()}
 
     def arithmetic(self) -> dict[str, str]:
-        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way; of vLLM its version
-        and all that it was told."""
+        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way."""
         dtype = self.source.effective_dtype()
-        if self.source.vllm is not None:
-            return {"dtype": dtype, **vllm.arithmetic(self.source)}
         packed = self.engine == "prefix" and not self.source.encoder_decoder
         kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
         return {"dtype": dtype, **({} if kernels is None else {"kernels": kernels})}
@@ -85,7 +80,7 @@ class LocalPass(Pass):
 
     @cached_property
     def roots(self) -> dict[tuple[Condition, str], np.ndarray]:
-        return roots(self.prompts, self.across)
+        return roots(self.prompts)
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
@@ -115,7 +110,6 @@ class ScorePass(LocalPass):
     views: Sequence[ModelView]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
-    across: ClassVar[bool] = True
     _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
     def key(self, view: ModelView, prompt: Prompt) -> str:
@@ -133,41 +127,23 @@ class ScorePass(LocalPass):
         """Reads a batch; `following` is made ready while a GPU is at work."""
 
         def wanted(batch: Batch) -> Wanted:
-            tries = [self.tries[prompt.condition.range] for prompt in batch.prompts]
-            return batch.token_ids, tries if batch.tree else tries[0], self.roots[batch.prompts[0].alike]
+            first = batch.prompts[0]
+            return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
         began = time.perf_counter()
-        ready, prompts, engine = self._ready, batch.prompts, self.engines[0]
-        groups, tries, root = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
+        ready, prompts = self._ready, batch.prompts
+        now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
         self._ready = None if following is None else (following, wanted(following))
-        later = None if self._ready is None else self._ready[1]
-        per_view: Sequence[Sequence[Tensor]]
-        if isinstance(tries, CandidateTrie):
-            per_view = engine.read(groups, tries, root, following=later)  # type: ignore[assignment]
-        elif isinstance(engine, PrefixEngine):
-            per_view = engine.read_each(groups, tries, root, following=later)
-        else:  # an engine that shares nothing
-            per_view = read_apart(engine, groups, tries)
-        rows = [[logprobs.float().cpu().numpy() for logprobs in per_prompt] for per_prompt in per_view]
+        per_view = self.engines[0].read(*now, following=None if self._ready is None else self._ready[1])
+        rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
         for view, values in zip(self.views, rows, strict=True):
-            refuse_nan(np.stack([each.sum(keepdims=True) for each in values]), prompts, view.source)
+            refuse_nan(values, prompts, view.source)
         return [
             ModelReading(self.key(view, prompt), row, None, seconds)
             for view, values in zip(self.views, rows, strict=True)
             for prompt, row in zip(prompts, values, strict=True)
         ]
-
-
-def read_apart(engine: Engine, groups: Groups, tries: Sequence[CandidateTrie]) -> list[list[Tensor]]:
-    """For each exit and prompt [candidates] of a tree by an engine that knows none: the prompts of each trie of `tries`
-    by themselves."""
-    prompts = [ids for group in groups for ids in group]
-    rows: dict[int, Sequence[Tensor]] = {}  # prompt -> its candidates at each exit
-    for trie in dict.fromkeys(tries):
-        which = [i for i, each in enumerate(tries) if each is trie]
-        rows |= zip(which, zip(*engine.read([[prompts[i] for i in which]], trie), strict=True), strict=True)
-    return [list(exits) for exits in zip(*(rows[i] for i in range(len(prompts))), strict=True)]
 
 
 @dataclass
@@ -202,21 +178,19 @@ class GeneratePass(LocalPass):
         return [reading_key(identity, prompt.token_ids)]
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        began, prompts, engine = time.perf_counter(), batch.prompts, self.engines[0]
-        stops = stops_of(engine.model, self.tokenizer)
+        began, prompts = time.perf_counter(), batch.prompts
+        stops = stops_of(self.engines[0].model, self.tokenizer)
         if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
             stops |= {end}
-        if isinstance(engine, vllm.VllmEngine):
-            answers = engine.answers(batch.token_ids, stops, self.max_new_tokens)
-        else:
-            answers = self._step_by_step(batch, stops)
+        answers = self._answers(batch, stops)
         seconds = (time.perf_counter() - began) / len(prompts)
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
         kept = [np.array(tokens, np.int32) if self.thoughts else None for tokens in answers]
         parts = zip(prompts, texts, kept, strict=True)
         return [ModelReading(self.keys(prompt)[0], None, text, seconds, tokens) for prompt, text, tokens in parts]
 
-    def _step_by_step(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
+    def _answers(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
+        """The tokens that each prompt of a batch is answered with, one step of all of them at a time."""
         prompts, groups = batch.prompts, batch.token_ids
         condition, root = prompts[0].condition, self.roots[prompts[0].alike]
         main, assistant = self.engines[0].start(groups, root), None
@@ -261,12 +235,8 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
     exits, alone = [view.exit for view in views], views[0].engine == "plain"
     way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
-    engine: PrefixEngine | PlainEngine | EncoderDecoderEngine | vllm.VllmEngine
-    if isinstance(model, vllm.VllmModel):
-        engine = vllm.VllmEngine(model)
-        if way not in tried:
-            vllm.check_vllm(engine)
-    elif model.config.is_encoder_decoder:
+    engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
+    if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
         engine = EncoderDecoderEngine(model, alone)
         if way not in tried:

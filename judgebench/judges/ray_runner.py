@@ -124,12 +124,7 @@ class RayTrainers:
             for batch in batches:
                 prompts = batch.prompts
                 of_each = [kinds.setdefault((p.condition, p.fold, pass_.marked(p)), len(kinds)) for p in prompts]
-                row = {
-                    "pass": number,
-                    "kinds": of_each,
-                    "sizes": [len(group) for group in batch.groups],
-                    "tree": batch.tree,
-                }
+                row = {"pass": number, "kinds": of_each, "sizes": [len(group) for group in batch.groups]}
                 row |= {"names": [p.example.example_id for p in prompts], "tokens": [p.token_ids for p in prompts]}
                 rows.append(pa.Table.from_pylist([row]))
                 count += len(prompts) * len(pass_.keys(prompts[0]))
@@ -240,7 +235,7 @@ class Actor:
             prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
             self._passes[row["pass"]][0].mark(prompts[-1], known)
         whole = iter(prompts)
-        return Batch(tuple(tuple(next(whole) for _ in range(size)) for size in row["sizes"]), row["tree"])
+        return Batch(tuple(tuple(next(whole) for _ in range(size)) for size in row["sizes"]))
 
 
 def _identity(pass_: LocalPass) -> dict[str, str]:

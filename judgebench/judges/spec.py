@@ -5,13 +5,12 @@ Torch is not needed until something is read, and readers are made elsewhere (`ju
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields, plain
+from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
 from judgebench.types import Prompt
@@ -22,18 +21,12 @@ if TYPE_CHECKING:
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
-HELPERS = ("prefix", "plain")
-ENGINES = (*HELPERS, "vllm")
-"""How models are read: shared prefixes once, every prompt by itself, or by vLLM; models that do more than judge
-(`HELPERS`) through transformers alone."""
-
-_OF_PATH = ("model", "tokenizer", "dtype", "revision", "trust_remote_code", "load_format")
-_NOT_OPTIONS = (*_OF_PATH, "seed", "max_logprobs", "logprobs_mode", "skip_tokenizer_init", "generation_config")
-"""What vLLM is told by other keys, or must be told so that its numbers are what they are said to be."""
+ENGINES = ("prefix", "plain")
+"""How models are read: shared prefixes once, or every prompt by itself."""
 
 LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
 PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, STATES, TOKENS, PANEL = "gradient", "states", "tokens", "panel"
+GRADIENT, PANEL = "gradient", "panel"
 """Members of `JudgeSettings.gives`."""
 
 
@@ -87,8 +80,7 @@ class JudgeSettings:
     def gives(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
         `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens, `STATES` of its layers and all logits; `TOKENS`: it reads the very tokens of a
-        prompt; `PANEL`: of several."""
+        them by the prompt's tokens; `PANEL`: of several."""
         raise NotImplementedError
 
     @property
@@ -115,9 +107,8 @@ class JudgeSpec(JudgeSettings):
         max_new_tokens: longest free answer.
         draft_tokens: 0; configurations and judge cards of earlier versions have it.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
-            every prompt by itself; `vllm`, by vLLM.
+            every prompt by itself.
         token_budget: groups are read together up to so many tokens to compute.
-        engine_options: more arguments of vLLM's `LLM`, for `vllm` alone.
     """
 
     path: str
@@ -130,32 +121,24 @@ class JudgeSpec(JudgeSettings):
     draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     token_budget: Annotated[int, Ge(1)] = 4096
-    engine_options: Any = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        mistakes, options = Mistakes(), plain(self.engine_options)
+        mistakes = Mistakes()
         with mistakes.caught():
             check_fields(self, "judge", of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"))
-        if not isinstance(options, dict):
-            mistakes.add(f"judge.engine_options: {options!r} should be a mapping, as {{quantization: awq}}.")
-        elif options and self.engine != "vllm":
-            mistakes.add("judge.engine_options: they are for judge.engine=vllm; add that, or leave them out.")
-        for name in sorted({*options} & {*_NOT_OPTIONS} if isinstance(options, dict) else ()):
-            mistakes.add(f"judge.engine_options.{name}: judgebench says this to vLLM itself; leave it out.")
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
         mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
-        vllm = json.dumps(plain(self.engine_options), sort_keys=True) if self.engine == "vllm" else None
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, vllm=vllm)
+        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
 
     @property
     def gives(self) -> frozenset[str]:
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
-        more = {"prefix": {GRADIENT, STATES}, "plain": {STATES}, "vllm": set()}[self.engine]
-        return frozenset({LOCAL, TOKENS, *scores, *more})
+        gradient = {GRADIENT} if self.engine == "prefix" else set()
+        return frozenset({LOCAL, *scores, *gradient})
 
 
 @dataclass(frozen=True, kw_only=True)

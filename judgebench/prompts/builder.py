@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.rubrics import (
-    LAYOUTS,
-    PAPER,
-    TEXT_FIRST,
     Filled,
     are_comparative,
     choices_of,
@@ -106,10 +103,6 @@ class Defense:
         they are never read as a template, nor as control tokens."""
         return {}
 
-    def cuts(self, text: str, example: Example) -> Sequence[int]:
-        """Positions in a text to be judged at which tokens must end; it reads the same, in other tokens."""
-        return ()
-
     def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and ranges."""
         return self
@@ -128,7 +121,6 @@ class PromptSettings:
     max_tokens: Annotated[int, Ge(1)] | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None
-    layout: Annotated[str, OneOf(LAYOUTS)] = PAPER
 
 
 class PromptBuilder:
@@ -143,7 +135,6 @@ class PromptBuilder:
         template_options: passed to the chat template, as a fixed date for those that print today's.
         closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes to an encoder is a
             whole, what a decoder goes on with is not.
-        layout: one of `LAYOUTS`, which the rubrics have.
 
     Attributes:
         comparative: see `are_comparative`.
@@ -160,7 +151,6 @@ class PromptBuilder:
         truncate: str = "error",
         template_options: Mapping[str, Any] | None = None,
         closed: bool = False,
-        layout: str = PAPER,
     ):
         if max_tokens < 1:
             raise UserError(
@@ -172,7 +162,6 @@ class PromptBuilder:
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
         self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
         self.numbered = [dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)]
-        self.layout = layout
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
@@ -194,9 +183,9 @@ class PromptBuilder:
         """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for the answer already
         taken off."""
         settings = settings_of(PromptSettings, config, "prompt")
-        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants, settings.layout)
+        rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants)
         limit = min(limit, settings.max_tokens or limit)
-        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed, settings.layout)
+        return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed)
 
     def build(
         self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
@@ -306,16 +295,13 @@ class PromptBuilder:
             self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
         for example, frame, (filled, names), whole in zip(group, plain, spelled, encoded, strict=True):
-            cuts: list[int] = []
-            if defense is not None:
-                for first, last in filled.judged:
-                    cuts += [first + place for place in defense.cuts(filled.text[first:last], example)]
             allowed, where = self._allowed(frame), f"example {example.example_id}"
-            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, cuts, whole)
+            ids, broken = self._control.spell(filled.text, filled.said, allowed, where, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
-            kept = (cut, broken + names, self._choices[cell], fold, self.layout == TEXT_FIRST)
-            prompts.append(Prompt(example, condition, prefix, filled.tail, ids, *kept))
+            prompts.append(
+                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell], fold)
+            )
         return prompts
 
     def _allowed(self, filled: Filled) -> int:

@@ -40,12 +40,6 @@ _AT_THE_END = re.compile(
     rf"^[^\w\n]{{0,8}}(?P<letter>[{_LETTERS}])[)\].:](?: [^\n\d]*)?[ (\[=:–-]{_SCORE}(?: points?)?[^\w\n]*$",
     re.MULTILINE,
 )
-LAYOUTS = PAPER, TEXT_FIRST = ("paper", "text_first")
-"""Of a prompt: as its rubric has it; or with the score range behind the texts (`with_text_first`)."""
-_SCALE = re.compile(r"\{(min_range|max_range|quarter_[0-4]|low_score|high_score)\}")
-_LATER = {"min_range": "MIN", "max_range": "MAX", "low_score": "LOW", "high_score": "HIGH"}
-_LATER |= {f"quarter_{i}": f"Q{i}" for i in range(5)}
-"""Field of the score range -> its name before and within the texts, where its value is said behind them."""
 _MARKUP = re.compile(r"[*_`\"“”$]")
 
 EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
@@ -62,13 +56,11 @@ class Filled:
         prefix: the part that the example's whole group shares.
         tail: the rest.
         said: [start, end) of each stretch of `prefix + tail` that is the example's text.
-        judged: those that are to be judged: the judged text, and its rival where two are compared.
     """
 
     prefix: str
     tail: str
     said: tuple[tuple[int, int], ...]
-    judged: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -76,10 +68,7 @@ class Filled:
 
 
 def load_rubrics(
-    collection: str | Mapping[str, str],
-    dimensions: Sequence[str],
-    variants: Mapping[str, str] | None = None,
-    layout: str = PAPER,
+    collection: str | Mapping[str, str], dimensions: Sequence[str], variants: Mapping[str, str] | None = None
 ) -> dict[str, Rubric]:
     """The rubric of each dimension.
 
@@ -88,7 +77,6 @@ def load_rubrics(
             `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
             dimension; or the templates themselves by the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
-        layout: one of `LAYOUTS`.
     """
     # 1. name -> function that gives the rubric's text, of every file
     if isinstance(collection, Mapping):
@@ -120,51 +108,9 @@ def load_rubrics(
             file = f"{name}.{form}" if form else name
             if file in texts:
                 references = REFERENCES if form == WITH_REFERENCES else ()
-                where = f"Rubric {file}.txt in {title}"
-                forms[form] = _template(texts[file], where, references)
-                if layout == TEXT_FIRST:
-                    forms[form] = with_text_first(forms[form], where)
+                forms[form] = _template(texts[file], f"Rubric {file}.txt in {title}", references)
         rubrics[dimension] = Rubric(dimension, forms.pop(""), forms)
     return rubrics
-
-
-def named_layout(title: str, layout: str) -> str:
-    """A judge's title, which names the layout of its prompts where that is not the papers'."""
-    return title if layout == PAPER else f"{title}, {layout.replace('_', ' ')}"
-
-
-def with_text_first(template: str, where: str) -> str:
-    """A template in which the score range is said behind the texts: before them and among them each of its fields is a
-    name, MIN for `{min_range}`, and a paragraph says at the end what the names are, before the line that the answer
-    follows if there is one, which ends with a colon or names the range. What one text is asked in several ranges then
-    begins alike as long as possible. A template that names no range before its texts stays as it is. `UserError`, with
-    `where` it stands, for one that has such a name already, or in which the answer follows the text's own line.
-
-    Example:
-        >>> with_text_first("From {min_range} to {max_range}:\\n\\n{{Summary}}\\n\\nScore:", "mine").splitlines()[::2]
-        ['From MIN to MAX:', '{{Summary}}', 'MIN is {min_range} and MAX is {max_range}.', 'Score:']
-    """
-    field = [*EXAMPLE_FIELD.finditer(template)][-1]
-    end, last = template.find("\n", field.end()), template.rfind("\n") + 1
-    before, after = (template, "") if end < 0 else (template[:end], template[end:])
-    names = {name: _LATER[name] for name in _SCALE.findall(before)}
-    if not names:
-        return template
-    if taken := [name for name in names.values() if re.search(rf"\b{name}\b", template)]:
-        raise UserError(
-            f"{where} says {taken[0]}, which prompt.layout=text_first writes for a score that it says later; put "
-            "another word in its place, or take prompt.layout=paper."
-        )
-    if not after and (words := template[field.end() :].strip()):
-        raise UserError(
-            f"{where} ends with {words!r} in the line of {field[0]}, and prompt.layout=text_first says the score range "
-            "between the two; put what the answer follows into a line of its own, or take prompt.layout=paper."
-        )
-    answer = template[last:] if after and (template.endswith(":") or _SCALE.search(template[last:])) else ""
-    said = [f"{name} is {{{field}}}" for field, name in _LATER.items() if field in names]
-    sentence = " and ".join(part for part in (", ".join(said[:-1]), said[-1]) if part)
-    asked = _SCALE.sub(lambda match: names[match[1]], before) + after[: len(after) - len(answer)]
-    return "\n\n".join(part for part in (asked.rstrip(), f"{sentence}.", answer) if part)
 
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
@@ -222,7 +168,7 @@ def fill(
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     text, at = "", 0
     said: list[tuple[int, int]] = []
-    to_judge: list[tuple[int, int]] = []
+    to_judge: list[int] = []  # where texts to be judged begin
     for match in _FIELD.finditer(template):
         name = match[1] or match[2]
         text += template[at : match.start()]
@@ -231,11 +177,11 @@ def fill(
         if match[1]:
             said.append(span)
         if name in (*_OUTPUTS, *_COMPARED):
-            to_judge.append(span)
+            to_judge.append(span[0])
         at = match.end()
     text += template[at:]
-    start = to_judge[0][0] if to_judge else len(text)
-    return Filled(text[:start], text[start:], tuple(said), tuple(to_judge))
+    start = to_judge[0] if to_judge else len(text)
+    return Filled(text[:start], text[start:], tuple(said))
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:

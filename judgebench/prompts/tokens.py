@@ -187,7 +187,6 @@ class ControlTokens:
         said: Sequence[Span],
         allowed: int,
         where: str,
-        more: Sequence[int] = (),
         whole: Sequence[int] | None = None,
     ) -> tuple[np.ndarray, int]:
         """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control token, and how many
@@ -197,13 +196,12 @@ class ControlTokens:
             said: [start, end) of what the example says.
             allowed: control tokens of the same prompt about a harmless example.
             where: names the prompt in the error.
-            more: further positions to cut.
             whole: the tokens of the text without a cut, where they are known.
         """
         places = set(self.cuts(text, said))
         broken = len(places)
         while True:
-            cuts = sorted({*places, *more})
+            cuts = sorted(places)
             ids = np.array(self.encode(text, cuts) if cuts or whole is None else whole, np.int32)
             if self.count(ids) <= allowed:
                 return ids, broken
@@ -263,9 +261,9 @@ class SpelledNames(ControlTokens):
         def moved(at: int) -> int:
             return at + sum(place < at for place in places)
 
-        said, judged = (tuple((moved(a), moved(b)) for a, b in spans) for spans in (filled.said, filled.judged))
+        said = tuple((moved(first), moved(last)) for first, last in filled.said)
         start = moved(len(filled.prefix))
-        return Filled(whole[:start], whole[start:], said, judged), len(places)
+        return Filled(whole[:start], whole[start:], said), len(places)
 
     def spell(
         self,
@@ -273,7 +271,6 @@ class SpelledNames(ControlTokens):
         said: Sequence[Span],
         allowed: int,
         where: str,
-        more: Sequence[int] = (),
         whole: Sequence[int] | None = None,
     ) -> tuple[np.ndarray, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
@@ -347,7 +344,7 @@ class ChatFormat:
         # a template may give its content twice, and the example speaks in both places
         said = tuple(span for at in places for span in moved(filled.said, at))
         start = max(len(filled.prefix) + places[0] - trimmed, places[0])
-        return Filled(text[:start], text[start:], said, tuple(moved(filled.judged, places[0])))
+        return Filled(text[:start], text[start:], said)
 
 
 def text_prompts(

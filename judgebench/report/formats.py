@@ -13,7 +13,6 @@ from typing import Any
 
 import jinja2
 
-from judgebench.config.fields import DAVIDSON
 from judgebench.report import formats
 from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.bradley_terry import ELO_MEAN
@@ -204,8 +203,7 @@ _TEMPLATES = jinja2.Environment(loader=jinja2.FunctionLoader(_source), undefined
 _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")}
-_TEMPLATES.globals |= {"CONSTANT": CONSTANT, "CONSTANT_HUMANS": CONSTANT_HUMANS}
-_TEMPLATES.globals |= {"DAVIDSON": DAVIDSON, "ELO_MEAN": ELO_MEAN}
+_TEMPLATES.globals |= {"CONSTANT": CONSTANT, "CONSTANT_HUMANS": CONSTANT_HUMANS, "ELO_MEAN": ELO_MEAN}
 _TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 

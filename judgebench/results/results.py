@@ -62,7 +62,7 @@ class Results:
         tuning: selected lambda and t of each cell; None where they were given, or cross-fitted.
         choice: what each setting is worth and which is taken, see `judgebench.tuning.choose.choice_records`.
         verdict: what the setting taken may be used for, see `judgebench.stats.verdict.verdict_records`.
-        standards, strengths, detectors, rewritings: records of defenses, see `judgebench.defenses.Findings`.
+        standards, strengths, detectors: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
@@ -97,7 +97,6 @@ class Results:
     standards: Records = ()
     strengths: Records = ()
     detectors: Records = ()
-    rewritings: Records = ()
     costs: Records = ()
     references: pd.DataFrame = field(default_factory=partial(frame_of, (), REFERENCES_SCHEMA))
     served: pd.DataFrame | None = None

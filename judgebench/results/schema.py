@@ -122,7 +122,7 @@ class Artifact:
 
 
 _WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_labels")
-_DEFENSE = ("standards", "strengths", "detectors", "rewritings", "costs")
+_DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),
     Artifact("readings", "readings.parquet", Presence.REQUIRED, READINGS_SCHEMA, tuple(READINGS_COMPARED)),

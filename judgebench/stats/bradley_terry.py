@@ -1,17 +1,13 @@
-"""Strengths of systems compared two at a time: Bradley and Terry's model, and Davidson's where it has ties.
+"""Strengths of systems compared two at a time, and preferences between two texts compared with the humans'.
 
-A comparison of i and j is won by i, tied or lost with odds `e^(d/2) : nu : e^(-d/2)`, where d is the strength of i less
-that of j, and more where i stood in place one or was attacked. Without nu it is Bradley and Terry's model ("Rank
-Analysis of Incomplete Block Designs", 1952) in log-odds, with nu Davidson's ("On Extending the Bradley-Terry Model to
-Accommodate Ties in Paired Comparison Experiments", 1970); what a place is worth enters as in Davidson and Beaver ("On
-Extending the Bradley-Terry Model to Incorporate Within-Pair Order Effects", 1977). Outcomes may be shares: a judge that
-prefers a text with probability 0.7 has 0.7 of a win, and the likelihood is then a quasi-likelihood, whose intervals
-must come from resampling.
+The model is Bradley and Terry's ("Rank Analysis of Incomplete Block Designs", 1952). A comparison of i and j is won by
+i with odds of `e^d`, where d is the strength of i less that of j, and more where i stood in place one. What a place is
+worth enters as in Davidson and Beaver ("On Extending the Bradley-Terry Model to Incorporate Within-Pair Order Effects",
+1977). A tie is half a win for each. Outcomes may be shares: a judge that prefers a text with probability 0.7 has 0.7 of
+a win, and the likelihood is then a quasi-likelihood, whose intervals must come from resampling.
 
 Two systems of which one won 3 of 4 comparisons are log(3 / 1) = 1.1 apart, 191 Elo points. Kept by hand: no library
-fits a thousand resamples at a time, with ties, places and shares.
-
-Preferences between two texts are also compared with the humans' pair by pair, and the weight of the order is measured.
+fits a thousand resamples at a time, with places and shares.
 """
 
 from __future__ import annotations
@@ -23,8 +19,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.config.fields import DAVIDSON, HALF
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, unknown, with_intervals
+from judgebench.stats.clusters import MOST_ENTRIES, Clusters, chunks, divided, unknown, with_intervals
 from judgebench.stats.correlation import ratio
 
 ELO = 400 / math.log(10)
@@ -33,9 +28,8 @@ ELO = 400 / math.log(10)
 ELO_MEAN = 1000.0
 """The Elo points of strength 0."""
 
-_LARGEST = 20.0  # beyond, in log-odds, nothing holds a parameter back
-_MOST_STEPS, _MOST_HALVINGS = 100, 40
-_STEP, _WORSE = 1e-10, 1e-12
+_MOST_STEPS = 100
+_SMALLEST_STEP = 1e-10  # in log-odds
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,6 @@ class Comparisons:
         systems: number of systems, K.
         first, second: [E] numbers of the two, `first` below `second`; several entries may be about the same two.
         place: [E] 1 where `first` stood in place one, -1 where `second` did, 0 where that is unknown.
-        attack: [E] 1 where the text of `first` was attacked, -1 where that of `second` was, else 0.
         counts: [3 * E, G] how often `first` won, both tied, `first` lost, in each group.
     """
 
@@ -54,7 +47,6 @@ class Comparisons:
     first: np.ndarray
     second: np.ndarray
     place: np.ndarray
-    attack: np.ndarray
     counts: scipy.sparse.csr_array
 
     @classmethod
@@ -62,19 +54,19 @@ class Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
         Args:
-            met: [4, n] int64, the numbers of the two, 0 to K - 1, then place and attack as above.
+            met: [3, n] int64, the numbers of the two, 0 to K - 1, then the place as above.
             group: [n] 0 to G - 1.
             outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
         """
         turned, apart = met[0] > met[1], met[0] != met[1]
-        kinds = np.where(turned, [met[1], met[0], -met[2], -met[3]], met)
+        kinds = np.where(turned, [met[1], met[0], -met[2]], met)
         ends = np.where(turned, outcomes[::-1], outcomes)
         entries, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
         count = entries.shape[1]
         rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
         values = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
         counts = scipy.sparse.csr_array(scipy.sparse.coo_array(values, shape=(3 * count, groups)))
-        return cls(systems, entries[0], entries[1], entries[2], entries[3], counts)
+        return cls(systems, entries[0], entries[1], entries[2], counts)
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights` [B, G] say; over all
@@ -96,11 +88,12 @@ class Comparisons:
         """The systems that met, directly or through others, a list a part; nothing compares one part with another."""
         return _components(self.table().sum(axis=0), "weak")
 
-    def dominant(self, ties: str = HALF) -> list[list[int]]:
-        """The systems in levels, of which none above ever lost to any below: one level where maximum likelihood has an
-        answer. The best level is first, if levels have met."""
+    @property
+    def levels(self) -> list[list[int]]:
+        """The systems in levels, of which none above ever lost to or tied with any below: one level where strengths
+        are finite without a prior. The best level is first, if levels have met."""
         wins, tied, _ = self.table()
-        beaten = wins + (tied if ties == HALF else 0)
+        beaten = wins + tied
         return sorted(
             _components(beaten, "strong"),
             key=lambda level: (
@@ -108,13 +101,22 @@ class Comparisons:
             ),
         )
 
-    def decided_by(self, signs: np.ndarray) -> bool:
-        """True where `signs` [E], of a place or of an attack, decide every outcome: the side with 1 wins all, or loses
-        all."""
+    @property
+    def decided_by_place(self) -> bool:
+        """True where the side in place one wins every comparison, or loses every one."""
         won, tied, lost = self.outcomes()[:, 0]
-        ahead, behind = np.where(signs > 0, won, lost), np.where(signs > 0, lost, won)
-        decided = bool(len(signs)) and bool((signs != 0).all()) and not tied.any()
+        ahead, behind = np.where(self.place > 0, won, lost), np.where(self.place > 0, lost, won)
+        decided = bool(len(self.place)) and bool(self.place.all()) and not tied.any()
         return decided and not (ahead.any() and behind.any())
+
+    def design(self, place: bool) -> scipy.sparse.csr_array:
+        """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for what the first place is
+        worth, if that is asked for and can be told from strengths."""
+        entries = np.arange(len(self.first))
+        ends = (np.repeat((1.0, -1.0), len(entries)), (np.tile(entries, 2), np.append(self.first, self.second)))
+        strengths = scipy.sparse.csr_array(ends, shape=(len(entries), self.systems))
+        wider = scipy.sparse.hstack([strengths, scipy.sparse.coo_array(self.place[:, None])], format="csr")
+        return wider if place and _rank(wider) > _rank(strengths) else strengths
 
 
 def _components(table: np.ndarray, connection: str) -> list[list[int]]:
@@ -122,177 +124,78 @@ def _components(table: np.ndarray, connection: str) -> list[list[int]]:
     return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
-@dataclass(frozen=True)
-class Model:
-    """The parameters that are fitted.
+def _rank(columns: scipy.sparse.csr_array) -> int:
+    return int(np.linalg.matrix_rank((columns.T @ columns).toarray(), hermitian=True)) if columns.shape[0] else 0
 
-    Attributes:
-        ties: one of `TIES`.
+
+def fit_strengths(
+    comparisons: Comparisons, weights: np.ndarray, prior: float, place: bool = False
+) -> dict[str, np.ndarray]:
+    """The parameters that make the outcomes most likely, in each resample of group weights [B, G].
+
+    Args:
         prior: how many comparisons each system is given beforehand with an imagined one of strength 0, half of them
-            won and half lost (under `davidson` a third tied, too), and likewise each other parameter with a comparison
-            of equals; so that nothing becomes infinite. 0 is plain maximum likelihood.
-        place, attack: whether d has a parameter for the first place, and for an attacked text; each is left out where
-            the comparisons cannot separate it from strengths.
-    """
-
-    ties: str = HALF
-    prior: float = 0.0
-    place: bool = False
-    attack: bool = False
-
-
-def fit_strengths(comparisons: Comparisons, weights: np.ndarray, model: Model) -> dict[str, np.ndarray]:
-    """The parameters that make the outcomes most likely, in each resample of group weights [B, G]; the others start
-    from the first row, usually of ones.
-
-    By Newton's method with halved steps: the log-likelihood is concave. Without a prior it has no maximum where some
-    systems never lost to any of the others (Ford, "Solution of a Ranking Problem from Binary Comparisons", 1957) or a
-    place decides everything; such a row is NaN. Under Davidson's model a tie does not count as a loss there, which is
-    on the safe side.
+            won, and what the first place is worth likewise; above 0, so that nothing becomes infinite (Ford, "Solution
+            of a Ranking Problem from Binary Comparisons", 1957).
+        place: whether the first place has a parameter.
 
     Returns:
-        In log-odds, NaN in resamples that do not determine them: strengths [B, K], their mean 0 in each row; where
-        there is such a parameter, [B] place and attack, what the first place and being attacked are worth, and tie,
-        Davidson's nu, the odds of a tie against a win of either of two equals.
+        In log-odds: strengths [B, K], their mean 0 in each row; place [B], what the first place is worth, where it has
+        a parameter and the comparisons can tell it from strengths.
     """
-    # 1. d as a linear map of the parameters: strengths, then what can be separated from them
-    entries, systems = np.arange(len(comparisons.first)), comparisons.systems
-    columns = np.zeros((len(entries), systems))
-    columns[entries, comparisons.first], columns[entries, comparisons.second] = 1, -1
-    names = []
-    for name in ("place", "attack"):
-        wider = np.hstack([columns, getattr(comparisons, name)[:, None]])
-        if getattr(model, name) and _rank(wider) > _rank(columns):
-            columns = wider
-            names.append(name)
-    design = scipy.sparse.csr_array(np.vstack([columns, np.eye(columns.shape[1])]) if model.prior else columns)
-    # 2. the data, then the resamples from where the data ended
-    size = columns.shape[1] + (model.ties == DAVIDSON)
-    fitted, start = np.full((len(weights), size), np.nan), np.zeros(size)
-    chunk = max(1, MOST_ENTRIES // max(1, 3 * design.shape[0], size * size))
-    for begin in [0, *range(1, len(weights), chunk)]:
-        rows = slice(begin, 1 if begin == 0 else begin + chunk)
-        outcomes = comparisons.outcomes(weights[rows])
-        determined = np.ones(outcomes.shape[1], dtype=bool) if model.prior else _connected(comparisons, outcomes, model)
-        if determined.any():
-            fitted[rows][determined] = _climb(_Likelihood(design, outcomes[:, determined], model, systems), start)
-        if begin == 0 and np.isfinite(fitted[0]).all():
-            start = fitted[0]
-    strengths = fitted[:, :systems]
+    # 1. a row an entry, then one a parameter for the prior
+    entries = comparisons.design(place)
+    size = entries.shape[1]
+    design = scipy.sparse.csr_array(scipy.sparse.vstack([entries, scipy.sparse.eye_array(size)]))
+    products = _products(design)
+    # 2. the resamples, as many at a time as have room
+    fitted = np.empty((len(weights), size))
+    for rows in chunks(len(weights), max(design.shape[0], size * size)):
+        won, tied, lost = comparisons.outcomes(weights[rows])
+        before = np.full((len(won), size), prior)
+        wins, met = np.hstack([won + tied / 2, before / 2]), np.hstack([won + tied + lost, before])
+        fitted[rows] = _likeliest(design, products, wins, met)
+    # 3. strengths around their mean
+    strengths = fitted[:, : comparisons.systems]
     parameters = {"strengths": strengths - strengths.mean(axis=1, keepdims=True)}
-    parameters |= {name: fitted[:, systems + i] for i, name in enumerate(names)}
-    return parameters | ({"tie": np.exp(fitted[:, -1])} if model.ties == DAVIDSON else {})
+    return parameters | ({"place": fitted[:, -1]} if size > comparisons.systems else {})
 
 
-def _rank(columns: np.ndarray) -> int:
-    return int(np.linalg.matrix_rank(columns.T @ columns, hermitian=True)) if columns.size else 0
+def _likeliest(
+    design: scipy.sparse.csr_array, products: scipy.sparse.csr_array, wins: np.ndarray, met: np.ndarray
+) -> np.ndarray:
+    """[B, P] where the log-likelihood is highest, by Newton's method, all resamples at a time.
 
+    A full step may lead down. One of log(1 + c) / c of it, where c is the largest change of log-odds, never does (Sun
+    and Tran-Dinh, "Generalized Self-Concordant Functions: A Recipe for Newton-Type Methods", 2019).
 
-def _connected(comparisons: Comparisons, outcomes: np.ndarray, model: Model) -> np.ndarray:
-    """[B] whether from every system a chain of wins leads to every other, which a maximum needs."""
-    won, drawn, lost = outcomes
-    if model.ties == HALF:
-        won, lost = won + drawn, lost + drawn
-    count = comparisons.systems
-    wins = np.zeros((count * count, len(won)), dtype=np.float32)
-    np.add.at(wins, comparisons.first * count + comparisons.second, won.T > 0)
-    np.add.at(wins, comparisons.second * count + comparisons.first, lost.T > 0)
-    reach = (wins.T.reshape(-1, count, count) + np.eye(count, dtype=np.float32) > 0).astype(np.float32)
-    for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
-        reach = (reach @ reach > 0).astype(np.float32)
-    return np.asarray(reach.all(axis=(1, 2)))
-
-
-class _Likelihood:
-    """The log-likelihood of parameters [B, P]: those of d, and under Davidson's model log nu, the last.
-
-    Attributes:
-        design: [R, P] d of each entry, and of the prior's comparisons below, as a linear map of the parameters.
-        won, drawn, lost: [B, R] outcomes: ties are split where they are half wins, and the prior's comparisons added.
-        free: [B] whether there is a nu whose likeliest value is above 0, for there are ties.
-        products: [R, P * P] of each row's entries of the design with each other; few are not 0, however large P is.
-        level: [P, P] what holds the strengths' mean, without a prior: what all have in common changes nothing, and must
-            not make the Hessian singular.
+    Args:
+        design: [R, P]; products: [R, P * P], see `_products`.
+        wins, met: [B, R] how often each row was won, and met.
     """
-
-    def __init__(self, design: scipy.sparse.csr_array, outcomes: np.ndarray, model: Model, systems: int) -> None:
-        self.design, self.systems, self.tied = design, systems, model.ties == DAVIDSON
-        (won, drawn, lost), shares = outcomes, (1 / 3, 1 / 3, 1 / 3)
-        if not self.tied:
-            won, drawn, lost, shares = won + drawn / 2, np.zeros_like(drawn), lost + drawn / 2, (1 / 2, 0, 1 / 2)
-        before = np.full((len(won), design.shape[0] - won.shape[1]), model.prior)
-        sides = zip((won, drawn, lost), shares, strict=True)
-        self.won, self.drawn, self.lost = (np.hstack([side, before * share]) for side, share in sides)
-        self.total, self.free = self.won + self.drawn + self.lost, self.tied & (self.drawn.sum(axis=1) > 0)
-        # each entry of a row with all entries of that row
-        (rows, size), row = design.shape, np.repeat(np.arange(design.shape[0]), np.diff(design.indptr))
-        partners = design[row].tocoo()
-        entry, partner = partners.coords
-        places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
-        values = (design.data[entry] * partners.data, places)
-        self.products = scipy.sparse.csr_array(scipy.sparse.coo_array(values, shape=(rows, size * size)))
-        self.level = np.zeros((size, size))
-        self.level[:systems, :systems] = not model.prior
-
-    def chances(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
-        """[B, R] the chances of a win, a tie and a loss, then d / 2 and the logarithm of the odds' sum."""
-        half = (self.design @ at[:, : self.design.shape[1]].T).T / 2
-        tie = at[:, -1:] if self.tied else np.full((len(at), 1), -np.inf)
-        top = np.maximum(np.abs(half), tie)
-        odds = np.exp(half - top), np.exp(tie - top), np.exp(-half - top)
-        total = odds[0] + odds[1] + odds[2]
-        return odds[0] / total, odds[1] / total, odds[2] / total, half, np.log(total) + top
-
-    def value(self, at: np.ndarray) -> np.ndarray:
-        """[B] log-likelihoods."""
-        *_, half, total = self.chances(at)
-        value = ((self.won - self.lost) * half - self.total * total).sum(axis=1)
-        return np.asarray(value + self.drawn.sum(axis=1) * np.where(self.free, at[:, -1], 0.0))
-
-    def step(self, at: np.ndarray) -> np.ndarray:
-        """[B, P] Newton's step: the Hessian's inverse times the gradient."""
-        (p_won, p_tied, p_lost, *_), size = self.chances(at), self.design.shape[1]
-        ahead = p_won - p_lost
-        gradient = (self.design.T @ ((self.won - self.lost) / 2 - self.total * ahead / 2).T).T
-        bend = self.total / 4 * (p_won + p_lost - ahead**2)
-        curved = (self.products.T @ bend.T).T.reshape(-1, size, size) + self.level
-        if self.tied:
-            both = (self.design.T @ (-self.total / 2 * ahead * p_tied).T).T
-            corner = np.where(self.free, (self.total * p_tied * (1 - p_tied)).sum(axis=1), 1.0)
-            gradient = np.hstack([gradient, (self.drawn - self.total * p_tied).sum(axis=1, keepdims=True)])
-            last = np.concatenate([both, corner[:, None]], axis=1)
-            curved = np.concatenate([np.concatenate([curved, both[:, :, None]], axis=2), last[:, None, :]], axis=1)
-        curved += 1e-12 * np.eye(curved.shape[1]) * np.maximum(np.trace(curved, axis1=1, axis2=2), 1)[:, None, None]
-        step = np.linalg.solve(curved, gradient[:, :, None])[:, :, 0]
-        if self.tied:
-            step[~self.free, -1] = 0.0
-        return step
-
-
-def _climb(likelihood: _Likelihood, start: np.ndarray) -> np.ndarray:
-    """[B, P] where the log-likelihood is highest; NaN where a parameter runs away."""
-    free, systems, size = likelihood.free, likelihood.systems, likelihood.design.shape[1]
-    at = np.tile(start, (len(free), 1))
-    if likelihood.tied:  # without any tie, none is the likeliest
-        at[~free, -1] = -np.inf
-    value = likelihood.value(at)
+    size = design.shape[1]
+    at = np.zeros((len(wins), size))
     for _ in range(_MOST_STEPS):
-        step = likelihood.step(at)
-        for _ in range(_MOST_HALVINGS):  # steps are halved where they lead down
-            higher = likelihood.value(at + step)
-            worse = higher < value - _WORSE * (1 + np.abs(value))
-            if not worse.any():
-                break
-            step = np.where(worse[:, None], step / 2, step)
-        at, value = at + step, higher
-        if np.abs(step).max() < _STEP:
+        chance = scipy.special.expit((design @ at.T).T)  # [B, R]
+        gradient = (design.T @ (wins - met * chance).T).T  # [B, P]
+        bend = met * chance * (1 - chance)  # [B, R]
+        hessian = (products.T @ bend.T).T.reshape(-1, size, size)  # [B, P, P]
+        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        change = np.abs(design @ step.T).max(axis=0)  # [B]
+        at += step * (np.log1p(change) / np.maximum(change, 1e-300))[:, None]
+        if change.max() < _SMALLEST_STEP:
             break
-    lengths = np.abs(at[:, :systems] - at[:, :systems].mean(axis=1, keepdims=True)).max(axis=1)
-    lengths = np.maximum(lengths, np.abs(at[:, systems:size]).max(axis=1, initial=0.0))
-    if likelihood.tied:
-        lengths = np.maximum(lengths, np.abs(np.where(free, at[:, -1], 0.0)))
-    at[lengths > _LARGEST] = np.nan
     return at
+
+
+def _products(design: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """[R, P * P] each row's entries times each other; few are not 0, however large P is."""
+    rows, size = design.shape
+    row = np.repeat(np.arange(rows), np.diff(design.indptr))  # of each entry
+    partners = design[row].tocoo()  # all entries of that row
+    entry, partner = partners.coords
+    places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
+    return scipy.sparse.csr_array((design.data[entry] * partners.data, places), shape=(rows, size * size))
 
 
 # --- preferences -----------------------------------------------------------------------------------------------------

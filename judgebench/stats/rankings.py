@@ -3,15 +3,13 @@
 A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
 NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
-- dataset, what identifies the cell, rule; ties, prior, reference, human_tie, resamples, seed: as asked for;
+- dataset, what identifies the cell, rule; prior, reference, human_tie, resamples, seed: as asked for;
 - pairs: distinct pairs of texts, of two systems; groups; systems;
 - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
-  None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
-  human_tie_odds: Davidson's nu;
+  None without such a parameter;
 - unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
   `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
-  where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
-  the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
+  where strengths are finite by the prior alone;
 - strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
   None with fewer than three;
 - tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
@@ -32,12 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.config.fields import DAVIDSON, Ranking
+from judgebench.config.fields import Ranking
 from judgebench.stats.bradley_terry import (
     ELO,
     ELO_MEAN,
     Comparisons,
-    Model,
     Preferences,
     best_threshold,
     fit_strengths,
@@ -45,7 +42,7 @@ from judgebench.stats.bradley_terry import (
 )
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
-from judgebench.stats.scores import CLEAN, COMPARED, Scores
+from judgebench.stats.scores import COMPARED, Scores
 
 DEV = "dev"
 
@@ -53,7 +50,7 @@ MOST_RANKED = 500
 """Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
 
 _FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
-_SETTINGS = ("ties", "prior", "reference", "human_tie")
+_SETTINGS = ("prior", "reference", "human_tie")
 
 
 @dataclass(frozen=True)
@@ -102,11 +99,11 @@ class TextPairs:
         judge = self.wins.mean(axis=0)[rows] - 0.5
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
-    def comparisons(self, outcomes: np.ndarray, places: np.ndarray, attacked: bool = False) -> Comparisons:
+    def comparisons(self, outcomes: np.ndarray, places: np.ndarray) -> Comparisons:
         """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text in each."""
         times = len(places) // max(1, len(self.first))
         first, second, group = (np.tile(side, times) for side in (self.first, self.second, self.clusters.number))
-        met = np.stack([first, second, places, np.full(len(first), int(attacked))])
+        met = np.stack([first, second, places])
         return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
 
 
@@ -117,33 +114,22 @@ class Strengths:
     Attributes:
         fitted: see `fit_strengths`; empty where there are none, and `unranked` then says why.
         resting: why they are finite by the prior alone; else None.
-        missing: share of the resamples without strengths.
     """
 
     comparisons: Comparisons
     fitted: Mapping[str, np.ndarray]
     unranked: str | None
     resting: str | None = None
-    missing: float = 0.0
 
     @classmethod
-    def of(cls, comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> Strengths:
+    def of(
+        cls, comparisons: Comparisons, weights: np.ndarray, prior: float, place: bool, systems: Sequence[str]
+    ) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
-        unranked, resting = determined(comparisons, model, systems)
-        if unranked is not None:
+        if (unranked := why_unranked(comparisons, systems)) is not None:
             return cls(comparisons, {}, unranked)
-        fitted = fit_strengths(comparisons, weights, model)
-        finite = np.isfinite(fitted["strengths"]).all(axis=1)
-        if not finite[0]:
-            reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
-            return cls(comparisons, {}, f"{reason}pairwise.prior=1 holds them back")
-        return cls(comparisons, fitted, None, resting, float((~finite[1:]).mean()) if len(finite) > 1 else 0.0)
-
-    def bounded(self, name: str, values: np.ndarray | None, missing: float | None = None) -> dict[str, float | None]:
-        """A number of the data with the interval of its resamples, unless some of these do not have it."""
-        if values is None:
-            return unknown((name,))
-        return with_intervals({name: values[:1] if (self.missing if missing is None else missing) else values})
+        resting = why_resting(comparisons, prior, place, systems)
+        return cls(comparisons, fit_strengths(comparisons, weights, prior, place), None, resting)
 
 
 def pairwise_records(
@@ -173,11 +159,11 @@ def pairwise_records(
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
         record = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)} | settings
-        records.append(record | _record(pairs, ranking, threshold, cell.attack != CLEAN))
+        records.append(record | _record(pairs, ranking, threshold))
     return records
 
 
-def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacked: bool) -> dict[str, Any]:
+def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict[str, Any]:
     # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the pairs they spoke of
     systems, weights, rated = pairs.systems, pairs.clusters.weights, np.isfinite(pairs.human)
     outcomes = np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2]) * pairs.share / 2
@@ -185,31 +171,27 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)
     by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
     # 2. strengths after both
-    model, plain = Model(ranking.ties, ranking.prior, ranking.position, attacked), Model(ranking.ties, ranking.prior)
-    judge = Strengths.of(pairs.comparisons(outcomes.reshape(3, -1), places, attacked), weights, model, systems)
-    humans = Strengths.of(pairs.comparisons(by_humans, np.zeros_like(pairs.first)), weights, plain, systems)
+    judged = pairs.comparisons(outcomes.reshape(3, -1), places)
+    judge = Strengths.of(judged, weights, ranking.prior, ranking.position, systems)
+    preferred_by_humans = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
+    humans = Strengths.of(preferred_by_humans, weights, ranking.prior, False, systems)
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
         judge, humans = (Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans))
-    # 3. what was compared, what place and attack are worth, and what is missing
+    # 3. what was compared, what the place is worth, and what is missing
     distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
     record: dict[str, Any] = {"pairs": distinct, "groups": pairs.clusters.count, "systems": len(systems)}
-    for name in ("place", "attack"):
-        record |= judge.bounded(f"{name}_effect", judge.fitted.get(name))
-    for prefix, side in (("", judge), ("human_", humans)):
-        record[f"{prefix}tie_odds"] = float(side.fitted["tie"][0]) if "tie" in side.fitted else None
+    record |= _bounded("place_effect", judge.fitted.get("place"))
     for name in ("unranked", "resting"):
         record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
-    record["undetermined_share"] = missing = max(judge.missing, humans.missing)
     # 4. judge and humans: strengths over systems, then pair by pair
     correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
         strengths = [np.round(side.fitted["strengths"], 9) for side in (judge, humans)]
-        whole = np.isfinite(strengths[0]).all(axis=1) & np.isfinite(strengths[1]).all(axis=1)
-        correlated = list(correlate_rows(*(side[whole] for side in strengths)))
+        correlated = list(correlate_rows(*strengths))
     for name, values in zip(CORRELATIONS, correlated, strict=True):
-        record |= judge.bounded(f"strength_{name}", values, missing)
+        record |= _bounded(f"strength_{name}", values)
     preferences = pairs.preferences(ranking)
     record |= preferences.agreement(threshold)
     record |= {"ranking": [], "system_pairs": []}
@@ -229,41 +211,46 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     return record
 
 
-def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -> tuple[str | None, str | None]:
-    """Sentences that say why there are no strengths, and why they are finite by the prior alone; None where neither."""
+def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+    return ", ".join(systems[number] for number in numbers[:most]) + more
 
-    def listed(numbers: Sequence[int], most: int = 4) -> str:
-        more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
-        return ", ".join(systems[number] for number in numbers[:most]) + more
 
+def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None:
+    """A sentence that says why there are no strengths; None where there are."""
     if len(systems) > MOST_RANKED:
-        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked", None
+        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
     if len(systems) < 2:
-        return f"all texts are by one system, {systems[0] if systems else 'none'}", None
+        return f"all texts are by one system, {systems[0] if systems else 'none'}"
     if not comparisons.table().sum():
-        return "nobody compared these texts", None
+        return "nobody compared these texts"
     if len(apart := comparisons.parts) > 1:
-        names = "; ".join(map(listed, apart))
-        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {names}", None
-    resting, levels = None, comparisons.dominant(model.ties)
-    if len(levels) > 1:
-        tied = "" if model.ties == DAVIDSON else " or tied with"
-        best, worst = listed(levels[0]), listed(levels[-1])
-        if len(levels[0]) > len(levels[-1]):
-            never = f"{worst} never won against{tied} any of the others"
-        else:
-            never = f"{best} never lost to{tied} {worst if len(levels) == 2 else 'any of the others'}"
-        if not model.prior:
-            return f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back", None
-        resting = f"{never}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
-    for name in ("place", "attack"):
-        if getattr(model, name) and comparisons.decided_by(getattr(comparisons, name)):
-            decides = f"the {name} decides every comparison"
-            if not model.prior:
-                return f"{decides}, so nothing is told of strengths", None
-            finite = f"what it is worth is finite by pairwise.prior ({model.prior:g}) alone"
-            resting = f"{decides}: {finite}, and nothing is told of strengths"
-    return None, resting
+        names = "; ".join(_listed(part, systems) for part in apart)
+        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {names}"
+    return None
+
+
+def why_resting(comparisons: Comparisons, prior: float, place: bool, systems: Sequence[str]) -> str | None:
+    """A sentence that says why strengths are finite by the prior alone; None where they are without it."""
+    if place and comparisons.decided_by_place:
+        return (
+            f"the place decides every comparison: what it is worth is finite by pairwise.prior ({prior:g}) alone, and "
+            "nothing is told of strengths"
+        )
+    levels = comparisons.levels
+    if len(levels) == 1:
+        return None
+    best, worst = (_listed(level, systems) for level in (levels[0], levels[-1]))
+    if len(levels[0]) > len(levels[-1]):
+        never = f"{worst} never won against or tied with any of the others"
+    else:
+        never = f"{best} never lost to or tied with {worst if len(levels) == 2 else 'any of the others'}"
+    return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
+
+
+def _bounded(name: str, values: np.ndarray | None) -> dict[str, float | None]:
+    """A number [1 + B] of the data with the interval of its resamples; None where there is none."""
+    return unknown((name,)) if values is None else with_intervals({name: values})
 
 
 def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> list[dict[str, Any]]:
@@ -274,8 +261,7 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
         if side.fitted:
             strengths = side.fitted["strengths"]
             strengths = strengths if reference is None else strengths - strengths[:, reference, None]
-            whole = strengths[:1] if side.missing else strengths
-            ranks = tied_ranks(-np.round(whole, 9))[0]  # equal ones share the better
+            ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
             # its rank, with the ranks between which it lies in 95 % of the resamples
             row |= dict.fromkeys((f"{prefix}rank", f"{prefix}rank_low", f"{prefix}rank_high"))
@@ -285,8 +271,8 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
                 ends = np.quantile(ranks[1:, i], CONFIDENCE, method="inverted_cdf").tolist()
                 row[f"{prefix}rank_low"], row[f"{prefix}rank_high"] = map(int, ends)
             strength = None if strengths is None else strengths[:, i]
-            row |= side.bounded(f"{prefix}strength", strength)
-            row |= side.bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
+            row |= _bounded(f"{prefix}strength", strength)
+            row |= _bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
             wins, ties, losses = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
             row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
             total = wins + ties + losses

@@ -44,7 +44,7 @@ _SCALARS = (
 
 _PAIRWISE = (
     *("strength_pearson", "strength_spearman", "strength_spearman_low", "strength_spearman_high", "strength_kendall"),
-    *("tau", "auc", "accuracy", "accuracy_calibrated", "tie_threshold", "place_effect", "attack_effect"),
+    *("tau", "auc", "accuracy", "accuracy_calibrated", "tie_threshold", "place_effect"),
 )
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.spec import HELPERS
+from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import Mistakes, UserError
 
 ALPHA_UNITS = ("one", "norm")
@@ -42,7 +42,7 @@ class HelpingModel:
     revision: str | None = None
     dtype: str = "auto"
     trust_remote_code: bool = False
-    engine: Annotated[str, OneOf(HELPERS)] = "prefix"
+    engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     token_budget: Annotated[int, Ge(1)] = 8192
     role: ClassVar[str]
 

@@ -34,7 +34,7 @@ def _check_fill(case: tuple[str, str, str]) -> None:
         filled = fill(rubric, ScoreRange(1, 5), example, order="first")
         said = [filled.text[start:end] for start, end in filled.said]
         assert set(said) <= {source, output, context, output[::-1]}
-        assert all(filled.text[start:end] in (output, output[::-1]) for start, end in filled.judged)
+        assert filled.tail.startswith((output, output[::-1]))
 
 
 @cache

@@ -86,7 +86,7 @@ def share_of_a_run(*overrides, mode="RUN"):
     ("share", "overrides"),
     [
         (0, []),
-        (0, ["attacks=[none,dsi]", "defenses=[none,sandwich,cot,retokenization]"]),
+        (0, ["attacks=[none,dsi]", "defenses=[none,sandwich,cot,delimiters]"]),
         (0, [f"defenses=[none,{{_target_: {__name__}.Mine}}]"]),
         (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=dev"]),
         (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=exact"]),

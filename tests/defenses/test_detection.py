@@ -11,24 +11,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_recall_curve, precision_score, recall_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from transformers import AutoModelForCausalLM
 
 from judgebench.defenses.detection import (
-    ASKED,
-    DETECTORS,
     WARNING,
     f1_of,
-    fit_logistic,
     metrics_at,
     perplexity,
     planned_detection,
-    probabilities,
     threshold_curve,
-    windowed_perplexity,
 )
 from judgebench.defenses.prepared import judged_texts
 from judgebench.runtime.errors import UserError
@@ -113,31 +105,9 @@ ROWS = st.lists(st.floats(-30, 0), min_size=1, max_size=30)
 CONDITION = Condition("coherence", RANGE)
 
 
-@given(ROWS, st.integers(1, 35))
-def test_perplexity_of_windows(row, window):
-    row = np.array(row)
-    whole = perplexity(row)
-    assert whole == pytest.approx(math.exp(-sum(row) / len(row)))
-    worst = windowed_perplexity(row, window)
-    starts = range(max(1, len(row) - window + 1))
-    assert worst == pytest.approx(max(perplexity(row[start : start + window]) for start in starts))
-    assert windowed_perplexity(row, len(row)) == whole
-    if 2 * window <= len(row):  # a window is no worse than its worse half
-        assert worst >= windowed_perplexity(row, 2 * window) * (1 - 1e-12)
-
-
-def test_the_regression_is_scikit_learns_with_numbers_alone():
-    draw = np.random.default_rng(0)
-    attacked = draw.random(80) < 0.3
-    features = draw.normal(size=(80, 2)) * [2, 30] + np.outer(attacked, [1, 20]) + [4, 100]
-    learned = json.loads(json.dumps(fit_logistic(features, attacked)))
-    theirs = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
-    theirs.fit(features, attacked)
-    np.testing.assert_allclose(probabilities(features, learned), theirs.predict_proba(features)[:, 1], atol=1e-9)
-    assert np.isnan(probabilities(np.array([[np.nan, 3.0]]), learned)).all()
-    assert fit_logistic(np.column_stack([features[:, 0], np.full(80, 7.0)]), attacked)["coefficients"][1] == 0
-    with pytest.raises(ValueError, match="finite"):
-        probabilities(features, {**learned, "scale": [0, 1]})
+@given(ROWS)
+def test_perplexity_is_the_exponential_of_the_mean_surprise(row):
+    assert perplexity(np.array(row)) == pytest.approx(math.exp(-sum(row) / len(row)))
 
 
 def test_texts_are_looked_at_once_in_all_their_roles(tiny_pair, tmp_path):
@@ -159,7 +129,7 @@ def test_rivals_are_clean_texts_of_their_own(tiny_pair, tmp_path):
 
 def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_of(tiny_pair, tmp_path):
     ready = resources(tiny_pair[0], tmp_path, "perplexity")
-    defense = planned_detection("perplexity", settings(tiny_pair[0])).prepared(ready)
+    defense = planned_detection(settings(tiny_pair[0])).prepared(ready)
     (record,) = defense.findings.detectors
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_pair[0]), ready.builder.tokenizer
     checked = 0
@@ -179,74 +149,52 @@ def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_
     assert (record["test"]["n_clean"], record["test"]["n_attacked"]) == (2, 2)
 
 
-@pytest.mark.parametrize("name", DETECTORS)
-def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair, tmp_path, name):
-    first = planned_detection(name, settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, name))
+def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair, tmp_path):
+    first = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
     (record,) = first.findings.detectors
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps([record]))
-    again = planned_detection(name, settings(tiny_pair[0], detectors=str(file)))
-    second = again.prepared(resources(tiny_pair[0], tmp_path, name, trainer=refuse))
+    again = planned_detection(settings(tiny_pair[0], detectors=str(file)))
+    second = again.prepared(resources(tiny_pair[0], tmp_path, "perplexity", trainer=refuse))
     assert second.texts == first.texts
     assert second.findings.detectors == first.findings.detectors
-    costs = first.findings.costs[name]
-    assert second.findings.costs[name] == {**costs, "once": 0.0}
+    costs = first.findings.costs["perplexity"]
+    assert second.findings.costs["perplexity"] == {**costs, "once": 0.0}
     assert costs["text"] > 0
     assert first.texts  # the best F1 claims something
 
 
-@pytest.mark.parametrize("name", DETECTORS)
-def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path, name):
+def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path):
     other = {"a": SAID["a"], "b": ("Wholly other words, and many more of them than before.", "Yes.")}
     found = []
     for texts in (SAID, other):
-        ready = resources(tiny_pair[0], tmp_path, name, texts=examples(texts))
-        (record,) = planned_detection(name, settings(tiny_pair[0])).prepared(ready).findings.detectors
+        ready = resources(tiny_pair[0], tmp_path, "perplexity", texts=examples(texts))
+        (record,) = planned_detection(settings(tiny_pair[0])).prepared(ready).findings.detectors
         found.append({**record, "test": None})
     # in batches with other texts probabilities differ in their last bits
     assert found[0]["threshold"] == pytest.approx(found[1]["threshold"], rel=1e-4)
     assert found[0]["training"] == found[1]["training"]
 
 
-def test_the_helper_is_asked_about_each_text(tiny_pair, tmp_path):
-    """Its probability of yes is what the tiny model itself gives to 1, of 0 and 1, after the question."""
-    ready = resources(tiny_pair[0], tmp_path, "llm_detector", ("none", "dsi"), examples()[:1])
-    detector = planned_detection("llm_detector", settings(tiny_pair[0])).detector
-    texts = judged_texts(ready, "llm_detector")[1]
-    found = detector.measure(texts, ready).to_numpy()[:, 0]
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_pair[0]), ready.builder.tokenizer
-    question = (ASKED / "manipulation.txt").read_text("utf-8").strip()
-    zero, one, space = (tokenizer.encode(text)[0] for text in ("0", "1", " "))
-    for text, value in zip(texts, found, strict=True):
-        said = question.format(min_range="0", max_range="1").replace("{Summary}", text.output)
-        turn = [{"role": "user", "content": said}]
-        ids = tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_tensors="pt", return_dict=False)
-        with torch.inference_mode():
-            logp = model(torch.cat([ids, torch.tensor([[space]])], 1)).logits[0, -2:].log_softmax(-1)
-        no, yes = (float(torch.logaddexp(logp[0, token], logp[0, space] + logp[1, token])) for token in (zero, one))
-        assert value == pytest.approx(1 / (1 + math.exp(no - yes)), abs=1e-4)
-
-
 def test_texts_too_short_are_never_warned_of(tiny_pair, tmp_path):
     texts = examples({"a": SAID["a"], "b": ("a", "")})
     ready = resources(tiny_pair[0], tmp_path, "perplexity", texts=texts)
-    defense = planned_detection("perplexity", settings(tiny_pair[0])).prepared(ready)
+    defense = planned_detection(settings(tiny_pair[0])).prepared(ready)
     assert [defense.text(text, texts[2], CONDITION) for text in ("a", "", " ")] == ["a", "", " "]
 
 
-@pytest.mark.parametrize("name", DETECTORS)
-def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pair, tmp_path, name):
-    first = planned_detection(name, settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, name))
-    plan = planned_detection(name, settings(tiny_pair[0]))
+def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pair, tmp_path):
+    first = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
+    plan = planned_detection(settings(tiny_pair[0]))
     plan = replace(plan, record=first.findings.detectors[0])
     empty = examples({"a": ("", " "), "b": ("", "")})
-    defense = plan.prepared(resources(tiny_pair[0], tmp_path, name, ("none",), empty, refuse))
+    defense = plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), empty, refuse))
     assert not defense.texts
     assert defense.findings.detectors[0]["test"]["false_positive_rate"] == 0
 
 
 def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
-    plan = planned_detection("perplexity", settings(tiny_pair[0]))
+    plan = planned_detection(settings(tiny_pair[0]))
     with pytest.raises(UserError, match=r"^defenses: perplexity learns from attacked texts .* add one"):
         plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",)))
     with pytest.raises(UserError, match=r"^defenses: perplexity can measure none of the attacked texts"):
@@ -257,14 +205,11 @@ def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
 
 @pytest.fixture(scope="module")
 def saved(tiny_pair, tmp_path_factory):
-    """The records of a classifier and of windows."""
+    """The record of perplexity, and one of a detector that earlier versions had."""
     folder = tmp_path_factory.mktemp("saved")
-    return [
-        planned_detection(name, settings(tiny_pair[0]))
-        .prepared(resources(tiny_pair[0], folder, name))
-        .findings.detectors[0]
-        for name in ("classifier", "windowed_perplexity")
-    ]
+    defense = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], folder, "perplexity"))
+    (record,) = defense.findings.detectors
+    return [record, {**record, "defense": "classifier"}]
 
 
 @pytest.mark.parametrize(
@@ -276,10 +221,8 @@ def saved(tiny_pair, tmp_path_factory):
         ({"helper_sha256": 3}, "damaged: helper_sha256: 3 should be a valid string"),
         ({"training": {}}, "damaged: training.groups is not given"),
         ({"curve": {"thresholds": [1]}}, "damaged: curve.precision is not given"),
-        ({"coefficients": [1.0]}, "damaged: its learned parameters are not there"),
-        ({"intercept": "x"}, "damaged: its learned parameters are not there"),
-        ({"defense": "clasifier"}, "holds no detector classifier, but clasifier, windowed_perplexity; "),
-        *(("[", "not valid JSON"), ("3", "holds no detector classifier, but none at all"), (None, "cannot be read")),
+        ({"defense": "perplexty"}, "holds no detector perplexity, but perplexty, classifier; "),
+        *(("[", "not valid JSON"), ("3", "holds no detector perplexity, but none at all"), (None, "cannot be read")),
     ],
 )
 def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
@@ -287,21 +230,19 @@ def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
     if change is not None:
         file.write_text(change if isinstance(change, str) else json.dumps([{**saved[0], **change}, saved[1]]))
     with pytest.raises(UserError, match=f"^defense.detectors: .*{sentence}"):
-        planned_detection("classifier", settings(tiny_pair[0], detectors=str(file)))
+        planned_detection(settings(tiny_pair[0], detectors=str(file)))
 
 
-def test_a_record_serves_its_own_helper_window_and_training_groups_alone(tiny_pair, tmp_path, saved):
+def test_a_record_serves_its_own_helper_and_training_groups_alone(tiny_pair, tmp_path, saved):
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps(saved))
     reused = {"detectors": str(file)}
-    ready = resources(tiny_pair[0], tmp_path, "classifier")
-    with pytest.raises(UserError, match=r"was fitted with window 10, and this run has 4; set defense.window=10"):
-        planned_detection("windowed_perplexity", settings(tiny_pair[0], window=4, **reused))
+    ready = resources(tiny_pair[0], tmp_path, "perplexity")
     with pytest.raises(
-        UserError, match=r"classifier was fitted with tiny-main .*, and defense.helper is tiny-assistant"
+        UserError, match=r"perplexity was fitted with tiny-main .*, and defense.helper is tiny-assistant"
     ):
-        planned_detection("classifier", settings(tiny_pair[1], **reused)).prepared(ready)
-    plan = planned_detection("classifier", settings(tiny_pair[0], **reused))
+        planned_detection(settings(tiny_pair[1], **reused)).prepared(ready)
+    plan = planned_detection(settings(tiny_pair[0], **reused))
     with pytest.raises(UserError, match=r"1 of the groups that this run tests on \(a, for one\)"):
         plan.prepared(replace(ready, split={"a": "test", "b": "dev"}))
     elsewhere = plan.prepared(replace(ready, split={"a": "test", "b": "dev"}, dataset="other"))

@@ -145,14 +145,13 @@ def test_a_task_that_is_not_there_cannot_be_repeated(template):
 def test_templates_of_ones_own_come_in_the_given_order_with_the_seed_of_all(tmp_path):
     (tmp_path / "mine.txt").write_text("Beware {marker}.\n\n{prompt}\n")
     path = str(tmp_path / "mine.txt")
-    chosen = select_defenses([path, "retokenization", {"template": path, "name": "again"}, "none"], SEEDED)
+    chosen = select_defenses([path, {"template": path, "name": "again"}, "none"], SEEDED)
     words = "Beware {marker}.\n\n{prompt}"
-    assert [chosen[0], *chosen[2:]] == [
+    assert chosen == [
         TemplateDefense("mine", words, seed=7),
         TemplateDefense("again", words, seed=7),
         NONE,
     ]
-    assert chosen[1].seed == 7
     with pytest.raises(UserError, match=r"^defenses: there is no defense 'sandwhich'; there are none, delimiters"):
         select_defenses(["sandwhich"], SETTINGS)
 

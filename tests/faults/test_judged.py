@@ -32,7 +32,7 @@ ATTACKS = [
     *("none", "dsi", "bed", "adaptive", "naive", "escape_characters", "context_ignore", "fake_completion"),
     *("fake_reasoning", "combined"),
 ]
-DEFENSES = ["none", "instruction", "sandwich", "delimiters", "cot", "retokenization"]
+DEFENSES = ["none", "instruction", "sandwich", "delimiters", "cot"]
 RANGE = ScoreRange(1, 5)
 
 
@@ -136,8 +136,7 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
         "judge=local",
         f"judge.path={tiny_pair[0]}",
         "attacks=[none,dsi]",
-        "defenses=[none,delimiters,sandwich,paraphrase,perplexity]",
-        "defense.paraphrase_tokens=4",
+        "defenses=[none,delimiters,sandwich,perplexity]",
     )
     done = subprocess.run(
         [sys.executable, str(script), *quick, *data, *model, "metrics.resamples=0", "trainer=cpu"],

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from judgebench import prompts
 from judgebench.prompts.rubrics import (
-    REFERENCES,
     Filled,
     are_comparative,
     choices_of,
@@ -18,10 +15,9 @@ from judgebench.prompts.rubrics import (
     names_numbers,
     names_tie,
     reference_score,
-    with_text_first,
 )
 from judgebench.runtime.errors import UserError
-from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, Rubric, ScoreRange
+from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
 SUMMARY = ["coherence", "consistency", "relevance", "relevance_as_printed", "fluency"]
@@ -65,7 +61,7 @@ def test_what_an_example_says_is_never_a_template():
 def test_own_rubrics_are_read_from_a_folder(tmp_path):
     (tmp_path / "wit.txt").write_text("Rate {{Summary}} from {min_range}.")
     rubric = load_rubrics(str(tmp_path), ["wit"])["wit"]
-    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == Filled("Rate ", "The summary. from 1.", ((5, 17),), ((5, 17),))
+    assert fill(rubric, ScoreRange(1, 5), EXAMPLE) == Filled("Rate ", "The summary. from 1.", ((5, 17),))
 
 
 @pytest.mark.parametrize(
@@ -290,37 +286,3 @@ def test_between_the_ends_a_reversed_scale_has_mirrored_numbers_and_letters_have
 
 def test_letters_that_are_the_scores_are_no_choice_of_others():
     assert choices_of("A) 3, B) 2, C) 1", ScoreRange.parse(["C", "B", "A"])) == {}
-
-
-def test_text_first_says_the_range_behind_the_texts():
-    template = "Rate it from {min_range} to {max_range}.\n\nText:\n\n{{Document}}\n\nSummary: {{Summary}}"
-    named = "Rate it from MIN to MAX.\n\nText:\n\n{{Document}}\n\nSummary: {{Summary}}"
-    said = "MIN is {min_range} and MAX is {max_range}."
-    assert with_text_first(template, "x") == f"{named}\n\n{said}"
-    assert with_text_first(f"{template}\n\nHow good is it?", "x") == f"{named}\n\nHow good is it?\n\n{said}"
-    # what the answer follows stays last, and what names the range there goes on to name it
-    for answer in ("Score:", "Score ({min_range}-{max_range}, no more):", "Answer from {min_range} to {max_range}."):
-        assert with_text_first(f"{template}\n{answer}", "x") == f"{named}\n\n{said}\n\n{answer}"
-    behind = "{{Summary}}\n\nFrom {min_range} to {max_range}?"
-    assert with_text_first(behind, "x") == behind
-    with pytest.raises(UserError, match="x says MAX, which"):
-        with_text_first(f"MAX is the judge.\n{template}", "x")
-    with pytest.raises(UserError, match=r"x ends with .Score:. in the line of \{\{Summary"):
-        with_text_first(f"{template} Score:", "x")
-
-
-@pytest.mark.parametrize("collection", ["summary", "dialogue", "cap_summary", "cap_dialogue", "code", "simplification"])
-def test_each_shipped_rubric_can_say_its_texts_first(collection):
-    """Up to the end of the judged text no rubric differs from range to range."""
-    folder = Path(prompts.__file__).parent / "rubrics" / collection
-    names = sorted({path.name.split(".")[0] for path in folder.glob("*.txt")})
-    references = dict.fromkeys(REFERENCES, "REFERENCE")
-    for rubric in load_rubrics(collection, names, layout="text_first").values():
-        for template in (rubric.template, *rubric.forms.values()):
-            low, high = (
-                fill(Rubric("x", template), ScoreRange(*ends), EXAMPLE, more=references).text
-                for ends in ((1, 5), (0, 10))
-            )
-            start = low[: low.index(EXAMPLE.output) + len(EXAMPLE.output)]
-            assert high.startswith(start)
-            assert low != high

@@ -202,7 +202,7 @@ def test_tracking_has_every_systems_elo(records):
     name = f"test/joint/{record['judge']}/{record['decoding']}"
     assert found[f"{name}/elo/{record['ranking'][0]['system']}"] == record["ranking"][0]["elo"]
     assert found[f"{name}/auc"] == record["auc"]
-    assert any(key.startswith("test/joint/attack=dsi/main/greedy/attack_effect") for key in found)
+    assert any(key.startswith("test/joint/attack=dsi/main/greedy/place_effect") for key in found)
     rows = tables_of(Results(pairwise=records), 0)
     assert len(rows["pairwise"]) == len(records)
     assert len(rows["ranking"]) == 4 * len(records)

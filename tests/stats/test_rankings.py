@@ -12,7 +12,6 @@ from judgebench.stats.clusters import group_weights
 from judgebench.stats.rankings import pairwise_records
 
 WHOLE = {
-    "ties": "half",
     "position": True,
     "prior": 1,
     "reference": None,
@@ -70,14 +69,14 @@ def drawn(seed, groups=5, systems=4, every=True, **cell):
 def test_two_systems_by_hand():
     #              a beats b clearly | by place, undecided | loses
     rows = [("g1", "a", "b", 1, 1, 2), ("g2", "a", "b", 1, 0, 0), ("g3", "a", "b", 0, 0, 1)]
-    record = ranked(rows, prior=0, position=False)
+    record = ranked(rows, prior=0.001, position=False)
     best = placed(record, "a")
     assert (best["wins"], best["ties"], best["losses"]) == (1.5, 0, 1.5)
     assert (best["strength"], best["elo"], best["rank"]) == (pytest.approx(0), pytest.approx(1000), 1)
     # the humans: two wins and a tie, so never a loss by themselves, but half of one
     assert (best["human_wins"], best["human_ties"], best["human_losses"]) == (2, 1, 0)
-    assert best["human_strength"] - placed(record, "b")["human_strength"] == pytest.approx(np.log(2.5 / 0.5))
-    assert best["human_elo"] - 1000 == pytest.approx(400 * np.log10(5) / 2)
+    assert best["human_strength"] - placed(record, "b")["human_strength"] == pytest.approx(np.log(2.5 / 0.5), abs=1e-3)
+    assert best["human_elo"] - 1000 == pytest.approx(400 * np.log10(5) / 2, abs=0.2)
     assert (record["pairs"], record["groups"], record["systems"]) == (3, 3, 2)
     assert record["system_pairs"] == [
         {"first": "a", "second": "b", "pairs": 3, "win_share": 0.5, "human_win_share": pytest.approx(2.5 / 3)}
@@ -97,9 +96,6 @@ def test_ties_that_the_judge_finds_are_ties():
     best = placed(ranked(rows), "a")
     # order by order: a win is its share less half a tie
     assert (best["wins"], best["ties"], best["losses"]) == pytest.approx((0.4 / 2 + 0.7 / 2, 1.3, 0.15))
-    davidson = ranked(rows, ties="davidson")
-    assert davidson["tie_odds"] > 0
-    assert ranked(rows)["tie_odds"] is None
 
 
 def test_two_texts_that_met_twice_are_one_comparison():
@@ -146,35 +142,26 @@ def test_intervals_are_those_of_explicitly_resampled_groups():
 
 def test_what_makes_no_ranking_is_said_in_a_sentence():
     undefeated = [("g1", "a", "b", 1, 1, 1), ("g2", "b", "c", 1, 0, 1), ("g3", "c", "b", 1, 0, 1)]
-    plain = ranked(undefeated, prior=0, position=False, resamples=10)
-    assert plain["unranked"].startswith("a never lost to or tied with b, c: the likeliest strengths are infinite")
-    best = placed(plain, "a")
-    assert (best["strength"], best["rank"], best["elo_low"], best["wins"]) == (None, None, None, 1)
-    beaten = ranked([("g1", "b", "a", 1, 1, 1), ("g2", "b", "c", 1, 0, 1), ("g3", "c", "b", 1, 0, 1)], prior=0)
-    assert beaten["unranked"].startswith("a never won against or tied with any of the others: the likeliest")
-    held = ranked(undefeated, prior=1, resamples=10)
+    held = ranked(undefeated, resamples=10)
     assert held["unranked"] is None
-    assert "without pairwise.prior (1) strengths would be infinite" in held["resting"]
+    assert (
+        held["resting"] == "a never lost to or tied with b, c: without pairwise.prior (1) strengths would be infinite"
+    )
     assert held["ranking"][0]["system"] == "a"
+    beaten = ranked([("g1", "b", "a", 1, 1, 1), ("g2", "b", "c", 1, 0, 1), ("g3", "c", "b", 1, 0, 1)])
+    assert beaten["resting"].startswith("a never won against or tied with any of the others: without")
     apart = ranked([("g1", "a", "b", 1, 0, 1), ("g2", "c", "d", 1, 0, 1)])
     assert "2 parts that never met, directly or through others: a, b; c, d" in apart["unranked"]
     assert apart["strength_spearman"] is None
+    best = placed(apart, "a")
+    assert (best["strength"], best["rank"], best["elo_low"], best["wins"]) == (None, None, None, 0.5)
     alone = ranked([("g1", "a", "a", 1, 0, 1)])
     assert alone["unranked"] == "all texts are by one system, a"
     unrated = ranked([("g1", "a", "b", 1, 0, np.nan)])
     assert unrated["human_unranked"] == "nobody compared these texts"
     assert (unrated["tau"], unrated["rated"]) == (None, 0)
     placing = [("g1", "a", "b", 1, 0, 1), ("g1", "b", "c", 1, 0, 1)]
-    assert "the place decides every comparison" in ranked(placing, prior=0)["unranked"]
-
-
-def test_resamples_without_strengths_take_the_intervals_away():
-    rows = [("g1", "a", "b", 1, 1, 1), ("g2", "a", "b", 0, 0, -1), ("g3", "a", "b", 1, 1, 1)]
-    record = ranked(rows, resamples=200, prior=0, position=False)
-    assert placed(record, "a")["strength"] == pytest.approx(np.log(2) / 2)
-    assert placed(record, "a")["strength_low"] is None
-    # all three from the groups that one text wins, or all from the other: (2/3)^3 + (1/3)^3
-    assert record["undetermined_share"] == pytest.approx(1 / 3, abs=0.1)
+    assert "the place decides every comparison" in ranked(placing)["resting"]
 
 
 def test_the_threshold_for_ties_comes_from_the_dev_split():
@@ -205,12 +192,13 @@ def test_records_are_json_and_texts_judged_alone_have_none():
     assert pairwise_records(alone, "mini") == []
 
 
-@pytest.mark.parametrize(("key", "value"), [("outcome", "both"), ("ties", None), ("prior", -1), ("reference", [1])])
+@pytest.mark.parametrize(("key", "value"), [("outcome", "both"), ("prior", -1), ("prior", 0), ("reference", [1])])
 def test_settings_are_checked_at_the_door(key, value):
     with pytest.raises(UserError, match=rf"pairwise\.{key}"):
         Ranking.parse({**WHOLE, key: value})
 
 
 def test_settings_of_earlier_versions_stay_readable():
-    assert Ranking.parse(WHOLE) == Ranking.parse(WHOLE | {"outcome": "mean", "margins": 4}) == Ranking()
+    assert Ranking.parse(WHOLE) == Ranking.parse(WHOLE | {"outcome": "mean", "margins": 4, "ties": "half"})
+    assert Ranking.parse(WHOLE) == Ranking()
     assert Ranking.parse({**WHOLE, "reference": 3}).reference == "3"

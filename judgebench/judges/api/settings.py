@@ -19,7 +19,6 @@ from judgebench.judges.spec import (
     LOG_PROBABILITIES,
     PROBABILITIES,
     SERVED,
-    TOKENS,
     JudgeSettings,
     NoConfig,
     check_unused,
@@ -337,7 +336,7 @@ class ApiSpec(JudgeSettings):
             "samples": {PROBABILITIES},  # most shares are 0, and their logarithms nothing to contrast
             "text": {GENERATION},
         }
-        return frozenset({SERVED, *scores[self.scores_from], *([TOKENS] if self.protocol == "completions" else [])})
+        return frozenset({SERVED, *scores[self.scores_from]})
 
     @property
     def numbered(self) -> bool:

@@ -398,33 +398,27 @@ def _merged(
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
     host = packed.host or packed
-    at, reads = host.positions.numpy(), host.reads.numpy().flatten()
-    inner = np.arange(1, packed.forks.shape[1] + 1)
-    below: list[list[list[int]]] = [[[] for _ in level] for level in packed.levels]
-    for upper, level in zip(below, packed.levels[1:], strict=False):
-        for number, node in enumerate(level):
-            upper[node.above].append(number)
+    at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
+    inner, width = np.arange(1, forks.shape[1] + 1), reads.shape[1]
+    read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
+    root = kernels.places(np.arange(packed.root), np.arange(packed.root))
     contexts = []
-
-    def visit(depth: int, number: int, above: np.ndarray) -> None:
-        node = packed.levels[depth][number]
-        rows, branches = (np.arange(part.start, part.stop) for part in (node.rows, node.forks))
-        before = np.concatenate([above, kernels.places(packed.root + rows, at[rows])], axis=1)
-        forked = kernels.places(packed.root + branches, at[branches], inner[: len(branches)])
-        every = np.concatenate([before, forked], axis=1)
-        if only_reads and node.asked:
-            read = np.arange(node.reads.start, node.reads.stop)
-            numbers = np.concatenate([np.zeros(node.asked - len(inner), np.int64), inner])
-            contexts.append(Context(kernels.places(read, at[reads[read]], numbers), every))
-        if len(rows) and not only_reads:
-            contexts.append(Context(kernels.places(rows, at[rows]), before))
-        if len(branches) and not only_reads:
-            contexts.append(Context(kernels.places(branches, at[branches], inner), every))
-        for child in below[depth][number]:
-            visit(depth + 1, child, before)
-
-    for number in range(len(packed.levels[0])):
-        visit(0, number, kernels.places(np.arange(packed.root), np.arange(packed.root)))
+    for group in packed.groups:
+        shared = np.arange(group.shared.start, group.shared.stop)
+        above = np.concatenate([root, kernels.places(packed.root + shared, at[shared])], axis=1)
+        if len(shared) and not only_reads:
+            contexts.append(Context(kernels.places(shared, at[shared]), above))
+        for prompt in range(group.prompts.start, group.prompts.stop):
+            tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
+            before = np.concatenate([above, kernels.places(packed.root + tail, at[tail])], axis=1)
+            every = np.concatenate([before, kernels.places(packed.root + branches, at[branches], inner)], axis=1)
+            if only_reads:
+                queries = kernels.places(prompt * width + np.arange(width), at[reads[prompt]], read_branches)
+                contexts.append(Context(queries, every))
+                continue
+            contexts.append(Context(kernels.places(tail, at[tail]), before))
+            if len(branches):
+                contexts.append(Context(kernels.places(branches, at[branches], inner), every))
     return contexts
 
 

@@ -36,8 +36,8 @@ _CHUNK_BYTES = 256 * 2**20
 
 _NORMS = ("norm", "final_layernorm", "ln_f", "final_layer_norm", "norm_f")
 
-Wanted = tuple[Groups, CandidateTrie | Sequence[CandidateTrie], np.ndarray]
-"""Groups, trie and root of `Engine.read`; of a tree, the trie of each prompt."""
+Wanted = tuple[Groups, CandidateTrie, np.ndarray]
+"""Groups, trie and root of `Engine.read`."""
 
 
 class Side(Protocol):
@@ -55,8 +55,7 @@ class Continuations(Side, Protocol):
 
 
 class Engine(Protocol):
-    """The interface of `PrefixEngine`, `PlainEngine`, `VllmEngine` and, for encoder-decoder models,
-    `EncoderDecoderEngine`.
+    """The interface of `PrefixEngine`, `PlainEngine` and, for encoder-decoder models, `EncoderDecoderEngine`.
 
     `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
     `computed` counts tokens.
@@ -235,11 +234,6 @@ class PlainEngine:
         prompts = self._at_branches(groups, trie)
         logits = [[self.head.logits(torch.cat(states)) for states in exits] for exits in prompts]
         return torch.stack([torch.stack(rows) for rows in zip(*logits, strict=True)]).log_softmax(-1)
-
-    def at_each_branch(self, groups: Groups, tries: Sequence[CandidateTrie]) -> Tensor:
-        """[exits, prompts' branches, vocabulary] log-probabilities, each prompt's at the branches of its own trie."""
-        pairs = zip(chain.from_iterable(groups), tries, strict=True)
-        return torch.cat([self.at_branches([[ids]], trie)[:, 0] for ids, trie in pairs], dim=1)
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))

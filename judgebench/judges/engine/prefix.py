@@ -7,7 +7,7 @@ Candidates and free answers get at every wanted position what a plain forward pa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import numpy as np
@@ -21,7 +21,7 @@ from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Ro
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import Segments, hardware, keep_freed, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
-from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts, pack_tree
+from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import Continuations, Head, PlainEngine, Wanted, layers_of
 from judgebench.runtime.errors import UserError
 
@@ -75,27 +75,9 @@ class PrefixEngine:
     ) -> list[Tensor]:
         packed, rooted = self._pack(groups, trie, root)
         exits = self._prefill(packed, rooted)
-        self._make_ready(following)
+        if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
+            self._ready = following[0], pack_prompts(following[0], following[1].branches, len(following[2]))
         return self._candidates(exits, packed, trie)
-
-    def read_each(
-        self, groups: Groups, tries: Sequence[CandidateTrie], root: np.ndarray, following: Wanted | None = None
-    ) -> list[list[Tensor]]:
-        """For each exit and prompt [candidates], as `read` gives them, of one tree of prompts (`pack_tree`), where
-        each is asked for the candidates of its own of `tries`."""
-        packed, rooted = self._pack(groups, tries, root)
-        exits = self._prefill(packed, rooted)
-        self._make_ready(following)
-        prompts = {trie: [i for i, each in enumerate(tries) if each is trie] for trie in tries}
-        results: list[list[Tensor]] = [[torch.empty(0)] * len(tries) for _ in exits]
-        every = _every_token(prompts)
-        for rows, states in zip(results, exits, strict=True):
-            logprobs = self.head.logprobs(states, to_device(torch.tensor(every), self.head.weight.device)).cpu()
-            for trie, which in prompts.items():
-                reads = torch.stack([packed.answers[i] for i in which])
-                for i, row in zip(which, _of_branches(trie, logprobs[reads], every), strict=True):
-                    rows[i] = row
-        return results
 
     def gradient(
         self,
@@ -137,13 +119,6 @@ class PrefixEngine:
         exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
-    def at_each_branch(self, groups: Groups, tries: Sequence[CandidateTrie]) -> Tensor:
-        """[exits, prompts' branches, vocabulary] log-probabilities at every branch of each prompt's own trie, prompt by
-        prompt, of one tree."""
-        packed, rooted = self._pack(groups, tries, None)
-        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)]
-        return torch.stack(exits)[:, torch.cat(packed.answers)]
-
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
         return PackedAnswers(self, *self._pack(groups, None, root))
 
@@ -160,18 +135,12 @@ class PrefixEngine:
             self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
         return [states[0] for states in captured()]
 
-    def _make_ready(self, following: Wanted | None) -> None:
-        if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
-            self._ready = following[0], _packed(*following[:2], len(following[2]))
-
-    def _pack(
-        self, groups: Groups, trie: CandidateTrie | Sequence[CandidateTrie] | None, root: np.ndarray | None
-    ) -> tuple[Packed, Root | None]:
+    def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
         else:
-            packed = _packed(groups, trie, len(root))
+            packed = pack_prompts(groups, () if trie is None else trie.branches, len(root))
         self._ready = None
         self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self.rooted(root) if len(root) else None
@@ -202,27 +171,16 @@ class PrefixEngine:
         return [states[packed.reads.flatten()] for states in hidden]
 
     def _candidates(self, exits: list[Tensor], packed: Packed, trie: CandidateTrie) -> list[Tensor]:
-        every = _every_token([trie])
+        every = sorted({token for children in trie.children for token in children})
         tokens = to_device(torch.tensor(every), self.head.weight.device)
-        # many small steps follow, which cost a GPU more than they are worth
-        logprobs = (self.head.logprobs(states, tokens).cpu() for states in exits)
-        return [_of_branches(trie, each.unflatten(0, tuple(packed.reads.shape)), every) for each in logprobs]
-
-
-def _packed(groups: Groups, trie: CandidateTrie | Sequence[CandidateTrie] | None, root: int) -> Packed:
-    if trie is None or isinstance(trie, CandidateTrie):
-        return pack_prompts(groups, () if trie is None else trie.branches, root)
-    return pack_tree(groups, trie, root)
-
-
-def _every_token(tries: Iterable[CandidateTrie]) -> list[int]:
-    return sorted({token for trie in tries for children in trie.children for token in children})
-
-
-def _of_branches(trie: CandidateTrie, logprobs: Tensor, every: Sequence[int]) -> Tensor:
-    """[prompts, candidates] from the log-probabilities [prompts, branches, tokens] of `every` token at each branch."""
-    columns = [[bisect_left(every, token) for token in children] for children in trie.children]
-    return trie.logprobs(torch.cat([logprobs[:, branch, tokens] for branch, tokens in enumerate(columns)], dim=1))
+        results = []
+        for states in exits:
+            # many small steps follow, which cost a GPU more than they are worth
+            logprobs = self.head.logprobs(states, tokens).cpu().unflatten(0, tuple(packed.reads.shape))
+            columns = [[bisect_left(every, token) for token in children] for children in trie.children]
+            per_branch = [logprobs[:, branch, children] for branch, children in enumerate(columns)]
+            results.append(trie.logprobs(torch.cat(per_branch, dim=1)))
+        return results
 
 
 class PackedAnswers:
@@ -258,9 +216,9 @@ class PackedAnswers:
 @torch.no_grad()
 def check_packing(engine: PrefixEngine) -> float:
     """The largest difference of a log-probability between a few short prompts read packed and plainly, at candidates'
-    branches, with a generated token, and as a tree; NaN where the model itself gives NaN. `UserError` where it is more
-    than rounding explains: in half precision packed reading must be about as near to attention in float32 as the
-    model's own attention is, for how far two correct ways of reading differ there depends on the model."""
+    branches and with a generated token; NaN where the model itself gives NaN. `UserError` where it is more than
+    rounding explains: in half precision packed reading must be about as near to attention in float32 as the model's
+    own attention is, for how far two correct ways of reading differ there depends on the model."""
     model, exits = engine.model, engine.head.exits
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
@@ -280,17 +238,11 @@ def check_packing(engine: PrefixEngine) -> float:
         CandidateTrie(("1", "10"), [[(one,), (space, one)], [(one, zero), (space, one, zero)]]),
     ]
 
-    # and a tree: an article, two texts of it, two questions each, which ask for candidates of their own
-    article, texts, questions = tokens(18), (tokens(17), tokens(19)), (tokens(5), tokens(2))
-    tree = [[np.array(rubric + article + text + question) for text in texts for question in questions], groups[1]]
-    asked = [*tries, *tries, tries[1]]
-
     # 2. [exits, prompts, branches, vocabulary] of each way of reading, and after a token more
     def read(reader: PrefixEngine | PlainEngine, generate: bool = True) -> list[Tensor]:
         answers: Continuations = reader.start(groups)
         at_start = torch.stack(answers.logits).log_softmax(-1)[:, :, None]
         seen = [at_start, *(reader.at_branches(short, trie) for trie in tries)]
-        seen.append(reader.at_each_branch(tree, asked)[:, :, None])
         if generate:
             answers.step(following)
             seen.append(torch.stack(answers.logits).log_softmax(-1)[:, :, None])

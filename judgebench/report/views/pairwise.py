@@ -89,11 +89,6 @@ def ranking_records(results: Results) -> Rows:
                 row["notes"].append(f"{who}: no strengths, for {row[f'{prefix}unranked']}.")
             if row[f"{prefix}resting"]:
                 row["notes"].append(f"{who}: {row[f'{prefix}resting']}.")
-        if row["undetermined_share"]:
-            row["notes"].append(
-                f"No intervals of strengths: in {100 * row['undetermined_share']:.1f} % of the resamples they are "
-                "infinite; pairwise.prior=1 holds them back."
-            )
     for part in rows_by([row for row in rows if row["judge"] in ("main", "pair")], ["condition", "judge"]):
         min(part, key=lambda row: row["rule"] != "expectation")["lead"] = True
     return rows
@@ -143,8 +138,6 @@ PREFERENCES = View(
         Col("place one", "place_effect", signed_two, optional=True,
             says="the worth of standing first, in log-odds (0: nothing)"),
         Col("95 % interval", "place_effect", no_text, signed_two, optional=True, page=True),
-        Col("attacked", "attack_effect", signed_two, optional=True, says="the worth of being attacked"),
-        Col("95 % interval", "attack_effect", no_text, signed_two, optional=True, page=True),
         Col("AUC", "auc", percent, points, optional=True,
             says="how well the judge's preference shows which text the humans prefer (50 is chance)"),
         Col("tau", "tau", _correlation, short, optional=True, says="Kendall's tau-b of both sides' preferences"),

@@ -1,0 +1,76 @@
+"""What earlier versions of judgebench had and this one has not: one table, which every refusal of a name looks into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from judgebench.runtime.errors import UserError
+
+_SERVE = "serve the model with `vllm serve MODEL`, and take judge=vllm judge.model=MODEL judge.tokenizer=MODEL"
+
+_BY_WORDS = "take a defense by words, as defenses=[delimiters], instruction or sandwich"
+
+DROPPED = {
+    "defense.paraphrase_tokens": "it was for paraphrase, so leave it out",
+    "defense.window": "it was for windowed_perplexity, so leave it out",
+    "defenses=classifier": "take defenses=[perplexity]",
+    "defenses=llm_detector": "take defenses=[perplexity]",
+    "defenses=paraphrase": _BY_WORDS,
+    "defenses=retokenization": _BY_WORDS,
+    "defenses=windowed_perplexity": "take defenses=[perplexity]",
+    "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
+    "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or more, 1 is usual",
+    "pairwise.ties": "a tie is half a win for each, so leave it out",
+    "prompt.layout": "prompts have the papers' layout alone, so leave it out",
+}
+"""A command, key=value or key, as it was written -> what to use instead, as a clause."""
+
+_ANY = object()
+
+INERT: Mapping[str, Any] = {
+    "defense.paraphrase_tokens": _ANY,
+    "defense.window": _ANY,
+    "judge.engine_options": {},
+    "pairwise.margins": 4,
+    "pairwise.outcome": "mean",
+    "pairwise.ties": "half",
+    "prompt.layout": "paper",
+}
+"""A setting of earlier versions -> the value at which it asks for what is done now, or `_ANY`."""
+
+
+def dropped(*names: str) -> str | None:
+    """The sentence on the first of some names that was dropped; None where none was."""
+    found: Iterator[str] = (f"{name}: is dropped; {DROPPED[name]}." for name in names if name in DROPPED)
+    return next(found, None)
+
+
+def refuse_dropped(config: Mapping[str, Any], where: str = "") -> None:
+    """Raises `UserError` with a sentence for each setting of a configuration that was dropped; `where` it stands."""
+    sentences = []
+    for name in DROPPED:
+        key, is_value, value = name.partition("=")
+        given = reduce(_entry, key.split("."), config)
+        entries = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        if value in map(str, entries) if is_value else given is not None:
+            sentences.append(f"{where}{dropped(name)}")
+    if sentences:
+        raise UserError(*sentences)
+
+
+def _entry(settings: Any, key: str) -> Any:
+    return settings.get(key) if isinstance(settings, Mapping) else None
+
+
+def up_to_date(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration of an earlier version, as plain values, without settings that ask for what is done now."""
+    current = dict(settings)
+    for place, inert in INERT.items():
+        group, _, name = place.partition(".")
+        part = current.get(group)
+        if isinstance(part, Mapping) and name in part and inert in (_ANY, part[name]):
+            current[group] = {key: value for key, value in part.items() if key != name}
+    return current
