@@ -16,7 +16,7 @@ COMMANDS = {
     "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
     "record": ("judgebench.record", "writes a run's readings as one file, which judge=recorded reads"),
     "plan": ("judgebench.plan", "says how many articles to label for a run's next question"),
-    "store": ("judgebench.store", "lists, verifies, copies, merges and prunes stores of readings"),
+    "store": ("judgebench.store", "verifies stores of readings, or merges them"),
 }
 """Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
 

@@ -32,13 +32,11 @@ from judgebench.judges.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.spec import LOCAL, RECORDED
 from judgebench.readings.reading import reading_columns
-from judgebench.readings.shards import file_of
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
-from judgebench.runtime.files import place_of
 from judgebench.types import Reading
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def load_last(config: DictConfig) -> LastRun | None:
     """The last run, if its data and readings are this configuration's too; else None, and it is forgotten, as where the
     store's file, which must hold what a run says it has stored, has gone."""
     global _last
-    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(file_of(path_of(config, "store")))):
+    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
         _last = None  # before the next data and readings come, for there is room for one
     return _last
 
@@ -122,7 +120,7 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
         kept = copy.copy(read)  # with its columns, where they are computed already
         kept.device = read.device if RECORDED in experiment.judge.gives else IN_STORE
         kept.served = None if kept.served is None else unpaid(kept.served)
-        _last = LastRun(key, _inode(file_of(path_of(experiment.config, "store"))), experiment, kept)
+        _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
 
 
 def key_of(config: DictConfig) -> str:
@@ -229,7 +227,7 @@ class Job:
                 )
             reader, lesson = self.experiment.reader(self.models), self.experiment.lesson()
             objectives = search.objectives(self.experiment.decodings, self.experiment.judge.mode)
-            folder, device = place_of(path_of(config, "store")).parent / "attacks", trainer.strategy.root_device
+            folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
             with self.console.status("attack") as status:
                 phrases, trace = learn(
                     search, objectives, lesson, reader, device, folder, lambda text: status.update(text)

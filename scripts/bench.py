@@ -32,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -68,8 +69,7 @@ from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import LAYOUTS, load_rubrics
 from judgebench.readings.reading import ModelReading
-from judgebench.readings.shards import open_store
-from judgebench.readings.store import ReadingStore, is_intact
+from judgebench.readings.store import ReadingStore, is_intact, open_store
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -789,10 +789,10 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     steps = {"prompts with their tokens": len(many) / built, "keys and batches of prompts": len(many) / planned}
     values = np.log(np.full(5, 0.2, np.float32))
     made = [ModelReading(hashlib.sha256(b"%d" % i).hexdigest(), values, None, 0.1) for i in range(options.stored)]
-    for name, path in {"SQLite": folder / "readings.sqlite", "shards": Path(f"parquet:{folder}/shards")}.items():
-        into = open_store(path)
-        took, _ = seconds_of(lambda into=into: [into.put(made[at : at + 12]) for at in range(0, len(made), 12)])  # type: ignore[misc]
-        steps[f"readings into {name}, 12 at once"] = len(made) / took
+    into = open_store(folder / "readings.sqlite")
+    batches_of = [made[at : at + 12] for at in range(0, len(made), 12)]
+    took, _ = seconds_of(lambda: deque(map(into.put, batches_of), maxlen=0))
+    steps["readings into the store, 12 at once"] = len(made) / took
     show(
         f"the driver by itself: {len(many)} prompts in {len(batches)} batches, {len(made)} readings",
         [{"step": step, "a second": rate} for step, rate in steps.items()],
@@ -808,12 +808,12 @@ def made_readings(first: int, count: int) -> list[ModelReading]:
     return [ModelReading(keys[i], scores[i], None, (first + i) / 7) for i in range(count)]
 
 
-def store_of(kind: str, count: int, folder: Path) -> dict[str, Any]:
+def store_of(count: int, folder: Path) -> dict[str, Any]:
     """Figures of a store with so many readings, put in batches of 1,000. A look-up is of 1,000 keys: the first after
     it is opened again, and the best of five others."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    path = Path(f"parquet:{folder}/shards" if kind == "parquet" else folder / "readings.sqlite")
-    row: dict[str, Any] = {"store": kind, "readings": f"{count:,}"}
+    path = folder / "readings.sqlite"
+    row: dict[str, Any] = {"readings": f"{count:,}"}
 
     def filled() -> None:
         store = open_store(path)
@@ -852,13 +852,10 @@ def store_of(kind: str, count: int, folder: Path) -> dict[str, Any]:
 
 
 def store(options: argparse.Namespace) -> dict[str, Any]:
-    """Each kind in a process of its own, as memory is that of a process; MB beyond what it took when it began."""
-    rows = []
-    for kind in options.kinds.split(","):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder, get_context("spawn").Pool(1) as pool:
-            rows.append(pool.apply(store_of, (kind, options.readings, Path(folder))))
-            print(json.dumps(rows[-1]), flush=True)
-    show("Stores, seconds", rows)
+    """In a process of its own, as memory is that of a process; MB beyond what it took when it began."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, get_context("spawn").Pool(1) as pool:
+        rows = [pool.apply(store_of, (options.readings, Path(folder)))]
+    show("The store, seconds", rows)
     return {"stores": rows}
 
 
@@ -1025,7 +1022,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command(fleet, "fleet", articles=200, summaries=12, concurrency=32, cache=4000, wait=0)
     command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
     child = command(store, "store", readings=1_000_000)
-    child.add_argument("--kinds", default="sqlite,parquet")
     child.add_argument("--folder", type=Path, help="where the stores are made; of the system, unless given")
     options = parser.parse_args(arguments)
     figures = options.work(options)

@@ -51,7 +51,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
         (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
         (("judgebench.plan", "nowhere", "within=0.2"), "nowhere"),
-        (("judgebench.store", "list", "nowhere"), "nowhere"),
+        (("judgebench.store", "verify", "nowhere"), "nowhere"),
     ],
 )
 def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, tmp_path):

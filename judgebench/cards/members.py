@@ -15,7 +15,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.panel import Member, PanelSpec, member_named
 from judgebench.judges.spec import JudgeSpec
-from judgebench.readings.shards import file_of, open_store
+from judgebench.readings.store import open_store
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 
@@ -39,7 +39,7 @@ def _read_store(member: Member, parts: Parts) -> None:
     """Gives a member what a store has of a run's own prompts; `UserError` where it lacks some, with how many."""
     # 1. the same run with its model as the judge; by title or SHA-256, one whose readings were stored from here
     path, settings = user_path(str(member.store)), member.settings or {}
-    existing(file_of(path), "judge.store")
+    existing(path, "judge.store")
     known = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine", "engine_options")
     known_keys(settings, known, "settings")
     store = open_store(path)

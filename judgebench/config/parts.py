@@ -50,7 +50,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.files import place_of, user_path
+from judgebench.runtime.files import check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
@@ -213,7 +213,7 @@ def _check_machine(config: DictConfig) -> None:
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_data,
     _check_machine,
-    lambda config: place_of(path_of(config, "store")),
+    lambda config: check_store(path_of(config, "store")),
 )
 """Checks of paths, files and devices of this machine."""
 

@@ -25,6 +25,7 @@ from judgebench.judges.spec import (
 )
 from judgebench.prompts.rubrics import TEXT_FIRST
 from judgebench.runtime.errors import Mistakes
+from judgebench.runtime.files import NO_STORE
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE
 
 if TYPE_CHECKING:
@@ -265,6 +266,12 @@ def mismatches(parts: Parts) -> Broken:
         what = ("dry_run=measure: reads", "") if parts.search is None else ("attack: a phrase is learned", ", and then "
             "read under attack=phrase")  # fmt: skip
         yield f"{what[0]} in this process, not by actors; take runner=lightning for it{what[1]}.", ("runner", "attack")
+    if parts.config.get("store") == NO_STORE and (parts.search is not None or getattr(parts.judge, "batch", None)):
+        yield (
+            "store=none: a search for a phrase and batches keep what is under way beside the store; name a file, as "
+            "store=outputs/readings.sqlite.",
+            (),
+        )
     plain = parts.config.get("compare_with")
     alone = [name for name, rule in parts.decodings.items() if not rule.needs_assistant and not rule.across]
     if isinstance(plain, str) and plain not in alone:

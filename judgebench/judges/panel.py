@@ -24,7 +24,6 @@ from judgebench.judges.recorded import RecordedSpec, answers_of
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
 from judgebench.readings.reading import Recording
-from judgebench.readings.shards import file_of
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
 from judgebench.types import CLAMPED, FAILED, Condition, Example, Prompt
@@ -144,7 +143,7 @@ class Member:
     def name(self) -> str:
         if self.path is None:
             file = user_path(str(self.card or self.store))
-            existing(file if self.card else file_of(file), f"judge.{'card' if self.card else 'store'}")
+            existing(file, f"judge.{'card' if self.card else 'store'}")
             return self.model or file.stem
         title = self.source.title if isinstance(self.source, Recording) else self.source.source.title
         return str(title) if self.judge == "main" else f"{title}'s assistant"
