@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 DROPPED = {
     "store=parquet:": "readings are kept in SQLite, as store=outputs/readings.sqlite, or not at all (store=none); "
@@ -12,11 +12,19 @@ DROPPED = {
     "store copy": "take `python -m judgebench.store merge FROM out=TO`",
     "store prune": "a reading that does not match its checksum is read again without it; `python -m judgebench.store "
     "merge STORE out=OTHER` leaves such readings out",
+    "judge.members.card": "members are recorded readings, run folders and answers; score the texts with the card by "
+    "`python -m judgebench.score card=FILE`, and name its scores, as {path: scores.jsonl, fields: {text: score}}",
+    "judge.members.store": "members are recorded readings, run folders and answers; run the model on these texts, "
+    "which costs nothing where its readings are stored, and name the run's folder",
+    "judge.combine=rank": "take judge.combine=mean",
+    "judge.combine=nnls": "take judge.combine=mean: on unseen articles it orders texts as well as learned weights do",
+    "card of judgebench.judges.panel.PanelSpec": "calibrate each judge of the panel with "
+    "`python -m judgebench.calibrate`, and take the mean of their estimates",
 }
 """A command, key=value or key, as it was written -> what to use instead, as a clause."""
 
 
-def dropped(*names: str) -> str | None:
-    """The sentence on the first of some names that was dropped; None where none was."""
-    found: Iterator[str] = (f"{name}: is dropped; {DROPPED[name]}." for name in names if name in DROPPED)
-    return next(found, None)
+def dropped(name: str) -> str | None:
+    """The sentence on a name that was dropped, of a list's entry without its place; None where it was not."""
+    instead = DROPPED.get(re.sub(r"\[\d+\]", "", name))
+    return f"{name}: is dropped; {instead}." if instead else None

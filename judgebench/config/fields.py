@@ -31,6 +31,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
+from judgebench.config.dropped import dropped
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
@@ -89,13 +90,21 @@ def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
 
 
 def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known` with a `UserError`."""
+    """Refuses keys that are not `known` with a `UserError`; of those that were dropped, it is about these alone."""
+    unknown = [str(name) for name in names if name not in known]
+    refuse_dropped(f"{key}.{name}" for name in unknown)
     sentences = []
-    for name in (name for name in names if name not in known):
-        near = nearest(str(name), known)
+    for name in unknown:
+        near = nearest(name, known)
         remedy = f"{key}.{near} is the nearest" if near else f"there are {', '.join(known)}"
         sentences.append(f"{key}.{name} is unknown; {remedy}.")
     if sentences:
+        raise UserError(*sentences)
+
+
+def refuse_dropped(names: Iterable[str]) -> None:
+    """Raises a `UserError` with a sentence on each of some names that earlier versions had."""
+    if sentences := [sentence for sentence in map(dropped, names) if sentence is not None]:
         raise UserError(*sentences)
 
 
@@ -132,6 +141,7 @@ def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str
     try:
         _validator(cls, names).validate_python(values)
     except ValidationError as error:
+        refuse_dropped(f"{key}.{name}={value}".removeprefix(".") for name, value in values.items())
         raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 
 

@@ -190,12 +190,6 @@ class ReadingStore:
             )
         return digest
 
-    def model_files(self) -> list[Path]:
-        """The files whose digests it remembers: those of models that were read on this machine."""
-        with self._reading():
-            rows = self._db.execute("SELECT CAST(path AS BLOB) FROM digests ORDER BY path").fetchall()
-        return [Path(os.fsdecode(row[0])) for row in rows]
-
     def rows(self) -> Iterator[Row]:
         """All rows in the order of their keys, damaged ones too."""
         with self._reading():

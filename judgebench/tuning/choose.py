@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,8 +68,7 @@ class Learner:
     Attributes:
         decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by Spearman is taken, or,
             without a grid, one that stays as it is.
-        readings: [N] of the texts, a `Ranged` a range; of a panel that learns weights its members', which are `stacked`
-            by the texts that teach.
+        readings: [N] of the texts, a `Ranged` a range.
         human: [N] on the scale of the first range.
         groups: [N] articles.
         shown: [N] the same texts as a defense shows them, which then are scored by what `readings` teach.
@@ -88,42 +88,27 @@ class Learner:
         self.decoding, self.readings, self.human, self.groups, self.grid = decoding, readings, human, groups, grid
         self.shown = readings if shown is None else shown
         self.ratings = human[:, None] if ratings is None else ratings
-        self.stacks = readings[0].main.ndim == 3
         self._learned: dict[bytes, Decoding] = {}
-        self._scored: dict[bytes, tuple[list[Contrastive], np.ndarray]] = {}
 
-    def _tried(self, rows: np.ndarray) -> tuple[list[Contrastive], np.ndarray]:
+    @cached_property
+    def _tried(self) -> tuple[list[Contrastive], np.ndarray]:
         """The grid's decodings, of each kappa once, and their scores [N, P]."""
-        key = rows.tobytes() if self.stacks else b""
-        if key in self._scored:
-            return self._scored[key]
         assert isinstance(self.decoding, Contrastive)
-        readings = self._together(self.readings, rows)
         by_kappa = {setting.same: setting for setting in reversed(self.grid)}
         decodings = [
             replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
             for _, setting in sorted(by_kappa.items())
         ]
-        scores = np.stack([decoding.scores_across(readings) for decoding in decodings], axis=1)
-        self._scored[key] = decodings, scores
-        return decodings, scores
-
-    def _together(self, side: Sequence[Ranged], rows: np.ndarray) -> Sequence[Ranged]:
-        """The readings of a side, of a panel by weights that the texts `rows` teach."""
-        if not self.stacks:
-            return side
-        from judgebench.judges.panel import stacked
-
-        return [stacked(part, self.human, rows) for part in side]
+        return decodings, np.stack([decoding.scores_across(self.readings) for decoding in decodings], axis=1)
 
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
         if rows.tobytes() not in self._learned:
             if self.decoding.learns or not self.grid:
-                taught = [part.at(rows) for part in self._together(self.readings, rows)]
+                taught = [part.at(rows) for part in self.readings]
                 decoding = self.decoding.fitted(taught, self.human[rows])
             else:
-                decodings, scores = self._tried(rows)
+                decodings, scores = self._tried
                 ranks, human = (
                     (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2 for side in (scores, self.human)
                 )
@@ -147,17 +132,17 @@ class Learner:
         as many as a fold of `folds` and one of twice as many hold together."""
         count = len(labels := np.unique(self.groups))
         gone = sum(-(-count // min(parts, count)) for parts in (folds, 2 * folds))
-        answered = np.any([has_answer(part.main.reshape(len(self.groups), -1)) for part in self.readings], axis=0)
+        answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
         most = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
         return np.asarray(np.isin(self.groups, most[min(gone, count - 1) :]))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
-        return self.learn(rows).scores_across(self._together(self.shown, rows))
+        return self.learn(rows).scores_across(self.shown)
 
     def losses(self, rows: np.ndarray) -> np.ndarray:
         """Ranked probability scores [N] of all texts by what the texts `rows` teach, see `forecast_losses`."""
-        return forecast_losses(self.learn(rows), self._together(self.shown, rows), self.ratings)
+        return forecast_losses(self.learn(rows), self.shown, self.ratings)
 
     def folded(self, folds: int, seed: int) -> Folded:
         """The cross-fitted decoding of a run, and the one that all texts teach."""
@@ -491,7 +476,7 @@ def _candidates(
             learner, texts = of_cell[cell.decoding]
             place = {name: row for row, name in enumerate(texts)}
             learner = learner.at([place[name] for name in names])
-            if learner.grid or learner.stacks:
+            if learner.grid:
                 learned[number] = learner
             elif losses is not None:
                 losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))

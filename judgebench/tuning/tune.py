@@ -167,8 +167,7 @@ def cross_fit(
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
     the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is. What
-    learns nothing has a learner without a grid where settings are chosen by its distributions, or by a panel whose
-    weights are learned. Where too few texts are
+    learns nothing has a learner without a grid where settings are chosen by its distributions. Where too few texts are
     answered for a decoding to learn, without any two folds' articles, it is left out; `UserError` where no other is."""
     from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
     from judgebench.tuning.choose import Learner, check_groups
@@ -189,8 +188,7 @@ def cross_fit(
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
         ranges = [other for name, other, condition in cells if (name, condition) == (dimension, defense)]
-        stacks = any(reading.members for reading in texts.values())
-        for name, decoding in (decodings if stacks or tuner.metric == "rps" else names).items():
+        for name, decoding in (decodings if tuner.metric == "rps" else names).items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
@@ -198,7 +196,7 @@ def cross_fit(
             kept = [key for key in texts if all(key in part for side in sides for part in side)]
             if not kept:
                 continue
-            plain, shown = ([ranged([part[key] for key in kept], stacks) for part in side] for side in sides)
+            plain, shown = ([ranged([part[key] for key in kept]) for part in side] for side in sides)
             examples = [texts[key].prompt.example for key in kept]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
