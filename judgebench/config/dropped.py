@@ -12,6 +12,8 @@ DROPPED = {
     "store copy": "take `python -m judgebench.store merge FROM out=TO`",
     "store prune": "a reading that does not match its checksum is read again without it; `python -m judgebench.store "
     "merge STORE out=OTHER` leaves such readings out",
+    "judgebench plan": "a run says how wide its intervals are (How sure is all that?); a width shrinks with the root of the "
+    "number of labelled articles, so half of it takes four times as many, drawn at random",
     "judge.members.card": "members are recorded readings, run folders and answers; score the texts with the card by "
     "`python -m judgebench.score card=FILE`, and name its scores, as {path: scores.jsonl, fields: {text: score}}",
     "judge.members.store": "members are recorded readings, run folders and answers; run the model on these texts, "

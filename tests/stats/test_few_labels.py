@@ -1,8 +1,6 @@
 """Means of few ratings, with a judge and without: Wilson's interval, Student's t, clustered errors by statsmodels,
 PPI++ by hand, what must hold for any judge; the records of a run; and plans, against the intervals that they plan."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,7 +21,6 @@ from judgebench.stats.few_labels import (
     predicted_spearman,
     with_judge,
 )
-from judgebench.stats.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, partly, side
 
@@ -338,49 +335,3 @@ def test_another_model_stands_in_for_humans_in_spearman():
     assert first["spearman"] == {"stand_in": "assistant, expectation", **expected}
     assert second["spearman"]["stand_in"] == "main, expectation"
     assert third["spearman"] is None
-
-
-# --- plans ------------------------------------------------------------------------------------------------------------
-
-
-@needs_recorded
-@pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_intervals_are_as_wide_as_planned(dimension):
-    """A pilot of all 60 articles plans for 20 of them: intervals of 20 are as wide as planned, on average."""
-    columns, widths = recorded(dimension, "gpt-4o"), {MEAN: [], DIFFERENCE: []}
-    for seed in range(10):
-        data = part_of(columns, 20, seed)
-        for of, records in ((MEAN, predicted_means(data)), (DIFFERENCE, predicted_differences(data))):
-            widths[of].append(np.mean([(r["predicted_high"] - r["predicted_low"]) / 2 for r in records]))
-    for of, halves in widths.items():
-        plan = label_plan(part_of(columns, 60), [float(np.mean(halves))], articles=60)
-        (record,) = [record for record in plan if record["of"] == of]
-        assert record["predicted"] == pytest.approx(20, abs=5)
-        assert record["labels"] >= record["predicted"]
-        assert record["saved"] == record["labels"] - record["predicted"]
-
-
-@needs_recorded
-def test_what_no_plan_reaches_is_null_with_a_reason():
-    columns = recorded("coherence", "gpt-4o")
-    mean, _ = label_plan(part_of(columns, 12), [0.05])
-    assert mean["predicted"] is None
-    assert "All 60 articles are too few" in mean["reason"]
-    assert mean["labels"] > 60
-    for record in label_plan(part_of(columns, 3), [0.2]):
-        assert record["labels"] is None
-        assert "No plan" in record["reason"]
-
-
-def test_articles_are_spread_over_the_scores_and_each_as_likely():
-    scores, groups = np.repeat(np.arange(12.0), 3), np.repeat([f"a{k:02}" for k in range(12)], 3)
-    counts: Counter[str] = Counter()
-    for seed in range(1500):
-        articles = articles_to_label(scores, groups, 4, seed)
-        assert [int(name[1:]) // 3 for name in articles] == [0, 1, 2, 3]
-        counts.update(articles)
-    assert len(counts) == 12
-    assert stats.chisquare(list(counts.values())).pvalue > 0.001
-    assert sorted(articles_to_label(scores, groups, 12)) == sorted(set(groups))
-    with pytest.raises(ValueError, match="between 1 and 12"):
-        articles_to_label(scores, groups, 13)
