@@ -3,7 +3,7 @@
     engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
     vllm        vLLM in this process (judge.engine=vllm) beside the prefix engine and plain reading: error, seconds
     attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
-    statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
+    statistics  resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
@@ -56,7 +56,7 @@ from judgebench.attacks.adv_suffix import Journal, Walk
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
 from judgebench.data.benchmarks import Mini, SummEval
-from judgebench.decoding import Contrastive, Expectation
+from judgebench.decoding import Expectation
 from judgebench.judges import PassRunner
 from judgebench.judges.batches import pending, plan, root_of, roots, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -282,28 +282,10 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
-    from judgebench.tuning import Dev
-    from judgebench.tuning.tuners import optimum
-
-    # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     quality = rng.normal(0.6, 0.2, (options.examples, 1)).clip(0, 1)
     human = np.round((1 + 4 * quality[:, 0]) * 3) / 3  # the mean of three experts
-    for candidates in (5, 10, 41):
-        sides, places = [], np.linspace(0, 1, candidates)
-        for favored, seen in ((0.6, 0.3), (0.95, 0.05)):
-            center = favored * 0.75 + seen * (quality + rng.normal(0, 0.25, (options.examples, 1)))
-            logits = -9 * np.abs(places - center) + rng.normal(0, 0.3, (options.examples, candidates))
-            sides.append((logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32))
-        main, assistant = sides
-        values = np.arange(candidates) + 1.0
-        seconds, best = seconds_of(lambda: optimum(main, assistant, values, human), options.times)  # noqa: B023
-        decoded = [Contrastive(setting.kappa).scores(main, assistant, values) for setting in Dev().grid]
-        grid = max(stats.spearmanr(scores, human).statistic for scores in decoded)
-        row = {"candidates": candidates, "seconds": seconds, "kappa": float(best.kappa), "spearman": float(best.value)}
-        rows.append(row | {"grid below": float(best.value - grid)})
-    show(f"The exact optimum of kappa on {options.examples} texts", rows)
-    # 2. an interval of Spearman by resampled articles, beside scipy's
+    # an interval of Spearman by resampled articles, beside scipy's
     from judgebench.stats.clusters import weights_of
     from judgebench.stats.correlation import resampled_correlations
 
@@ -324,7 +306,7 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
     theirs, _ = seconds_of(lambda: stats.bootstrap((np.arange(len(texts)),), spearman, n_resamples=few, **rest))
     interval = {"seconds, three correlations": ours, "scipy, Spearman alone": theirs * options.resamples / few}
     show(f"{options.resamples} resamples of {len(texts)} articles", [interval])
-    return {"optimum": rows, "bootstrap": interval}
+    return {"bootstrap": interval}
 
 
 # --- sweep ------------------------------------------------------------------------------------------------------------

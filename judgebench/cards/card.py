@@ -352,7 +352,7 @@ class JudgeCard:
         for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
             at, inside = ".".join((*where, key)), where[1:]
             if key == "_target_":
-                if (sentence := dropped(f"card of {value}")) is not None:
+                if (sentence := dropped(f"card of {value}") or dropped(str(value))) is not None:
                     raise UserError(sentence)
                 place = ("decoding", "*", *inside[2:]) if inside[:1] == ("decoding",) and len(inside) > 1 else inside
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):

@@ -36,8 +36,11 @@ DROPPED = {
     "card of judgebench.judges.panel.PanelSpec": (
         "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the mean of their estimates"
     ),
+    "tune=exact": "take tune=dev, which takes the best of the grid",
+    "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
+    "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",
 }
-"""A command, key=value or key, as it was written -> what to use instead, as a clause."""
+"""A command, a key, a key with its value, or a class, as it was written -> what to use instead, as a clause."""
 
 
 def dropped(name: str) -> str | None:

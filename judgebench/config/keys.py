@@ -28,6 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.choices import FOLDER, choice_list, choices, groups
+from judgebench.config.dropped import dropped
 from judgebench.config.fields import nearest, plain
 from judgebench.data.dataset import DataSettings
 from judgebench.runtime.errors import Mistakes, UserError, shown
@@ -274,13 +275,13 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
             if isinstance(entry, DictConfig) and "_target_" in entry:
                 content = ", ".join(f"{key!s}: {value!s}" for key, value in entry.items() if value is not None)
                 remedy = f"it comes with {group}=[{file.stem}], and alone as '+{group}.{name}={{{content}}}'."
-        sentence = f"{group}: there is no {group} {name!r}; {remedy}"
+        sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
         known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
         where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
-        sentence = (
+        sentence = dropped(str(cause.full_key)) or (
             f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {_nearest_of(str(cause.key), known, stem)}"
         )
     else:

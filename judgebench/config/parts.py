@@ -35,6 +35,7 @@ from judgebench.config.fields import (
     RunSettings,
     known_keys,
     plain,
+    refuse_dropped,
     settings_of,
 )
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
@@ -476,6 +477,7 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     if node is None:
         return None
     target = node.get(TARGET) if isinstance(node, DictConfig) else None
+    refuse_dropped([str(target)])
     try:
         if isinstance(target, str):
             maker: Any = get_object(MOVED_TARGETS.get(target, target))

@@ -37,7 +37,7 @@ NEED_TUTOR = ("cap", "w_cap", "random_reference")
 NEED_HELPER = ("perplexity", "windowed_perplexity", "classifier", "llm_detector", "paraphrase")
 """Names of defenses, known here without torch: by references, and by a model that helps."""
 
-TUNERS = ("dev", "exact", "published", "shared")
+TUNERS = ("dev", "published", "shared")
 
 JUDGES = {
     LOCAL: "the judge is a model here",

@@ -235,8 +235,7 @@ FLAGS: Mapping[str, str] = {
     UNSTABLE: "Spearman depends on the score range by more than sampling noise explains",
     NOT_ANSWERING: "most of the judge's probability lies on other texts than scores, so its scores are read off a "
     "small share of what it would say; another prompt or chat format may help, or a judge that knows how to answer",
-    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond (tune=exact: on dev not to "
-    "contrast at all is as good as anything, or nothing but to contrast)",
+    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond",
 }
 """The meaning of each flag, a clause without a full stop."""
 
