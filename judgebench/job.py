@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.fields import MEASURE, plain
+from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
@@ -30,7 +30,7 @@ from judgebench.judges.api.settings import unpaid
 from judgebench.judges.models import Models, Trainers
 from judgebench.judges.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
-from judgebench.judges.spec import LOCAL, RECORDED
+from judgebench.judges.spec import RECORDED
 from judgebench.readings.reading import reading_columns
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
@@ -248,19 +248,10 @@ class Job:
 
 
 def show_dry_run(experiment: Experiment, console: Terminal) -> None:
-    """Prints the prompts that would be read; reads a little where that is asked for."""
-    paces = None
-    if experiment.config.dry_run == MEASURE:
-        # the speed of the passes, from what can be read already; none where nothing is computed here
-        reader, paces = experiment.reader(), []
-        if LOCAL in experiment.judge.gives:
-            from judgebench.judges.loop import measure  # torch with it
-
-            runner = reader.runner(trainers(experiment))
-            paces = measure(runner, reader.passes, reader.judge.token_budget)
+    """Prints the prompts that would be read."""
     if not here().first:
         return
-    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
+    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
     answers = None if experiment.answers is None else experiment.answers.note
     for line in (answers, experiment.served_estimate()):
         if line is not None:

@@ -11,6 +11,7 @@ from judgebench.config.dropped import DROPPED, dropped
 ASKED = [
     (["store=parquet:outputs/readings"], "store=parquet:outputs/readings: Parquet stores are dropped; readings are"),
     (["judge=panel", "judge.members=[a]", "judge.combine=rank"], "judge.combine=rank: is dropped; take"),
+    (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),
     (["+sweeps=cd_kappa_exact"], "sweeps=cd_kappa_exact: is dropped; take tune=dev without a sweep"),

@@ -36,6 +36,9 @@ DROPPED = {
     "card of judgebench.judges.panel.PanelSpec": (
         "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the mean of their estimates"
     ),
+    "dry_run=measure": (
+        "take dry_run=true, which says how many tokens are computed; while a run reads, its bar says what is left"
+    ),
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",

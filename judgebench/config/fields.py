@@ -35,7 +35,7 @@ from judgebench.config.dropped import dropped
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
-__all__ = ["DAVIDSON", "HALF", "LEVELS", "MEASURE", "MOST_RESAMPLES", "TIES", "MetricSettings", "NotBlank", "OneOf"]
+__all__ = ["DAVIDSON", "HALF", "LEVELS", "MOST_RESAMPLES", "TIES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
 __all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
 
@@ -144,9 +144,6 @@ def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str
         refuse_dropped(f"{key}.{name}={value}".removeprefix(".") for name, value in values.items())
         raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 
-
-MEASURE = "measure"
-"""The value of `dry_run` that reads a little, to estimate how long the whole takes."""
 
 LOGGER_MODES = ("offline", "online", "disabled")
 """Values of `logger.mode`: files that `wandb sync` can send later, at once, or nothing."""
@@ -267,7 +264,7 @@ class RunSettings:
     report: bool
     worth: bool
     examples: bool
-    dry_run: bool | Annotated[str, OneOf((MEASURE,))]
+    dry_run: bool
     compare_with: str | None
     print: Annotated[str, OneOf(("answer", "all", "none"))]
     figures: Annotated[str, OneOf(("png",))] | None = None
