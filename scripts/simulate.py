@@ -334,7 +334,7 @@ def choice(options: argparse.Namespace) -> Iterator[str]:
             rules = [Contrastive(0.0, rule=rule) for rule in ("expectation", "argmax")]
             learners = {2 + n: Learner(rule, [readings], human, group, Dev().grid) for n, rule in enumerate(rules)}
             scores = np.stack([rule.scores(*readings) for rule in rules * 2], axis=1)
-            among = Candidates(scores, learners, human, group, [""] * 4)
+            among = Candidates(scores, learners, human, group)
             taken_one = among.choose(everything, *among.taught(everything, 5, seed)).taken
             learned: list[Any] = [learners[max(taken_one, 2)].learn(everything), learners[2].learn(dev)]
             found = [taken_one > 0, *(np.isclose(side.kappa, NEAR).any() for side in learned)]
@@ -389,7 +389,7 @@ def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
             number = {"half": len(order) // 2, "30 %": round(0.3 * len(order)), "10": 10}[share]
             for part in range(min(3, len(order) // number)):  # in turn, so that easy articles choose and test alike
                 dev = np.isin(groups, order[part * number : (part + 1) * number])
-                among = Candidates(scores[dev], {}, human[dev], groups[dev], [""] * len(kind), kind=kind)
+                among = Candidates(scores[dev], {}, human[dev], groups[dev], kind=kind)
                 shares = worth_of("spearman", scores[dev], human[dev], groups[dev])
                 worth, best = shares.mean(axis=0), int(shares.mean(axis=0).argmax())
                 behind = shares[:, [best]] - shares

@@ -11,6 +11,9 @@ from judgebench.config.dropped import DROPPED, dropped
 ASKED = [
     (["store=parquet:outputs/readings"], "store=parquet:outputs/readings: Parquet stores are dropped; readings are"),
     (["judge=panel", "judge.members=[a]", "judge.combine=rank"], "judge.combine=rank: is dropped; take"),
+    (["decoding=[expectation,trimmed]"], "decoding=trimmed: is dropped; take decoding=[expectation]"),
+    (["tune=crossfit", "tune.metric=stability"], "tune.metric=stability: is dropped; take tune.metric=spearman"),
+    (["+decoding.mine={_target_: judgebench.decoding.Plausible}"], "judgebench.decoding.Plausible: is dropped; take"),
     (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),

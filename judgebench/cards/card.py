@@ -47,7 +47,7 @@ _DECODINGS = tuple(
     f"judgebench.decoding.{name}"
     for name in (
         *("Greedy", "Expectation", "Contrastive", "NullContext", "Median"),
-        *("Trimmed", "Plausible", "Ordinal", "Ridge", "Calibrated"),
+        *("Ordinal", "Ridge", "Calibrated"),
     )
 )
 _MAKERS = {

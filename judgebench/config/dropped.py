@@ -36,6 +36,13 @@ DROPPED = {
     "card of judgebench.judges.panel.PanelSpec": (
         "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the mean of their estimates"
     ),
+    "decoding=trimmed": "take decoding=[expectation], which agrees with people as well",
+    "decoding=plausible": "take decoding=[expectation], which agrees with people as well",
+    "decoding=unnormalized": "take decoding=[expectation], which agrees with people as well",
+    "judgebench.decoding.Trimmed": "take judgebench.decoding.Expectation, which agrees with people as well",
+    "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with people as well",
+    "tune.metric=stability": "take tune.metric=spearman",
+    "calibrate.metric=stability": "take calibrate.metric=spearman",
     "dry_run=measure": (
         "take dry_run=true, which says how many tokens are computed; while a run reads, its bar says what is left"
     ),

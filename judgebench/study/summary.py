@@ -464,7 +464,7 @@ def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Ce
         groups, human = parts[0]["group_id"].astype(str), parts[0]["human"]
         if len(set(groups)) >= 2:
             scores = np.stack([part["score"] for part in parts], axis=1)
-            among = Candidates(scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True)
+            among = Candidates(scores, {}, human, groups, cell["metric"], maximum=True)
             values[cell_of(cell)] = among.promise(min(5, len(set(groups))), 5, 0, 0)[cell["metric"]]
     return values
 

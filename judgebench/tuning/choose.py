@@ -171,15 +171,12 @@ def worth_of(
     Args:
         metric: of `judgebench.tuning.tuners.METRICS`.
         scores: [N, S] of settings; human, groups: [N].
-        extra: [N, S] for `stability` the mean of each setting's scores over all ranges, on its own scale; for `rps`
-            the losses, see `Learner.losses`.
+        extra: [N, S] for `rps` the losses, see `Learner.losses`.
     """
     if metric in ("spearman", "pearson"):
         values, change = influences(scores, human, metric == "spearman")
     else:
-        if metric == "stability":
-            loss = np.abs(scores - extra) / np.maximum(scores.std(axis=0), 1e-12)
-        elif metric == "rps":
+        if metric == "rps":
             loss = np.asarray(extra)
         else:
             loss = np.abs(straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None])
@@ -269,7 +266,6 @@ class Candidates:
         losses: [N, S] for `rps`: of the settings that learn nothing, see `Learner.losses`.
         learners: the settings that learn, by their numbers.
         human, groups: [N].
-        family: [S] a label of judge, decoding and defense: settings that differ in the range alone.
         kind: [S] see `choose`.
         maximum: True to take the setting with the largest worth, as a sweep does, instead of the rule's.
     """
@@ -278,7 +274,6 @@ class Candidates:
     learners: Mapping[int, Learner]
     human: np.ndarray
     groups: np.ndarray
-    family: Sequence[Any]
     metric: str = "spearman"
     kind: Sequence[int] | None = None
     maximum: bool = False
@@ -299,27 +294,14 @@ class Candidates:
             return values
 
         scores = held_out(self.scores, Learner.scores)
-        if self.losses is not None:
-            return scores, held_out(self.losses, Learner.losses)
-        return scores, self.centers(scores) if self.metric == "stability" else None
+        return scores, None if self.losses is None else held_out(self.losses, Learner.losses)
 
     def choose(self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
-        extra = self.centers(scores) if extra is None and self.metric == "stability" else extra
         part = None if extra is None else extra[rows]
         shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
         choice = choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
         return choice._replace(taken=choice.best) if self.maximum else choice
-
-    def centers(self, scores: np.ndarray) -> np.ndarray:
-        """[N, S] the mean over the ranges of each family's standardized scores, on each setting's own scale."""
-        spread, means = scores.std(axis=0), scores.mean(axis=0)
-        standard = divided(scores - means, np.broadcast_to(np.maximum(spread, 1e-12), scores.shape))
-        of_family = [
-            standard[:, [j for j, other in enumerate(self.family) if other == name]].mean(axis=1)
-            for name in self.family
-        ]
-        return means + np.stack(of_family, axis=1) * spread
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of folds that took each
@@ -401,11 +383,6 @@ def choice_records(
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
         here, left_out = [cell for cell in cells if cell.dimension == dimension], [*tuned.left_out.get(dimension, ())]
-        if crossfit.metric == "stability":  # of one score over all ranges nothing can depend on the range
-            across = {cell.decoding for cell in here if cell.decoding in decodings and decodings[cell.decoding].across}
-            alone = [cell for cell in here if cell.decoding not in across]
-            left_out += [f"{', '.join(sorted(across))}: one score for all ranges."] if across and alone else []
-            here = alone or here
         settings, among = _candidates(scores, here, decodings, tuned.learners, crossfit, scale.get(dimension))
         human, groups, learned = among.human, among.groups, among.learners
         if crossfit is tuner:
@@ -480,9 +457,8 @@ def _candidates(
                 learned[number] = learner
             elif losses is not None:
                 losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))
-    families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(values, learned, human, groups, families, tuner.metric, kind, losses=losses)
+    return settings, Candidates(values, learned, human, groups, tuner.metric, kind, losses=losses)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:
