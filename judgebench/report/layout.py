@@ -107,7 +107,7 @@ PAGE = (
     )),
     PageSection("certainty", "How sure is all that?", (
         taken.certainty_lines, forecasts.LABELS_AND_JUDGES,
-        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS, forecasts.DIFFERENCES)),
+        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
         Fold("Flags of every judge and decoding", (flags,)),
         Fold("Its probabilities as forecasts", (FORECASTS, "reliability_")),
         Fold("Which texts a person should get", (ABSTENTION, "abstention_")),

@@ -17,7 +17,6 @@ import pandas as pd
 from judgebench.report.formats import is_known, p_value, percent, points, short, signed_two, three, two
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
 from judgebench.report.views.correlations import taken_rows
-from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, labelled
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import Cell
@@ -189,10 +188,6 @@ def is_sure(row: Row) -> bool:
 # --- means from few labels -------------------------------------------------------------------------------------------
 
 
-_SHOWN = 5
-"""Systems whose pairs a page shows, the best by labels and judge together."""
-
-
 def _these(row: Row) -> dict[str, Any]:
     """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
     names = {key.replace("_these", ""): key for key in row if "_these" in key}
@@ -201,11 +196,7 @@ def _these(row: Row) -> dict[str, Any]:
 
 def _widths(results: Results) -> Rows:
     """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
-    rows = records(labelled(map(_these, results.few_labels))) if results.few_labels else []
-    for row in rows:
-        spearman = _these(row["spearman"] or {})
-        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}") for name in ("labels", "predicted") for end in ENDS}
-    return rows
+    return records(labelled(map(_these, results.few_labels))) if results.few_labels else []
 
 
 def few_labels_rows(results: Results) -> Rows:
@@ -225,19 +216,6 @@ def _means(results: Results) -> Rows:
     return rows
 
 
-def _differences(results: Results) -> Rows:
-    """A row a pair of the best systems, by the same judges."""
-    rows = []
-    for row in few_labels_rows(results):
-        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
-        means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
-        best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
-        for pair in map(_these, row["differences"]):
-            if {pair["first"], pair["second"]} <= set(best):
-                rows.append(head | pair | {"apart": {True: "yes", False: "no"}.get(pair["told_apart"])})
-    return rows
-
-
 LABELS_AND_JUDGES = View(
     "few_labels", "Means from few labels", _widths,
     (
@@ -254,10 +232,6 @@ LABELS_AND_JUDGES = View(
         Col("judge misses", "{misses:.0f} of {counted:.0f}", left=True,
             says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
             "its bias"),
-        Col("labels", "labels_rho", three, short, group="Spearman", optional=True,
-            says="Spearman of the judge with the humans on the rated texts"),
-        Col("both", "predicted_rho", three, short, group="Spearman", optional=True,
-            says="the same with the other model's scores of all"),
     ),
     by=["condition"],
     size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
@@ -280,18 +254,3 @@ MEANS = View(
     ),
     by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
 )  # fmt: skip
-
-DIFFERENCES = replace(
-    MEANS,
-    name="few_labels_differences",
-    frame=_differences,
-    columns=(
-        Col("systems", "{first} - {second}", left=True),
-        Col("labels", "labels", signed_two, signed_two),
-        Col("both", "predicted", signed_two, signed_two),
-        Col("narrower", "narrower", percent),
-        Col("told apart", "apart", left=True, says="the interval by both leaves out 0, each pair by itself"),
-    ),
-    note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more.",
-)
-"""Differences of the best systems' means."""
