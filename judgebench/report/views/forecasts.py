@@ -1,5 +1,5 @@
-"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, intervals of single texts, and
-which texts to send to a person; causes of judges' errors; and means of systems from few human ratings.
+"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, and intervals of single
+texts; causes of judges' errors; and means of systems from few human ratings.
 
 Of the means from few ratings, shown are the means on the very articles of the run, of which humans rated a part;
 `like_*` holds the same of articles like these. Run folders of earlier versions have the latter alone, and show them.
@@ -21,20 +21,13 @@ from judgebench.results.results import Results, labelled
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import Cell
 
-PERSON = 0.8
-"""The share of texts that the judge keeps in the sentence on sending the rest to a person."""
-
 
 def forecast_frame(results: Results) -> pd.DataFrame:
     """The records of forecasts.json whose probabilities are known, with labels: `who` is a model, whichever decoding
-    took its scores, or the pair. Error is the mean distance of the expected score from the humans' mean: of all texts
-    (`risk`), and of the shares kept (`risk_80`, `risk_50`)."""
+    took its scores, or the pair."""
     rows = labelled(record for record in results.forecasts if "coverage" in record)
     if len(rows):
         rows["who"] = rows["judge"]
-        for share in (PERSON, 0.5):
-            kept = [{point["kept"]: point["risk"] for point in reversed(curve)}.get(share) for curve in rows["curve"]]
-            rows[f"risk_{100 * share:.0f}"] = kept
     return rows
 
 
@@ -47,7 +40,7 @@ def _with(results: Results, *names: str) -> Rows:
 _WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
-    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass"),
+    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass", "coverage"),
     (
         *_WHO,
         Col("RPS", "rps", three, short,
@@ -64,29 +57,13 @@ FORECASTS = View(
         Col("confidence", "confidence", percent, says="the mean probability of that score"),
         Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
         Col("mass", "mass", percent, optional=True, says="the probability that lies on scores at all"),
+        Col("coverage", "coverage", percent, points, optional=True,
+            says="share of the intervals of single texts that hold the humans' mean, which should be 90 %; {groups} "
+            "other than the text's own teach calibration and length"),
+        Col("width", "width", two, two, optional=True, says="their mean length, in points of the humans' scale"),
     ),
-    by=("condition",), once=("range",), brackets="{groups} resampled", reasons=("reason", "mass_reason"),
-)  # fmt: skip
-
-
-ABSTENTION = View(
-    "abstention", "Texts for a person", lambda results: _with(results, "coverage", "risk"),
-    (
-        *_WHO,
-        Col("coverage", "coverage", percent, points,
-            says="share of the intervals of single texts that hold the humans' mean; {groups} other than the text's "
-            "own teach calibration and length"),
-        Col("width", "width", two, two, says="their mean length, in points of the humans' scale"),
-        Col("error", "risk", two, two,
-            says="mean distance of the judge's expected score, mapped to the humans' scale, from the humans' mean"),
-        Col("80 % kept", "risk_80", two, says="the same where only the 80 % on which the judge is surest are kept"),
-        Col("50 % kept", "risk_50", two, says="the same with the surest half"),
-        Col("gain", "gain", two, signed_two,
-            says="how far this goes from sending any texts to a person (0) to sending the worst (1)"),
-    ),
-    by=("condition",), once=("range",),
-    note=lambda _, rows: f"{percent(rows[0]['level'])} of the intervals of single texts should hold it.",
-    brackets="{groups} resampled", reasons=("coverage_reason", "risk_reason"),
+    by=("condition",), once=("range",), brackets="{groups} resampled",
+    reasons=("reason", "mass_reason", "coverage_reason"),
 )  # fmt: skip
 
 
