@@ -45,9 +45,9 @@ def _added(arguments: Sequence[str]) -> list[str]:
     if "exp" in typed:
         return []
     added = ["+exp=calibrate"]
-    if (judge := typed.get("judge")) in ("replay", "panel"):  # there is nothing to contrast
-        scored = "decoding=[greedy]" if judge == "replay" else "decoding=[greedy,expectation]"
-        return [*added, *(key for key in ("assistant=none", scored) if key.partition("=")[0] not in typed)]
+    if typed.get("judge") == "replay":  # there is nothing to contrast
+        usual = ("assistant=none", "decoding=[greedy]")
+        return [*added, *(key for key in usual if key.partition("=")[0] not in typed)]
     if typed.get("judge") != "recorded":
         return added
     if "assistant" not in typed:
@@ -82,7 +82,7 @@ def _main(config: DictConfig) -> None:
         finished = run_checked(parts)
         if finished is None:  # a process that only helped to read
             return
-        cards = make_cards(config, finished, parts.judge)
+        cards = make_cards(config, finished)
         for card in cards:
             path = finished.folder / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
             card.write(path)

@@ -20,7 +20,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
 from judgebench.config.parts import Parts, check_config, with_data
-from judgebench.judges.spec import PANEL
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
@@ -171,10 +170,6 @@ def run_overrides(overrides: Sequence[str]) -> Results:
 def run_checked(parts: Parts) -> Results | None:
     """Runs the parts that `check_config` has made; mistakes in the data are named before torch is imported."""
     parts = with_data(parts)
-    if PANEL in parts.judge.gives:
-        from judgebench.cards.members import read_members
-
-        read_members(parts)
     from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
     return run_pipeline(parts)

@@ -7,6 +7,8 @@ import re
 import runpy
 import sys
 
+from judgebench.config.dropped import dropped
+
 COMMANDS = {
     "run": ("judgebench", "an experiment: judgebench run +exp=demo"),
     "sweep": ("judgebench", "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches"),
@@ -15,8 +17,7 @@ COMMANDS = {
     "gate": ("judgebench.gate", "tells whether a card's judge still does on these labels: exit code 0, 1 or 2"),
     "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
     "record": ("judgebench.record", "writes a run's readings as one file, which judge=recorded reads"),
-    "plan": ("judgebench.plan", "says how many articles to label for a run's next question"),
-    "store": ("judgebench.store", "lists, verifies, copies, merges and prunes stores of readings"),
+    "store": ("judgebench.store", "verifies stores of readings, or merges them"),
 }
 """Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
 
@@ -29,6 +30,9 @@ def main() -> None:
         print(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
         print("judgebench COMMAND --help says more.")
         return
+    if sentence := dropped(f"judgebench {name}"):
+        print(f"judgebench: {sentence}", file=sys.stderr)
+        sys.exit(2)
     if name not in COMMANDS:
         meant = "run " + name if re.match(r"[+~]|[\w./@]+=", name) else ", ".join(COMMANDS)
         print(f"judgebench: {name}: there is no such command; give judgebench {meant}.", file=sys.stderr)

@@ -13,6 +13,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from judgebench.config.dropped import dropped
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
@@ -194,6 +195,8 @@ def _made(plain: Any) -> Any:
     if TARGET not in given:
         return given
     named = given.pop(TARGET)
+    if (sentence := dropped(str(named))) is not None:
+        raise UserError(sentence)
     target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
     maker = instantiate({TARGET: target, "_partial_": True})  # finds the class; no value passes through it
     try:

@@ -22,7 +22,7 @@ from judgebench.judges.loading import ModelSource
 from judgebench.judges.replay import Answers
 from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.readings.shards import open_store
+from judgebench.readings.store import open_store
 from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt

@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.fields import MEASURE, plain
+from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
@@ -30,15 +30,13 @@ from judgebench.judges.api.settings import unpaid
 from judgebench.judges.models import Models, Trainers
 from judgebench.judges.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
-from judgebench.judges.spec import LOCAL, RECORDED
+from judgebench.judges.spec import RECORDED
 from judgebench.readings.reading import reading_columns
-from judgebench.readings.shards import file_of
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
-from judgebench.runtime.files import place_of
 from judgebench.types import Reading
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def load_last(config: DictConfig) -> LastRun | None:
     """The last run, if its data and readings are this configuration's too; else None, and it is forgotten, as where the
     store's file, which must hold what a run says it has stored, has gone."""
     global _last
-    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(file_of(path_of(config, "store")))):
+    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
         _last = None  # before the next data and readings come, for there is room for one
     return _last
 
@@ -122,7 +120,7 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
         kept = copy.copy(read)  # with its columns, where they are computed already
         kept.device = read.device if RECORDED in experiment.judge.gives else IN_STORE
         kept.served = None if kept.served is None else unpaid(kept.served)
-        _last = LastRun(key, _inode(file_of(path_of(experiment.config, "store"))), experiment, kept)
+        _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
 
 
 def key_of(config: DictConfig) -> str:
@@ -229,7 +227,7 @@ class Job:
                 )
             reader, lesson = self.experiment.reader(self.models), self.experiment.lesson()
             objectives = search.objectives(self.experiment.decodings, self.experiment.judge.mode)
-            folder, device = place_of(path_of(config, "store")).parent / "attacks", trainer.strategy.root_device
+            folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
             with self.console.status("attack") as status:
                 phrases, trace = learn(
                     search, objectives, lesson, reader, device, folder, lambda text: status.update(text)
@@ -250,19 +248,10 @@ class Job:
 
 
 def show_dry_run(experiment: Experiment, console: Terminal) -> None:
-    """Prints the prompts that would be read; reads a little where that is asked for."""
-    paces = None
-    if experiment.config.dry_run == MEASURE:
-        # the speed of the passes, from what can be read already; none where nothing is computed here
-        reader, paces = experiment.reader(), []
-        if LOCAL in experiment.judge.gives:
-            from judgebench.judges.loop import measure  # torch with it
-
-            runner = reader.runner(trainers(experiment))
-            paces = measure(runner, reader.passes, reader.judge.token_budget)
+    """Prints the prompts that would be read."""
     if not here().first:
         return
-    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned, paces))
+    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
     answers = None if experiment.answers is None else experiment.answers.note
     for line in (answers, experiment.served_estimate()):
         if line is not None:

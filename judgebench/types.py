@@ -367,8 +367,6 @@ class Reading:
             t = 1; None where there is no assistant, or where the answer was generated.
         text, generation: the generated answer and its origin; None in score_tokens mode.
         seconds: wall time of the forward passes behind it, shared evenly among the prompts of a batch.
-        members: of a panel whose weights are learned, its members' log-probabilities [members, candidates], and those
-            of their assistants (None without one).
     """
 
     prompt: Prompt
@@ -378,7 +376,6 @@ class Reading:
     text: str | None = None
     generation: Generation | None = None
     seconds: float = 0.0
-    members: tuple[Any, Any] | None = None
 
 
 @dataclass(frozen=True)

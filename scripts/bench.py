@@ -2,7 +2,7 @@
 
     engine      the prefix engine beside Hugging Face one by one and in a padded batch: seconds, memory, error
     attack      phrases scored a second beside full passes; what the cheap search loses against the exhaustive one
-    statistics  the exact path of kappa beside the grid; resampled correlations beside scipy.stats.bootstrap
+    statistics  resampled correlations beside scipy.stats.bootstrap
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -53,7 +54,7 @@ from judgebench.attacks.adv_suffix import Journal, Walk
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
 from judgebench.data.benchmarks import Mini, SummEval
-from judgebench.decoding import Contrastive, Expectation
+from judgebench.decoding import Expectation
 from judgebench.judges import PassRunner
 from judgebench.judges.batches import pending, plan, root_of, roots, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -66,8 +67,7 @@ from judgebench.judges.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
-from judgebench.readings.shards import open_store
-from judgebench.readings.store import ReadingStore, is_intact
+from judgebench.readings.store import ReadingStore, is_intact, open_store
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -238,28 +238,10 @@ def attack(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def statistic(options: argparse.Namespace) -> dict[str, Any]:
-    from judgebench.tuning import Dev
-    from judgebench.tuning.tuners import optimum
-
-    # 1. a judge that leans on the score that its assistant favors, and sees some of what humans see
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     quality = rng.normal(0.6, 0.2, (options.examples, 1)).clip(0, 1)
     human = np.round((1 + 4 * quality[:, 0]) * 3) / 3  # the mean of three experts
-    for candidates in (5, 10, 41):
-        sides, places = [], np.linspace(0, 1, candidates)
-        for favored, seen in ((0.6, 0.3), (0.95, 0.05)):
-            center = favored * 0.75 + seen * (quality + rng.normal(0, 0.25, (options.examples, 1)))
-            logits = -9 * np.abs(places - center) + rng.normal(0, 0.3, (options.examples, candidates))
-            sides.append((logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32))
-        main, assistant = sides
-        values = np.arange(candidates) + 1.0
-        seconds, best = seconds_of(lambda: optimum(main, assistant, values, human), options.times)  # noqa: B023
-        decoded = [Contrastive(setting.kappa).scores(main, assistant, values) for setting in Dev().grid]
-        grid = max(stats.spearmanr(scores, human).statistic for scores in decoded)
-        row = {"candidates": candidates, "seconds": seconds, "kappa": float(best.kappa), "spearman": float(best.value)}
-        rows.append(row | {"grid below": float(best.value - grid)})
-    show(f"The exact optimum of kappa on {options.examples} texts", rows)
-    # 2. an interval of Spearman by resampled articles, beside scipy's
+    # an interval of Spearman by resampled articles, beside scipy's
     from judgebench.stats.clusters import weights_of
     from judgebench.stats.correlation import resampled_correlations
 
@@ -280,7 +262,7 @@ def statistic(options: argparse.Namespace) -> dict[str, Any]:
     theirs, _ = seconds_of(lambda: stats.bootstrap((np.arange(len(texts)),), spearman, n_resamples=few, **rest))
     interval = {"seconds, three correlations": ours, "scipy, Spearman alone": theirs * options.resamples / few}
     show(f"{options.resamples} resamples of {len(texts)} articles", [interval])
-    return {"optimum": rows, "bootstrap": interval}
+    return {"bootstrap": interval}
 
 
 # --- sweep ------------------------------------------------------------------------------------------------------------
@@ -704,10 +686,10 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
     steps = {"prompts with their tokens": len(many) / built, "keys and batches of prompts": len(many) / planned}
     values = np.log(np.full(5, 0.2, np.float32))
     made = [ModelReading(hashlib.sha256(b"%d" % i).hexdigest(), values, None, 0.1) for i in range(options.stored)]
-    for name, path in {"SQLite": folder / "readings.sqlite", "shards": Path(f"parquet:{folder}/shards")}.items():
-        into = open_store(path)
-        took, _ = seconds_of(lambda into=into: [into.put(made[at : at + 12]) for at in range(0, len(made), 12)])  # type: ignore[misc]
-        steps[f"readings into {name}, 12 at once"] = len(made) / took
+    into = open_store(folder / "readings.sqlite")
+    batches_of = [made[at : at + 12] for at in range(0, len(made), 12)]
+    took, _ = seconds_of(lambda: deque(map(into.put, batches_of), maxlen=0))
+    steps["readings into the store, 12 at once"] = len(made) / took
     show(
         f"the driver by itself: {len(many)} prompts in {len(batches)} batches, {len(made)} readings",
         [{"step": step, "a second": rate} for step, rate in steps.items()],
@@ -723,12 +705,12 @@ def made_readings(first: int, count: int) -> list[ModelReading]:
     return [ModelReading(keys[i], scores[i], None, (first + i) / 7) for i in range(count)]
 
 
-def store_of(kind: str, count: int, folder: Path) -> dict[str, Any]:
+def store_of(count: int, folder: Path) -> dict[str, Any]:
     """Figures of a store with so many readings, put in batches of 1,000. A look-up is of 1,000 keys: the first after
     it is opened again, and the best of five others."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    path = Path(f"parquet:{folder}/shards" if kind == "parquet" else folder / "readings.sqlite")
-    row: dict[str, Any] = {"store": kind, "readings": f"{count:,}"}
+    path = folder / "readings.sqlite"
+    row: dict[str, Any] = {"readings": f"{count:,}"}
 
     def filled() -> None:
         store = open_store(path)
@@ -767,13 +749,10 @@ def store_of(kind: str, count: int, folder: Path) -> dict[str, Any]:
 
 
 def store(options: argparse.Namespace) -> dict[str, Any]:
-    """Each kind in a process of its own, as memory is that of a process; MB beyond what it took when it began."""
-    rows = []
-    for kind in options.kinds.split(","):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder, get_context("spawn").Pool(1) as pool:
-            rows.append(pool.apply(store_of, (kind, options.readings, Path(folder))))
-            print(json.dumps(rows[-1]), flush=True)
-    show("Stores, seconds", rows)
+    """In a process of its own, as memory is that of a process; MB beyond what it took when it began."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, get_context("spawn").Pool(1) as pool:
+        rows = [pool.apply(store_of, (options.readings, Path(folder)))]
+    show("The store, seconds", rows)
     return {"stores": rows}
 
 
@@ -935,7 +914,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command(fleet, "fleet", articles=200, summaries=12, concurrency=32, cache=4000, wait=0)
     command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
     child = command(store, "store", readings=1_000_000)
-    child.add_argument("--kinds", default="sqlite,parquet")
     child.add_argument("--folder", type=Path, help="where the stores are made; of the system, unless given")
     options = parser.parse_args(arguments)
     figures = options.work(options)

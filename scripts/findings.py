@@ -45,7 +45,7 @@ TASKS = {
 NAMES = {
     "ridge_ranges": "ridge on all ranges", "ridge_both": "ridge on all ranges, judge and assistant",
     "range_mean": "mean of the ranges", "contrastive": "contrastive argmax", "greedy": "argmax",
-    "contrastive_expectation": "contrastive expectation", "unnormalized": "other mass as the middle",
+    "contrastive_expectation": "contrastive expectation",
     "calibrated": "expectation, a line to the humans' scores", "ordinal": "ordinal scaling",
 }  # fmt: skip
 """Decoding -> its name on the page, where that is another."""

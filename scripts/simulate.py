@@ -85,31 +85,27 @@ def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
 
 
 def agreement(options: argparse.Namespace) -> Iterator[str]:
-    from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record, disattenuated_record
+    from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record
     from judgebench.stats.forecasts import FIGURES as FORECASTS
-    from judgebench.stats.forecasts import coverage_record, forecast_record, risk_record
+    from judgebench.stats.forecasts import coverage_record, forecast_record
     from judgebench.stats.humans import POINTS_FIGURES, points_record
 
     names = (
         *FIGURES,
-        *("pearson", "spearman", "disattenuated_pearson", "disattenuated_spearman"),
-        *("bias", "mae", "exact", "adjacent", "kappa", "judge_ac2", "judge_icc"),
+        *("bias", "mae", "exact", "adjacent", "kappa", "judge_icc"),
         *(f"single_{name}" for name in POINTS_FIGURES),
-        *("advantage", "favorite_difference", *FORECASTS, "risk", "area", "gain"),
+        *("advantage", "favorite_difference", *FORECASTS),
     )
 
     def measured(sample: Ratings, resamples: int) -> dict[str, Any]:
         probabilities, ratings, groups = sample
-        scores, human = probabilities @ SCALE, ratings.mean(axis=1)
+        scores = probabilities @ SCALE
         clusters = Clusters.of(groups, resamples)
         record = points_record(scores, ratings, clusters, SCALE)
-        record |= {f"judge_{name}": value for name, value in record.items() if name.startswith(("ac2", "icc"))}
-        record |= disattenuated_record(scores, ratings, clusters)
-        record |= agreement_record(ratings, clusters if resamples else Clusters.of(np.zeros(len(groups)), 0), SCALE)
+        record |= {f"judge_{name}": value for name, value in record.items() if name.startswith("icc")}
+        record |= agreement_record(ratings, clusters if resamples else Clusters.of(np.zeros(len(groups)), 0))
         record |= alternative_record(SCALE[probabilities.argmax(axis=1)], ratings, clusters)
-        record |= forecast_record(probabilities, ratings, clusters, SCALE, SCALE)
-        unsure = 1 - probabilities.max(axis=1)
-        return record | risk_record(unsure, np.abs(scores - human), clusters)
+        return record | forecast_record(probabilities, ratings, clusters, SCALE, SCALE)
 
     yield line("ratings", "figure", "truth", *(f"{n} articles" for n in (10, 20, 40)))
     yield "|---" * 6 + "|"
@@ -334,7 +330,7 @@ def choice(options: argparse.Namespace) -> Iterator[str]:
             rules = [Contrastive(0.0, rule=rule) for rule in ("expectation", "argmax")]
             learners = {2 + n: Learner(rule, [readings], human, group, Dev().grid) for n, rule in enumerate(rules)}
             scores = np.stack([rule.scores(*readings) for rule in rules * 2], axis=1)
-            among = Candidates(scores, learners, human, group, [""] * 4)
+            among = Candidates(scores, learners, human, group)
             taken_one = among.choose(everything, *among.taught(everything, 5, seed)).taken
             learned: list[Any] = [learners[max(taken_one, 2)].learn(everything), learners[2].learn(dev)]
             found = [taken_one > 0, *(np.isclose(side.kappa, NEAR).any() for side in learned)]
@@ -389,7 +385,7 @@ def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
             number = {"half": len(order) // 2, "30 %": round(0.3 * len(order)), "10": 10}[share]
             for part in range(min(3, len(order) // number)):  # in turn, so that easy articles choose and test alike
                 dev = np.isin(groups, order[part * number : (part + 1) * number])
-                among = Candidates(scores[dev], {}, human[dev], groups[dev], [""] * len(kind), kind=kind)
+                among = Candidates(scores[dev], {}, human[dev], groups[dev], kind=kind)
                 shares = worth_of("spearman", scores[dev], human[dev], groups[dev])
                 worth, best = shares.mean(axis=0), int(shares.mean(axis=0).argmax())
                 behind = shares[:, [best]] - shares

@@ -53,8 +53,8 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is not given"),
         (("judgebench.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
         (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
-        (("judgebench.plan", "nowhere", "within=0.2"), "nowhere"),
-        (("judgebench.store", "list", "nowhere"), "nowhere"),
+        (("judgebench.plan", "run", "within=0.2"), "judgebench plan: is dropped; a run says how wide"),
+        (("judgebench.store", "verify", "nowhere"), "nowhere"),
     ],
 )
 def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, tmp_path):
@@ -127,7 +127,6 @@ def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_se
     light("judgebench", *TEXTS, *served(small_server.url), "worth=false", "run_dir=served")
     light("judgebench.report", "replay")
     light("judgebench.record", "served", "out=served.parquet")
-    light("judgebench.plan", "replay", "within=0.5")
     light("judgebench.store", "verify", "outputs/readings.sqlite")
     few = ("decoding=[greedy,expectation]", "worth=false", "force=true")  # what learns imports scipy.optimize
     light("judgebench.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")

@@ -182,8 +182,8 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
         return
     elif words[0] == "judgebench.gate":
         words.append("dry_run=true")  # it takes ten articles
-    elif words[0] == "judgebench.store":
-        run(monkeypatch, ["judgebench.store", "copy", "outputs/readings.sqlite", "parquet:outputs/copy"])
+    elif words[:2] == ["judgebench.store", "merge"]:
+        run(monkeypatch, ["judgebench.store", "merge", "outputs/readings.sqlite", "out=others.sqlite"])
     run(monkeypatch, words)
     if words[0] == "judgebench.score":
         assert len((place / "scores.jsonl").read_text().splitlines()) == 8

@@ -93,7 +93,7 @@ def test_parts_of_a_recording_are_enough(judgebench, recorded):
     assert scores["score"].tolist() == known[own]["score"].tolist()
     assert set(scores["judge"]) == {"main"}
     assert list(RunFolder.open("again").read("environment")["model_fingerprints"]) == ["main"]
-    sweep = ("-m", *RECORDED, "decoding=[contrastive]", "tune=exact,shared", "ranges=[[1,5],[0,4]]", "run_dir=sweep")
+    sweep = ("-m", *RECORDED, "decoding=[contrastive]", "tune=dev,shared", "ranges=[[1,5],[0,4]]", "run_dir=sweep")
     judgebench(*sweep)  # the second job takes the first one's readings
     devices = [RunFolder.open(f"sweep/{job}").read("environment")["device"] for job in (0, 1)]
     assert devices == ["none: recorded readings"] * 2
@@ -105,8 +105,8 @@ def test_parts_of_a_recording_are_enough(judgebench, recorded):
 
 @pytest.mark.parametrize("assistant", [("assistant=null_context",), ("assistant=early_exit", "assistant.layer=2")])
 def test_the_judge_may_be_its_own_assistant(judgebench, recorded, assistant):
-    live, _ = recorded(ALL, "tune=exact", assistant=assistant)
-    judgebench(*RECORDED, ALL, "tune=exact", "run_dir=again")
+    live, _ = recorded(ALL, "tune=dev", assistant=assistant)
+    judgebench(*RECORDED, ALL, "tune=dev", "run_dir=again")
     same(live, RunFolder.open("again"), "metrics", "tuning")
     about = [folder.read("about")["titles"]["assistant"] for folder in (live, RunFolder.open("again"))]
     assert about[0] == about[1]

@@ -51,12 +51,12 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
     }
 
 
-@pytest.mark.parametrize("tune", ["dev", "shared", "exact"])
+@pytest.mark.parametrize("tune", ["dev", "shared"])
 def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
     run(f"tune={tune}")
     folder = RunFolder.open("run")
     records, scores, readings, tuning = map(folder.read, ("metrics", "scores", "readings", "tuning"))
-    assert len(tuning) == 2 * {"dev": 2, "shared": 4, "exact": 2}[tune]
+    assert len(tuning) == 2 * {"dev": 2, "shared": 4}[tune]
     for record in tuning:
         # the scores are those of the decoding that was chosen
         rows = scores[(scores.decoding == record["decoding"]) & (scores.range_min == record["range_min"])]

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import LOCAL_JUDGE, NAME, NO_ASSISTANT, PARTS, Errors, Estimate, JudgeCard, check_arguments
+from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Errors, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import TEST, JudgeDataModule
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.loading import DTYPES
-from judgebench.judges.panel import PanelSpec
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
 from judgebench.report.views.run import FLAGS
@@ -33,7 +32,7 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
-from judgebench.types import FAILED, LABELS, RANGE, Condition, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
@@ -75,14 +74,10 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
                 "could not be used; leave it out, or write the defense as a template ({template: FILE.txt})."
             )
     if str(config.judge.get("_target_")).endswith(".PanelSpec"):
-        panel: PanelSpec = build_component(config.judge)
-        others = [str(number) for number, member in enumerate(panel.judges) if member.card is None]
-        if others or panel.combine == "rank":
-            why = f"of member {', '.join(others)} there are readings" if others else "combine=rank has ranks"
-            raise UserError(
-                f"judge=panel: a judge card must score other texts, and {why} of these alone; calibrate each member "
-                "first with `python -m judgebench.calibrate`, name its card, and take mean, geometric, median or nnls."
-            )
+        raise UserError(
+            "judge=panel: a judge card must score other texts, and of a panel's members there are readings of these "
+            "alone; calibrate each judge with `python -m judgebench.calibrate`, and take the mean of their estimates."
+        )
     recording = _recording(config)
     if recording is not None and recording.setting("judge", "_target_") != LOCAL_JUDGE:
         raise UserError(
@@ -104,9 +99,8 @@ def _recording(config: DictConfig) -> Recording | None:
     return Recording.open(config.judge.path) if config.judge.get("_target_") == _RECORDED else None
 
 
-def make_cards(config: DictConfig, results: Results, judge: Any = None) -> list[JudgeCard]:
-    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose. `judge`:
-    the run's, of a panel, whose members have read its texts."""
+def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
+    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose."""
     settings = calibration_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
@@ -130,27 +124,7 @@ def make_cards(config: DictConfig, results: Results, judge: Any = None) -> list[
         with mistakes.caught():
             cards.append(_card(config, results, settings, data, about, made_with, str(name)))
     mistakes.tell()
-    return [_of_panel(card, judge, data) for card in cards] if isinstance(judge, PanelSpec) else cards
-
-
-def _of_panel(card: JudgeCard, panel: PanelSpec, data: JudgeDataModule) -> JudgeCard:
-    """A panel's card with its members' cards and their files beside it, and with the weights that all texts teach; its
-    figures and estimate are by weights that no text's own article has taught."""
-    files, folder = dict(card.files), card.folder or Path()
-    for number, member in enumerate(panel.judges):
-        source = user_path(str(member.card))
-        for name in (source.name, *JudgeCard.read(source).files):
-            copy = f"members/{number}/{NAME if name == source.name else name}"
-            (folder / copy).parent.mkdir(parents=True, exist_ok=True)
-            with atomic(folder / copy) as temporary:
-                temporary.write_bytes((source.parent / name).read_bytes())
-            files[copy] = sha256_of(folder / copy)
-    weights = panel.taught(data.examples, Condition(card.dimension, card.range))
-    names = [f"members/{number}/{NAME}" for number in range(len(panel.judges))]
-    judge = {TARGET: card.parts["judge"][TARGET], "members": names, "combine": panel.combine, "weights": weights}
-    shares = "" if weights is None else f", with weights {', '.join(f'{w / sum(weights):.2f}' for w in weights)}"
-    said = f"It is a panel, {panel.combine} of {len(names)} judges{shares}: {'; '.join(m.name for m in panel.judges)}."
-    return replace(card, parts={**card.parts, "judge": judge}, files=files, limits=[said, *card.limits])
+    return cards
 
 
 def _card(

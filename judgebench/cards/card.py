@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
-from judgebench.config.dropped import refuse_dropped, up_to_date
+from judgebench.config.dropped import dropped, refuse_dropped, up_to_date
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
@@ -40,18 +40,17 @@ PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tut
 
 LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
 REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
-PANEL_JUDGE = "judgebench.judges.panel.PanelSpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = tuple(
     f"judgebench.decoding.{name}"
     for name in (
         *("Greedy", "Expectation", "Contrastive", "NullContext", "Median"),
-        *("Trimmed", "Plausible", "Ordinal", "Ridge", "Calibrated"),
+        *("Ordinal", "Ridge", "Calibrated"),
     )
 )
 _MAKERS = {
-    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE, PANEL_JUDGE),
+    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): _DECODINGS,
     ("decoding", "*", "of"): _DECODINGS,
@@ -186,8 +185,7 @@ class JudgeCard:
         data: the data that it was calibrated on: name, fingerprint, numbers of groups and texts, how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
-        files: content that it needs, by path beside the card -> SHA-256: detectors, standard vectors, and of a panel
-            its members' cards with theirs.
+        files: content that it needs, by path beside the card -> SHA-256: detectors and standard vectors.
         uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and rater with `_low` and
             `_high`; none in cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
@@ -278,9 +276,6 @@ class JudgeCard:
         refuse_dropped(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
-        if parts["judge"]["_target_"] == PANEL_JUDGE:
-            members = enumerate(parts["judge"].get("members") or ())
-            parts["judge"]["members"] = [beside(f"judge.members[{i}]", name) for i, name in members]
         for part, key in (("defense", "detectors"), ("tutor", "vectors")):  # which a run has learned
             if (value := (parts[part] or {}).get(key)) is not None:
                 parts[part][key] = beside(f"{part}.{key}", value)
@@ -356,6 +351,8 @@ class JudgeCard:
         for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
             at, inside = ".".join((*where, key)), where[1:]
             if key == "_target_":
+                if (sentence := dropped(f"card of {value}") or dropped(str(value))) is not None:
+                    raise UserError(sentence)
                 place = ("decoding", "*", *inside[2:]) if inside[:1] == ("decoding",) and len(inside) > 1 else inside
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
                     raise UserError(f"{at} is {shown(value)}, which is no part of a judge; do not use this card.")

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,9 +20,8 @@ import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.attacks import attacked_text
-from judgebench.cards.card import NO_ASSISTANT, PANEL_JUDGE, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.fields import IntervalSettings, known_keys
+from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
+from judgebench.config.fields import IntervalSettings
 from judgebench.config.keys import FOLDER, typed_overrides
 from judgebench.config.parts import check_config
 from judgebench.data.jsonl import Unrated
@@ -33,13 +31,12 @@ from judgebench.experiment import Experiment
 from judgebench.job import Read, trainers
 from judgebench.judges.api.settings import is_loopback
 from judgebench.judges.models import Models, Trainers
-from judgebench.judges.panel import PanelSpec, member_named, score_shares
 from judgebench.judges.replay import ReplaySpec
-from judgebench.runtime.errors import UserError, escape_control, shown
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
-from judgebench.types import FAILED, Condition, Example
+from judgebench.types import FAILED
 
 Overridden = Mapping[str, Mapping[str, Any] | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the model."""
@@ -102,7 +99,6 @@ class Judge:
     ) -> None:
         self.card = card
         self.intervals = IntervalSettings(level, wide)
-        self.note: str | None = None  # on a panel's members, once they have answered
         replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE  # answers to other texts are another file
         self._check, self.models = check_models and not replayed, Models()
         overridden: Overridden = {"judge": judge, "assistant": assistant}
@@ -112,10 +108,8 @@ class Judge:
         more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
         self._parts = check_config(self._config, here=False)
-        self._members = card_judges(self._parts.judge, store, check_models)
-        # earlier answers and panels are asked by texts, of which there are none
-        late = card.parts["judge"]["_target_"] in (REPLAYED_JUDGE, PANEL_JUDGE)
-        self._experiment = None if late else Experiment.parse(self._config, self._parts)
+        # earlier answers are asked by texts, of which there are none
+        self._experiment = None if replayed else Experiment.parse(self._config, self._parts)
         make = trainers(self._experiment or self._parts)
         self.processes = make([])  # a mistake in it
         self.trainer: Trainers = make
@@ -157,18 +151,12 @@ class Judge:
         """Prepares for texts shard after shard, of which not all answers of an earlier time are kept in memory."""
         if isinstance(self._parts.judge, ReplaySpec):
             self._parts.judge.index()
-        if isinstance(self._parts.judge, PanelSpec) and self._parts.judge.combine == "rank":
-            raise UserError("judge.combine: rank compares each text with all others; score them at once, as shard=1e9.")
-        for judge in self._members.values():
-            judge.in_shards()
 
     def about(self, data: Unrated) -> Experiment:
-        """The experiment in which this judge is asked about texts; the members of a panel have not read them yet."""
+        """The experiment in which this judge is asked about texts."""
         data.setup()
         if self._experiment is None:
-            judge = self._parts.judge
-            judge = replace(judge) if isinstance(judge, PanelSpec) else judge
-            return Experiment.parse(self._config, replace(self._parts, data=data, judge=judge))
+            return Experiment.parse(self._config, replace(self._parts, data=data))
         planned = self._experiment.planned
         ready = [condition for condition in self._experiment.conditions if condition.defense not in planned]
         prompts = self._experiment.builder.build(data.examples, ready)
@@ -180,8 +168,6 @@ class Judge:
         # with its answers; those in memory do not change
         if self._check:
             check_models(self.card, experiment.reader(self.models).fingerprints)
-        experiment = with_members(experiment, self._members)
-        self.note = experiment.answers.note if self._members and experiment.answers is not None else None
         answers = read(experiment, self.models, self.trainer)
         if answers is None:
             return None, None
@@ -189,58 +175,6 @@ class Judge:
             check_models(self.card, answers.fingerprints)
             self._check = answers.served is not None
         return answers, scored(self.card, experiment, answers, self.intervals)
-
-
-def card_judges(panel: Any, store: str | Path, check_models: bool = True) -> dict[int, Judge]:
-    """Number -> judge, of a panel's members that are cards; `UserError` names one that cannot be asked here, or that
-    the user has not agreed to send texts to."""
-    judges = {}
-    for number, member in enumerate(panel.judges if isinstance(panel, PanelSpec) else ()):
-        if member.card is not None:
-            with member_named(number):
-                card, settings = JudgeCard.read(member.card), member.settings or {}
-                known_keys(settings, ("judge", "assistant"), f"judge.members[{number}].settings")
-                agreed: Any = {"send_to": member.send_to, "check_models": check_models}
-                judges[number] = Judge(card, store=store, **agreed, **settings)
-                member.__dict__["name"] = escape_control(card.title)
-    return judges
-
-
-def with_members(experiment: Experiment, judges: Mapping[int, Judge]) -> Experiment:
-    """The same with the answers of a panel whose members are cards, which read its texts; any other as it is. A score
-    is the member's estimate of the humans' score, or, where its card has none or no scale, its own; a linear map takes
-    the ends of that scale to those of each range of the panel. `UserError` names the member that fails."""
-    if not judges:
-        return experiment
-    panel: Any = experiment.judge
-    judged, cells = attacked_text(experiment.attacks), dict[Condition, list[Example]]()
-    for prompt in experiment.prompts:
-        cells.setdefault(prompt.condition, []).append(prompt.example)
-    for (number, judge), cell in product(judges.items(), cells):  # before anything is read
-        with member_named(number):
-            judge.card.check_task(cell.dimension, None)
-            given = cell.attack == "none" or judge.card.parts["judge"]["_target_"] != REPLAYED_JUDGE
-            if cell.defense != "none" or cell.order or not given:
-                raise UserError(
-                    f"card: it has no score under {cell}: it judges texts alone, under its own defense, and earlier "
-                    "answers are to clean texts; leave that out, or the member."
-                )
-    for number, judge in judges.items():
-        column, low, high = "score", judge.card.range.minimum, judge.card.range.maximum
-        if judge.card.estimate is not None and (scale := judge.card.scale) is not None and scale[0] < scale[1]:
-            column, low, high = "estimate", *scale
-        panel.judges[number].__dict__["read"] = read = dict[Any, Any]()
-        for cell, examples in cells.items():
-            names, values = ("example_id", "group_id", "system_id", "source", "context"), np.array(cell.range.values)
-            rows = [{n: getattr(one, n) for n in names} | {"output": judged(one, cell)} for one in examples]
-            with member_named(number):
-                frame = judge.frame(rows)
-            shares = (frame[column].to_numpy(float) - low) / (high - low)
-            logs = score_shares(values[0] + np.clip(shares, 0, 1) * np.ptp(values), values).tolist()
-            read |= {(name, cell): (row, None, 0.0) for name, row in zip(frame["example_id"], logs, strict=True)}
-    panel.__dict__.pop("recording", None)  # its members' names are those of their cards
-    answers = panel.answers(experiment.prompts, experiment.data.split, experiment.data.name)
-    return replace(experiment, answers=answers, prompts=answers.answered(experiment.prompts))
 
 
 # --- from a card to scores --------------------------------------------------------------------------------------------
@@ -269,16 +203,6 @@ def scoring_config(
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
     check_arguments(parts)
-    if parts["judge"]["_target_"] == PANEL_JUDGE:  # whose members have settings of their own, by their numbers
-        paths, more = parts["judge"]["members"], {role: dict(each or {}) for role, each in overridden.items()}
-        for role, each in more.items():
-            more[role] = {str(number): settings for number, settings in each.items()}
-            known_keys(more[role], [str(number) for number in range(len(paths))], role)
-        parts["judge"]["members"] = [
-            {"card": path, "send_to": list(hosts), "settings": {role: more[role].get(str(i)) for role in more}}
-            for i, path in enumerate(paths)
-        ]
-        overridden = {}
     if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (overridden.get("judge") or {}):
         # the answers that were calibrated: the path could name any file here
         path = user_path(str(card.parts["judge"].get("path")))

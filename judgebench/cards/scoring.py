@@ -127,7 +127,6 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         for note in notes[1:]:
             served = _together(served, note["served"])
         lines.append(served_lines(served))
-    lines += [judge.note] if judge.note is not None and len(notes) == 1 else []
     share = f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval wider than"
     lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
     for line in [*lines, *map(escape_control, card.verdict)]:

@@ -31,11 +31,11 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
-from judgebench.config.dropped import up_to_date
+from judgebench.config.dropped import refuse_names, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 
-__all__ = ["LEVELS", "MEASURE", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
+__all__ = ["LEVELS", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
 __all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
 
@@ -90,10 +90,12 @@ def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
 
 
 def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known` with a `UserError`."""
+    """Refuses keys that are not `known` with a `UserError`; of those that were dropped, it is about these alone."""
+    unknown = [str(name) for name in names if name not in known]
+    refuse_names(f"{key}.{name}" for name in unknown)
     sentences = []
-    for name in (name for name in names if name not in known):
-        near = nearest(str(name), known)
+    for name in unknown:
+        near = nearest(name, known)
         remedy = f"{key}.{near} is the nearest" if near else f"there are {', '.join(known)}"
         sentences.append(f"{key}.{name} is unknown; {remedy}.")
     if sentences:
@@ -133,11 +135,9 @@ def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str
     try:
         _validator(cls, names).validate_python(values)
     except ValidationError as error:
+        refuse_names(f"{key}.{name}={value}".removeprefix(".") for name, value in values.items())
         raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 
-
-MEASURE = "measure"
-"""The value of `dry_run` that reads a little, to estimate how long the whole takes."""
 
 LOGGER_MODES = ("offline", "online", "disabled")
 """Values of `logger.mode`: files that `wandb sync` can send later, at once, or nothing."""
@@ -248,7 +248,7 @@ class RunSettings:
     report: bool
     worth: bool
     examples: bool
-    dry_run: bool | Annotated[str, OneOf((MEASURE,))]
+    dry_run: bool
     compare_with: str | None
     print: Annotated[str, OneOf(("answer", "all", "none"))]
     figures: Annotated[str, OneOf(("png",))] | None = None

@@ -275,7 +275,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
             if isinstance(entry, DictConfig) and "_target_" in entry:
                 content = ", ".join(f"{key!s}: {value!s}" for key, value in entry.items() if value is not None)
                 remedy = f"it comes with {group}=[{file.stem}], and alone as '+{group}.{name}={{{content}}}'."
-        sentence = f"{group}: there is no {group} {name!r}; {remedy}"
+        sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]

@@ -27,7 +27,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
-from judgebench.config.dropped import refuse_dropped
+from judgebench.config.dropped import refuse_dropped, refuse_names
 from judgebench.config.fields import (
     LOGGER_MODES,
     Margins,
@@ -51,7 +51,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.files import place_of, user_path
+from judgebench.runtime.files import check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
@@ -195,7 +195,7 @@ def _check_machine(config: DictConfig) -> None:
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_data,
     _check_machine,
-    lambda config: place_of(path_of(config, "store")),
+    lambda config: check_store(path_of(config, "store")),
 )
 """Checks of paths, files and devices of this machine."""
 
@@ -451,6 +451,7 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     if node is None:
         return None
     target = node.get(TARGET) if isinstance(node, DictConfig) else None
+    refuse_names([str(target)])
     try:
         if isinstance(target, str):
             maker: Any = get_object(MOVED_TARGETS.get(target, target))

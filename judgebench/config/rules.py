@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
-from judgebench.config.fields import MEASURE
 from judgebench.config.keys import origin, typed, typed_overrides
 from judgebench.judges.spec import (
     GRADIENT,
@@ -21,6 +20,7 @@ from judgebench.judges.spec import (
     SERVED,
 )
 from judgebench.runtime.errors import Mistakes
+from judgebench.runtime.files import NO_STORE
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ NEED_TUTOR = ("cap", "w_cap", "random_reference")
 NEED_HELPER = ("perplexity",)
 """Names of defenses, known here without torch: by references, and by a model that helps."""
 
-TUNERS = ("dev", "exact", "published", "shared")
+TUNERS = ("dev", "published", "shared")
 
 JUDGES = {
     LOCAL: "the judge is a model here",
@@ -218,10 +218,18 @@ def mismatches(parts: Parts) -> Broken:
         )
     if parts.runner is not None and not parts.computes:
         yield f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.", ("runner", "judge")
-    elif parts.runner is not None and (parts.search is not None or parts.config.get("dry_run") == MEASURE):
-        what = ("dry_run=measure: reads", "") if parts.search is None else ("attack: a phrase is learned", ", and then "
-            "read under attack=phrase")  # fmt: skip
-        yield f"{what[0]} in this process, not by actors; take runner=lightning for it{what[1]}.", ("runner", "attack")
+    elif parts.runner is not None and parts.search is not None:
+        yield (
+            "attack: a phrase is learned in this process, not by actors; take runner=lightning for it, and then read "
+            "under attack=phrase.",
+            ("runner", "attack"),
+        )
+    if parts.config.get("store") == NO_STORE and (parts.search is not None or getattr(parts.judge, "batch", None)):
+        yield (
+            "store=none: a search for a phrase and batches keep what is under way beside the store; name a file, as "
+            "store=outputs/readings.sqlite.",
+            (),
+        )
     plain = parts.config.get("compare_with")
     alone = [name for name, rule in parts.decodings.items() if not rule.needs_assistant and not rule.across]
     if isinstance(plain, str) and plain not in alone:

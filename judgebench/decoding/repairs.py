@@ -14,14 +14,13 @@ from typing import Annotated, Self
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.config.fields import Ge, Gt, Le, Lt, OneOf, check_fields
+from judgebench.config.fields import Ge, Gt, OneOf, check_fields
 from judgebench.decoding.rules import (
     Contrastive,
     Decoding,
     Ranged,
     candidate_distribution,
     checked_logprobs,
-    expected_value,
     floored,
     has_answer,
 )
@@ -130,75 +129,6 @@ class Median(_Repair):
 
     def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
         return candidate_distribution(readings[0].main)
-
-
-@dataclass(frozen=True)
-class Trimmed(_Repair):
-    """The trimmed mean (Tukey 1962, "The Future of Data Analysis"): the expectation of what is left when `share` of the
-    mass, in [0, 0.5), is cut off at both ends, a candidate at the cut in part. 0 is the expectation.
-
-    Example:
-        >>> p = [[0.2, 0.5, 0.3]]  # 0.1, 0.5 and 0.2 are left: (0.1 * 1 + 0.5 * 2 + 0.2 * 3) / 0.8
-        >>> Trimmed(share=0.1).scores(np.log(p), None, np.array([1.0, 2.0, 3.0])).round(6)
-        array([2.125])
-    """
-
-    share: Annotated[float, Ge(0), Lt(0.5)] = 0.1
-    kind = rule = "trimmed"
-
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        kept = self._kept(readings[0].main)
-        return (kept * readings[0].values).sum(axis=1) / kept.sum(axis=1)
-
-    def _kept(self, main: np.ndarray) -> np.ndarray:
-        p = candidate_distribution(main)
-        total = p.cumsum(axis=1)
-        return np.maximum(np.minimum(total, 1 - self.share) - np.maximum(total - p, self.share), 0.0)
-
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
-        kept = self._kept(readings[0].main)
-        return kept / kept.sum(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class Plausible(_Repair):
-    """The expectation over candidates with p >= alpha * max p: the plausibility constraint of Li et al. (2023),
-    "Contrastive Decoding", section 3.3, without a contrast and its assistant. alpha is in [0, 1]; 0 is the expectation.
-
-    The other mass, on implausible candidates and other tokens, is left out (`normalized`), or counts as the middle of
-    the range: it says nothing of the text, and the middle is off by the least at worst. With m the mass that stays, at
-    most 1, the score is m * expectation + (1 - m) * middle: a judge that half answers is half believed. Then a row's
-    constant matters, for log-probabilities are to be over all tokens.
-
-    Example:
-        >>> p, values = np.log([[0.1, 0.2, 0.6]]), np.array([1.0, 2.0, 3.0])  # 0.1 is below 0.2 * 0.6
-        >>> Plausible(alpha=0.2).scores(p, None, values).round(6)  # (0.2 * 2 + 0.6 * 3) / 0.8
-        array([2.75])
-        >>> Plausible(alpha=0.2, normalized=False).scores(p, None, values).round(6)  # 0.2 * 2 + 0.6 * 3 + 0.2 * 2
-        array([2.6])
-    """
-
-    alpha: Annotated[float, Ge(0), Le(1)] = 0.1
-    normalized: bool = True
-    kind = rule = "plausible"
-
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        values, (main, mass) = readings[0].values, self._kept(readings)
-        return mass * expected_value(main, values) + (1 - mass) * (values[0] + values[-1]) / 2
-
-    def _kept(self, readings: Sequence[Ranged]) -> tuple[np.ndarray, np.ndarray]:
-        """The plausible candidates' log-probabilities [N, K], and their mass [N]."""
-        main, _, values = readings[0]
-        main = Contrastive(0.0, alpha=self.alpha).adjusted(main, main, values)
-        mass = np.exp(np.minimum(np.logaddexp.reduce(main, axis=1), 0.0))
-        return main, np.ones(len(main)) if self.normalized else mass
-
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
-        main, mass = self._kept(readings)
-        shares = mass[:, None] * candidate_distribution(main)
-        for middle in ((main.shape[1] - 1) // 2, main.shape[1] // 2):
-            shares[:, middle] += (1 - mass) / 2
-        return shares
 
 
 @dataclass(frozen=True)

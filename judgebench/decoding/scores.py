@@ -112,13 +112,12 @@ def _circumstances(reading: Reading) -> tuple[str, str, str]:
     return condition.attack, condition.defense, condition.order
 
 
-def ranged(readings: Sequence[Reading], members: bool = False) -> Ranged:
-    """The log-probabilities of readings in one range, its candidates ascending; of a panel that learns weights those of
-    its `members`, [N, M, K], where they are asked for."""
+def ranged(readings: Sequence[Reading]) -> Ranged:
+    """The log-probabilities of readings in one range, its candidates ascending."""
     condition = readings[0].prompt.condition
     values = np.array([answered_place(value) if condition.order else value for value in condition.range.values])
     ascending = np.argsort(values)
-    rows = [(members and one.members) or (one.main_logprobs, one.assistant_logprobs) for one in readings]
+    rows = [(reading.main_logprobs, reading.assistant_logprobs) for reading in readings]
     main, assistant = (
         None if side[0] is None else np.array(side, np.float32)[..., ascending] for side in zip(*rows, strict=True)
     )

@@ -1,5 +1,4 @@
-"""The judge as a LightningModule: `Trainer.predict` over planned batches, each stored the moment it is read; and the
-speed of a run's passes, measured on a little of each (`dry_run=measure`)."""
+"""The judge as a LightningModule: `Trainer.predict` over planned batches, each stored the moment it is read."""
 
 from __future__ import annotations
 
@@ -8,11 +7,9 @@ import logging
 import signal
 import sys
 import threading
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +22,8 @@ from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
 from judgebench.judges import sharding
-from judgebench.judges.batches import Batch, assigned, batch_costs, pending
+from judgebench.judges.batches import Batch, assigned, batch_costs
 from judgebench.judges.engine.kernels import compute_on, hardware, out_of_memory
-from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.models import Models
 from judgebench.judges.passes import LocalPass, ScorePass
 from judgebench.readings.reading import ModelReading
@@ -38,12 +34,6 @@ from judgebench.runtime.progress import Progressing
 
 if TYPE_CHECKING:
     from judgebench.judges import PassRunner
-
-SECONDS = 30.0
-"""Most seconds of reading in a measurement, of all passes together. Loading the models and trying them come on top."""
-
-BATCHES = 3
-"""Most batches that a measurement reads of each pass: the first warms up, the others count."""
 
 
 def trainer_of(config: DictConfig, callbacks: list[Callback]) -> L.Trainer:
@@ -194,19 +184,13 @@ class ReadingBar(ProgressBar):
         self.on_predict_end(trainer, pl_module)
 
 
-def compute(
-    runner: PassRunner,
-    todo: Sequence[tuple[LocalPass, Sequence[Batch]]],
-    doing: str,
-    judge: Callable[[LocalPass, Models, ReadingStore, Sequence[Batch]], JudgeModule] = JudgeModule,
-) -> L.Trainer | None:
+def compute(runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str) -> L.Trainer | None:
     """Computes and stores batches; gives the last trainer that ran, None if nothing was missing. `UserError` where a
     prompt does not fit into memory, another process has ended, or one would read something else.
 
     Args:
         todo: passes and their batches; a pass without batches takes no part.
         doing: a verb for the progress bar.
-        judge: makes what runs a pass.
     """
     trainer, processes, store = None, here(), runner.store
     todo = [(pass_, batches) for pass_, batches in todo if batches]
@@ -223,7 +207,7 @@ def compute(
         trainer = runner.trainer([ReadingBar(f"{doing} with {pass_.title}", readings)])
         dealt = assigned(batches, batch_costs(pass_.prompts, batches), sharding.reader_count(trainer))
         with processes.watched() if sharding.is_split(trainer.strategy) else nullcontext():
-            _predict(trainer, judge(pass_, runner.models, store, dealt), pass_.title)
+            _predict(trainer, JudgeModule(pass_, runner.models, store, dealt), pass_.title)
             # another process may still be reading what this one is about to look up
             store.settle()
             trainer.strategy.barrier()
@@ -249,111 +233,3 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, title: str) -> None:
             if isinstance(end.__context__, KeyboardInterrupt):
                 raise end.__context__ from None
             raise
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The speed of one pass of a run.
-
-    Attributes:
-        left: tokens that are still to be computed, after the trial.
-        read: tokens of the trial that count.
-        took: wall seconds of computing them.
-        finished: False where time was up within the first batch: `read` is what its layers had computed by then, and
-            head and branches come on top.
-    """
-
-    title: str
-    left: int
-    read: int
-    took: float
-    finished: bool = True
-
-    @property
-    def seconds(self) -> float | None:
-        """Wall seconds of what is left, at least so many where not `finished`; None where nothing was read."""
-        if not self.left:
-            return 0.0
-        return self.left * self.took / self.read if self.read else None
-
-
-class OutOfTime(Exception):
-    """The time of a measurement is up; the batch under way is given up."""
-
-
-class TimedJudge(JudgeModule):
-    """Reads for so many `seconds`, and looks at its clock after every layer: a batch of a large model may take minutes.
-    A model that is split among processes reads all that it was given, for all of them must take the same steps.
-
-    Attributes:
-        tokens: computed so far; a token counts by the share of the layers that it has passed.
-        took: wall seconds of that.
-    """
-
-    def __init__(self, *parts: Any, seconds: float):
-        super().__init__(*parts)
-        self.tokens, self.took = 0.0, 0.0
-        self._most, self._began = seconds, 0.0
-        self._hooks: list[Any] = []
-
-    def on_predict_start(self) -> None:
-        super().on_predict_start()
-        for model in [] if self._split or self.language_models is None else self.language_models:
-            stack: Any = model.get_encoder() if model.config.is_encoder_decoder else model.get_decoder()  # type: ignore[operator, union-attr]
-            layers = list(layers_of(stack) or ())
-
-            def count(module: object, inputs: object, output: Any, layers: int = len(layers)) -> None:
-                states: torch.Tensor = output[0] if isinstance(output, tuple) else output
-                self.tokens += states.shape[0] * states.shape[1] / layers
-                self.took = time.perf_counter() - self._began
-                if self.took > self._most:
-                    raise OutOfTime
-
-            self._hooks += [layer.register_forward_hook(count) for layer in layers]
-        self._began = time.perf_counter()
-
-    def on_predict_end(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        super().on_predict_end()
-
-    def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
-        try:
-            if self._split or time.perf_counter() - self._began <= self._most:
-                return super().predict_step(batch, batch_idx)
-        except OutOfTime:
-            pass
-        return []
-
-
-def measure(runner: PassRunner, passes: Sequence[LocalPass], token_budget: int) -> list[Pace]:
-    """Reads the first `BATCHES` of each pass, for `SECONDS` at most, and says how fast that was; batches that are
-    finished are stored, and not read again.
-
-    Batches count by the tokens that must be computed, without what attention over long articles adds.
-    """
-    store = runner.store
-    judges: dict[int, TimedJudge] = {}
-    trials = [(pass_, pending(pass_, token_budget, store)[:BATCHES]) for pass_ in passes]
-    share = SECONDS / max(1, sum(bool(batches) for _, batches in trials))
-
-    def timed(pass_: LocalPass, *parts: Any) -> TimedJudge:
-        return judges.setdefault(id(pass_), TimedJudge(pass_, *parts, seconds=share))
-
-    compute(runner, trials, "Measuring", timed)
-    paces = []
-    for pass_, batches in trials:
-        left = sum(batch_costs(pass_.prompts, pending(pass_, token_budget, store)))
-        done = []  # finished batches, with the wall seconds of each
-        for batch in batches:
-            keys = {pass_.keys(prompt)[0] for prompt in batch.prompts}
-            if not store.missing(keys):
-                done.append((batch, sum(reading.seconds for reading in store.get(keys).values())))
-        if batches and not done:
-            judge = judges[id(pass_)]
-            paces.append(Pace(pass_.title, left, max(1, round(judge.tokens)), judge.took, finished=False))
-            continue
-        counted = done[1:] or done
-        read = sum(batch_costs(pass_.prompts, [batch for batch, _ in counted]))
-        paces.append(Pace(pass_.title, left, read, sum(took for _, took in counted)))
-    return paces

@@ -9,25 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
-from judgebench.data.rows import existing
 from judgebench.decoding.parser import parse_answer
-from judgebench.decoding.rules import Ranged, candidate_distribution, expected_value, has_answer
+from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
 from judgebench.judges.recorded import RecordedSpec, answers_of
 from judgebench.judges.replay import Answers, ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
 from judgebench.readings.reading import Recording
-from judgebench.readings.shards import file_of
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Condition, Example, Prompt
+from judgebench.types import CLAMPED, FAILED, Condition, Prompt
 
 
 def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -72,69 +69,22 @@ def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> 
     return np.asarray(together)
 
 
-def stacking_weights(scores: np.ndarray, human: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Weights [M, N] of sum 1 that the human scores [N] of all other articles (`groups` [N]) teach members with the
-    scores [M, N]: non-negative least squares of what is centered, for scales differ (Breiman, "Stacked regressions",
-    1996; of sum 1 as in van der Laan, Polley and Hubbard, "Super learner", 2007). Equal where no member's scores rise
-    with the humans'; NaN where no other article can teach. A text without one of the scores teaches nothing. Of 1, 2, 3
-    and 3, 2, 1 against human scores of 10, 20, 30, all the weight is the first one's."""
-    weights = np.full(scores.shape, np.nan)
-    for group in np.unique(groups):
-        if (learned := taught_weights(scores, human, groups != group)) is not None:
-            weights[:, groups == group] = learned[:, None]
-    return weights
-
-
-def taught_weights(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """The weights [M] that the texts `rows` [N] teach, see `stacking_weights`; None where none of them can."""
-    rows = rows & np.isfinite(human) & np.isfinite(scores).all(axis=0)
-    if not rows.any():
-        return None
-    centered = scores[:, rows] - scores[:, rows].mean(axis=1, keepdims=True)
-    learned = scipy.optimize.nnls(centered.T, human[rows] - human[rows].mean())[0]
-    learned = learned if learned.any() else np.ones(len(scores))
-    return np.asarray(learned / learned.sum())
-
-
-def stacked(members: Ranged, human: np.ndarray, rows: np.ndarray) -> Ranged:
-    """The readings of a panel, [N, K], with the weights that the texts `rows` alone teach, from its members', [N, M, K]
-    (`Reading.members`); equal ones where none of them can."""
-    main, other = (None if side is None else np.moveaxis(np.asarray(side, np.float64), 1, 0) for side in members[:2])
-    assert main is not None
-    scores = np.array([np.where(has_answer(one), expected_value(one, members.values), np.nan) for one in main])
-    learned = taught_weights(scores, human, rows)
-    weights = np.broadcast_to(np.ones((len(main), 1)) if learned is None else learned[:, None], scores.shape)
-    pair = None if other is None else pool(other, weights * np.isfinite(scores))
-    return Ranged(pool(main, weights), pair, members.values)
-
-
 @dataclass(frozen=True)
 class Member:
-    """A judge of a panel: a `path`, a `card`, or a `store` with the `model`.
+    """A judge of a panel.
 
     Attributes:
         path: recorded readings, or the name of some that come with judgebench; a run folder; or answers (.jsonl).
         judge: main, or the assistant by itself.
         fields: of answers, see `AnswerFields`.
-        card, send_to: a judge card, whose judge reads the texts by its own prompt; the hosts that may have them.
-        store, model: a store of readings of this run's prompts, and the model's title, SHA-256 or folder.
-        settings: of a card, role -> what differs here (`{judge: {path: DIR}}`); of a store, how the model was read.
-        read: of a card or store, (example_id, condition) -> see `readings`; None until it is read, from above.
     """
 
-    path: Annotated[str, NotBlank()] | None = None
+    path: Annotated[str, NotBlank()]
     judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
     fields: Mapping[str, Any] | None = None
-    card: Annotated[str, NotBlank()] | None = None
-    send_to: Any = None
-    settings: Mapping[str, Any] | None = None
-    store: Annotated[str, NotBlank()] | None = None
-    model: Annotated[str, NotBlank()] | None = None
-    read: ClassVar[Mapping[tuple[str, Condition], tuple[Any, Any, float]] | None] = None
 
     @cached_property
     def source(self) -> Recording | ReplaySpec:
-        assert self.path is not None
         path, names = user_path(self.path), ("text", "example_id", "group_id", "system_id")
         if path.suffix == ".jsonl":
             return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
@@ -142,19 +92,12 @@ class Member:
 
     @cached_property
     def name(self) -> str:
-        if self.path is None:
-            file = user_path(str(self.card or self.store))
-            existing(file if self.card else file_of(file), f"judge.{'card' if self.card else 'store'}")
-            return self.model or file.stem
         title = self.source.title if isinstance(self.source, Recording) else self.source.source.title
         return str(title) if self.judge == "main" else f"{title}'s assistant"
 
     def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
         """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None without one), seconds;
         `asked`: see `JudgeSettings.answers`."""
-        if self.read is not None:
-            given = {id(prompt): self.read.get((prompt.example.example_id, prompt.condition)) for prompt in asked[0]}
-            return {prompt: row for prompt, row in given.items() if row is not None}
         source, readings = self.source, {}
         answers = answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
         for prompt in answers.answered(asked[0]):
@@ -184,11 +127,8 @@ def member_named(number: int) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        key, text = f"judge.members[{number}]", re.sub("^card: ", "judge.card: ", str(error))
-        named = re.sub(r"\bjudge\.(?=(path|fields|card|store|model)\b)", f"{key}.", text)
-        if "send_to=" in named:
-            named += " A member takes these as {card: FILE, send_to: HOST, settings: {judge: {key_variable: NAME}}}; "
-            named += f"a panel's card as send_to=HOST and +judge.{number}.key_variable=NAME."
+        key = f"judge.members[{number}]"
+        named = re.sub(r"\bjudge\.(?=(path|fields)\b)", f"{key}.", str(error))
         raise UserError(named if key in named else f"{key}: {named}") from error
 
 
@@ -197,15 +137,13 @@ class PanelSpec(RecordedSpec):
     """Settings of a panel; `UserError` for a value that is none, or a member that cannot be read.
 
     Args:
-        members: each a path, that of a judge card (.yaml) among them, or a mapping as `Member`.
-        combine: `mean` or `geometric`: a `pool`; `nnls`: the linear one with `stacking_weights`; `median` of the
-            members' expected scores; or `rank`: the mean of the shares of clean texts to which each member gives less,
-            half of those with the same added, on the range (ridits: Bross, "How to use ridit analysis", 1958).
-        weights: [members] of any sum, of a pool, in place of equal or learned ones.
+        members: each a path, or a mapping as `Member`.
+        combine: `mean` or `geometric`: a `pool`; or `median` of the members' expected scores.
+        weights: [members] of any sum, of a pool, in place of equal ones.
     """
 
     members: Annotated[list[Any], NotBlank()]
-    combine: Annotated[str, OneOf(("mean", "geometric", "nnls", "median", "rank"))] = "mean"
+    combine: Annotated[str, OneOf(("mean", "geometric", "median"))] = "mean"
     weights: list[float] | None = None
     path: None = None  # type: ignore[assignment, misc]
     note = None  # type: ignore[assignment]
@@ -216,7 +154,7 @@ class PanelSpec(RecordedSpec):
         check_unused(self, mistakes, "judge", "judge=panel loads no model")
         with mistakes.caught():
             check_fields(self, "judge", of=("members", "combine", "weights", "path"))
-            given, pooled = self.weights, self.combine not in ("median", "rank")
+            given, pooled = self.weights, self.combine != "median"
             if given is not None and not (pooled and len(given) == len(self.members) and min(given) >= 0 < sum(given)):
                 raise UserError(
                     f"judge.weights: {given} should be one number a member, none below 0, not all 0; of a pool alone."
@@ -227,16 +165,10 @@ class PanelSpec(RecordedSpec):
     @cached_property
     def judges(self) -> list[Member]:
         members = []
-        kinds = ({"path"}, {"judge", "fields"}), ({"card"}, {"send_to", "settings"}), ({"store", "model"}, {"settings"})
         for number, entry in enumerate(self.members):
             if isinstance(entry, str):
                 entry = {"card" if entry.endswith((".yaml", ".yml")) else "path": entry}
             members.append(settings_of(Member, entry, f"judge.members[{number}]"))
-            if not any(needed <= set(entry) <= needed | more for needed, more in kinds):
-                raise UserError(
-                    f"judge.members[{number}]: a member is a path (and judge, fields), a card (and send_to, settings) "
-                    f"or a store with a model (and settings); got {', '.join(entry) or 'nothing'}."
-                )
         return members
 
     def _each(self, asked: Callable[[Member], Any]) -> list[Any]:
@@ -254,12 +186,9 @@ class PanelSpec(RecordedSpec):
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers | None:  # type: ignore[override]
-        """The panel's readings, each a row as recorded ones; None before members that are cards or stores are read.
-        `UserError` for a member that lacks texts which others have, has other candidates, or has read other texts or
-        another rubric."""
-        if any(one.path is None and one.read is None for one in self.judges):
-            return None
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks texts which others
+        have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same
         read = self._each(lambda member: member.readings(prompts, split, dataset))
         asked = [prompt for prompt in prompts if any(id(prompt) in one for one in read)]
@@ -267,10 +196,10 @@ class PanelSpec(RecordedSpec):
         lacking = ", ".join(f"{one.name} lacks {n:,}" for one, n in zip(self.judges, gone, strict=True) if n)
         if lacking:
             raise UserError(f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave it out.")
-        # 2. cell by cell, the attacked texts with the clean ones, which alone teach weights and ranks
+        # 2. cell by cell, whose texts have the same candidates
         cells: dict[Condition, list[Prompt]] = {}
         for prompt in asked:
-            cells.setdefault(replace(prompt.condition, attack="none"), []).append(prompt)
+            cells.setdefault(prompt.condition, []).append(prompt)
         given, failed = {}, np.zeros(len(read), dtype=int)
         for texts in cells.values():
             parts = [[one[id(prompt)] for prompt in texts] for one in read]
@@ -280,8 +209,6 @@ class PanelSpec(RecordedSpec):
             for i, prompt in enumerate(texts):
                 row = {"main_logprobs": together[i], "assistant_logprobs": pair and pair[i], "text": None}
                 row |= {"seconds": sum(part[i][2] for part in parts)}
-                if self.combine == "nnls" and self.weights is None:  # a choice learns weights from fewer articles
-                    row["members"] = [part[i] for part in main], pair and [part[i] for part in others]
                 given[prompt.example.example_id, prompt.condition] = [row]
         missing = [prompt for prompt in prompts if (prompt.example.example_id, prompt.condition) not in given]
         scored = (f"{one.name} {len(asked) - count:,}" for one, count in zip(self.judges, failed, strict=True))
@@ -291,38 +218,17 @@ class PanelSpec(RecordedSpec):
         """Log-probabilities [N, K] of the members together, and of their assistants (None where scores are combined, or
         one has none), from `main` [M, N, K] and `others`, about texts of a cell."""
         cell, values = texts[0].condition, np.array(texts[0].condition.range.values)
-        if cell.order and self.combine not in ("mean", "geometric"):
-            raise UserError(f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric.")
-        weights, clean = np.ones(main.shape[:2]), np.array([prompt.condition.attack == "none" for prompt in texts])
+        if cell.order and self.combine == "median":
+            raise UserError("judge.combine: median is for texts judged alone; take mean or geometric.")
         scores = np.array([np.where(has_answer(member), expected_value(member, values), np.nan) for member in main])
+        if self.combine == "median":
+            middle = np.ma.median(np.ma.masked_invalid(scores), axis=0).filled(np.nan)
+            return score_shares(middle, values).tolist(), None
+        weights = np.ones(main.shape[:2])
         if self.weights is not None:
             weights *= np.array(self.weights)[:, None]
-        elif self.combine == "nnls":
-            human = np.where(clean, [prompt.example.human[cell.dimension] for prompt in texts], np.nan)
-            weights = stacking_weights(scores, human, np.array([prompt.example.group_id for prompt in texts]))
-            if np.isnan(weights).any():
-                raise UserError(f"judge.combine: nnls: too few other articles are rated ({cell}); take mean instead.")
-        if self.combine not in ("median", "rank"):
-            geometric, paired = self.combine == "geometric", all(row is not None for part in others for row in part)
-            pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist() if paired else None
-            return pool(main, weights, geometric).tolist(), pair
-        if self.combine == "rank":
-            for i, member in enumerate(scores):
-                among = np.sort(member[clean & np.isfinite(member)])
-                below = (np.searchsorted(among, member) + np.searchsorted(among, member, "right")) / 2
-                scores[i] = np.where(np.isnan(member), np.nan, values[0] + np.ptp(values) * below / max(len(among), 1))
-        middle = np.ma.median if self.combine == "median" else np.ma.mean
-        return score_shares(middle(np.ma.masked_invalid(scores), axis=0).filled(np.nan), values).tolist(), None
-
-    def taught(self, examples: Sequence[Example], cell: Condition) -> list[float] | None:
-        """The weights [M] for other texts, of members that are cards: where they are learned, those that all rated
-        `examples` teach (equal ones where none can), else `weights`."""
-        if self.combine != "nnls" or self.weights is not None:
-            return self.weights
-        read: list[Any] = [one.read for one in self.judges]
-        rows = [one for one in examples if all((one.example_id, cell) in each for each in read)]
-        main, values = np.array([[each[row.example_id, cell][0] for row in rows] for each in read]), cell.range.values
-        scores = [np.where(has_answer(each), expected_value(each, np.array(values)), np.nan) for each in main]
-        human = np.array([row.human[cell.dimension] for row in rows])
-        learned = taught_weights(np.array(scores), human, np.ones(len(rows), bool))
-        return [1.0] * len(main) if learned is None else learned.tolist()
+        geometric = self.combine == "geometric"
+        pair = None
+        if all(row is not None for part in others for row in part):
+            pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist()
+        return pool(main, weights, geometric).tolist(), pair

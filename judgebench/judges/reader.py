@@ -213,7 +213,7 @@ class RecordedReader(BaseReader):
             row, part = self._row(prompt, None), split[prompt.example.group_id]
             other = row["assistant_logprobs"] if self.assistant.kind != "none" else None
             logprobs = (tuple(row["main_logprobs"]), None if other is None else tuple(other))
-            readings.append(Reading(prompt, part, *logprobs, seconds=row["seconds"], members=row.get("members")))
+            readings.append(Reading(prompt, part, *logprobs, seconds=row["seconds"]))
         for prompts, _, reasoned in self._asked:
             for how, _ in self._ways(reasoned):
                 for prompt in prompts:

@@ -5,18 +5,17 @@ model's fingerprint, its dtype, the exact tokens, the candidates' token paths, o
 as one run's judge serves as another's assistant.
 
 One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
-A row that does not match its checksum, over its key and its content, counts as missing, and is read again; so does one
-that SQLite no longer finds, as after a changed bit in its key. Both are counted and said, once.
+A row that does not match its checksum, over its key and its content, counts as missing, and is read again; damaged
+rows are counted and said, once. A row whose key has changed is not found, so its prompt is read again, too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,9 @@ from judgebench.readings.reading import (
     pack_readings,
     unpack_readings,
 )
-from judgebench.runtime.distributed import Processes
+from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import on_network
+from judgebench.runtime.files import NO_STORE, check_store, on_network
 
 _FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")
@@ -65,8 +64,6 @@ Row = tuple[bytes, bytes | None, bytes | None, float, bytes | None, int]
 """A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and checksum."""
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
-_DIGITS = re.compile(rb"[0-9a-f]{32,}")
-_BLOCK = 2**24
 
 
 class ReadingStore:
@@ -82,11 +79,6 @@ class ReadingStore:
         self.path = path
         self._absolute, self._network = Path(os.path.abspath(path)), on_network(path)
         self._damaged_keys: set[str] = set()
-        self._held: np.ndarray | None = None
-        # the log is read before SQLite drops what follows a changed bit in it
-        self._logged: set[bytes] = set()
-        with suppress(OSError, ValueError):
-            self._logged = _halves_of_keys(path.with_name(f"{path.name}-wal").read_bytes())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
@@ -124,35 +116,7 @@ class ReadingStore:
     def missing(self, keys: Iterable[str]) -> set[str]:
         """The keys without a reading that matches its checksum."""
         wanted = set(keys)
-        absent = wanted.difference(self.intact(wanted))
-        # those that the file or its log held when it was first searched, whole or but for a half: their readings were
-        # stored, and a damaged key or page hides them
-        if absent and self._file is not None:
-            if self._held is None:
-                self._held = self._search()
-            new = [key for key in absent - self._damaged_keys if len(key) == 64 and _DIGITS.fullmatch(key.encode())]
-            halves = _codes(half.encode() for key in new for half in (key[:32], key[32:]))
-            hidden = np.append(self._held, np.uint64(0))[np.searchsorted(self._held, halves)] == halves
-            self._warn({key for key, either in zip(new, hidden.reshape(-1, 2).any(axis=1), strict=True) if either})
-        return absent
-
-    def _search(self) -> np.ndarray:
-        """Codes of all halves of keys that the file or its log holds."""
-        found, last = [_codes(self._logged)], b""
-        with suppress(OSError), self._absolute.open("rb") as file:
-            while block := file.read(_BLOCK):
-                found.append(_codes(_halves_of_keys(last + block)))
-                last = block[-63:]
-        return np.unique(np.concatenate(found))
-
-    def about(self) -> int:
-        """About how many readings it has, by the share of keys that begin with 00: keys are evenly distributed."""
-        with self._reading():
-            return 256 * int(self._db.execute("SELECT count(*) FROM readings WHERE key < '01'").fetchone()[0])
-
-    def is_there(self) -> bool:
-        """True while the file is that which was opened."""
-        return self._file is None or self._identity() == self._file
+        return wanted.difference(self.intact(wanted))
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         """Adds readings, all or none; intact ones of the same key stay. A reading that no model gives is a
@@ -226,41 +190,10 @@ class ReadingStore:
             )
         return digest
 
-    def model_files(self) -> list[Path]:
-        """The files whose digests it remembers: those of models that were read on this machine."""
-        with self._reading():
-            rows = self._db.execute("SELECT CAST(path AS BLOB) FROM digests ORDER BY path").fetchall()
-        return [Path(os.fsdecode(row[0])) for row in rows]
-
     def rows(self) -> Iterator[Row]:
         """All rows in the order of their keys, damaged ones too."""
         with self._reading():
             yield from self._db.execute(f"{_ROWS} ORDER BY key")
-
-    def counts(self) -> tuple[int, int, int]:
-        """Number of its readings, of those with log-probabilities, and of those with a text."""
-        with self._reading():
-            return self._db.execute("SELECT count(*), count(logprobs), count(text) FROM readings").fetchone()
-
-    def files(self) -> list[Path]:
-        """Its files."""
-        return [file for end in ("", "-wal") if (file := Path(f"{self._absolute}{end}")).is_file()]
-
-    def lost(self) -> int:
-        """At most so many readings are in files that cannot be read, of those that it has tried to read."""
-        return 0
-
-    def prune(self, drop: Callable[[Row], bool], dry_run: bool) -> int:
-        """Removes rows, and gives their number; in a dry run it only counts."""
-        keys = [row[:1] for row in ReadingStore.rows(self) if drop(row)]
-        if not dry_run:
-            self._remove(keys)
-        return len(keys)
-
-    def _remove(self, keys: Sequence[tuple[bytes]]) -> None:
-        with self._transaction():
-            for table in ("readings", "tokens"):
-                self._db.executemany(f"DELETE FROM {table} WHERE key = CAST(? AS TEXT)", keys)
 
     def remember(self, other: ReadingStore) -> None:
         """Takes over the digests of files that another store remembers."""
@@ -304,7 +237,7 @@ class ReadingStore:
 
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
-        if not self.is_there():
+        if self._file is not None and self._identity() != self._file:
             raise UserError(
                 f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
                 "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
@@ -369,10 +302,10 @@ class SharedStore(ReadingStore):
     trusted. So the first process opens the file; the others ask it, and send it their readings, batch by batch.
     """
 
-    def __init__(self, path: Path, processes: Processes, opened: Callable[[Path], ReadingStore] = ReadingStore):
+    def __init__(self, path: Path, processes: Processes):
         self._processes, self.path = processes, path
         if processes.first:
-            self._store = opened(path)
+            self._store = ReadingStore(path)
 
     def close(self) -> None:
         if self._processes.first:
@@ -401,8 +334,6 @@ class SharedStore(ReadingStore):
     def settle(self) -> None:
         for message in self._processes.all_mail():
             self._store.put(unpack_readings(message))
-        if self._processes.first:
-            self._store.settle()
 
 
 def row_of(reading: ModelReading, store: Path) -> Row:
@@ -442,16 +373,13 @@ def _first_checksum(*columns: Any) -> int | None:
     return checksum(*columns) if possible else None
 
 
-def _halves_of_keys(data: bytes) -> set[bytes]:
-    """All that may be a half of a key, 32 hexadecimal digits: a changed bit leaves the other half as it was."""
-    halves: set[bytes] = set()
-    for digits in _DIGITS.findall(data):
-        step = 32 if len(digits) == 64 else 1
-        halves.update(digits[at : at + 32] for at in range(0, len(digits) - 31, step))
-    return halves
+def open_store(path: Path) -> ReadingStore:
+    """The store of this run, however many processes it has: a SQLite file, or `NO_STORE`.
 
-
-def _codes(halves: Iterable[bytes]) -> np.ndarray:
-    """[halves] the first 16 of their digits as a number."""
-    digits = b"".join(half[:16] for half in halves).decode()
-    return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
+    Raises:
+        UserError: see `ReadingStore` and `check_store`.
+    """
+    check_store(path)
+    place = Path(":memory:") if str(path) == NO_STORE else path
+    processes = here()
+    return ReadingStore(place) if processes.count == 1 else SharedStore(place, processes)

@@ -120,20 +120,6 @@ def rounded_up(count: Any) -> str:
     return f"{math.ceil(count / unit) * unit:,}" if count <= 1_000_000 else "> 1,000,000"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them, to two of its units.
-
-    Example:
-        >>> [duration(seconds) for seconds in (0.4, 59.6, 3599, 7260, 190000)]
-        ['under a second', '1 min 0 s', '59 min 59 s', '2 h 1 min', '2 d 4 h']
-    """
-    total = round(seconds)
-    for name, smaller, unit, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
-        if total >= unit:
-            return f"{total // unit} {name} {total % unit // part} {smaller}"
-    return f"{total} s" if seconds >= 1 else "under a second"
-
-
 def singular(words: str) -> str:
     """The word for one of what `words`, a plural, are.
 

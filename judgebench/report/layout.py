@@ -20,7 +20,7 @@ from judgebench.report.views import (
     taken,
 )
 from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
-from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
+from judgebench.report.views.forecasts import FORECASTS, error_tables
 from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
@@ -73,7 +73,7 @@ PAGE = (
         Fold("Humans among themselves", (experts, HUMAN_VARIANCE)),
         Fold("Spearman, Pearson and Kendall of every judge and decoding", (correlations.CORRELATION,)),
         Fold("Within groups, and over systems", (correlations.LEVELS, correlations.other_levels)),
-        Fold("In points: bias, error, same scores, kappa and AC2, raw and calibrated", (beside.POINTS,)),
+        Fold("In points: bias, error, same scores and kappa, raw and calibrated", (beside.POINTS,)),
         Fold("In a rater's place: alternative annotator test", (beside.STAND_IN,)),
         Fold("Systems: pairs, ties, errors of means, clusters", (SYSTEMS, RANKED, SYSTEM_TESTS)),
     )),
@@ -107,10 +107,9 @@ PAGE = (
     )),
     PageSection("certainty", "How sure is all that?", (
         taken.certainty_lines, forecasts.LABELS_AND_JUDGES,
-        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS, forecasts.DIFFERENCES)),
+        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
         Fold("Flags of every judge and decoding", (flags,)),
-        Fold("Its probabilities as forecasts", (FORECASTS, "reliability_")),
-        Fold("Which texts a person should get", (ABSTENTION, "abstention_")),
+        Fold("Its probabilities as forecasts", (FORECASTS,)),
         Fold("Further figures", ("",)),
         Fold("Cost", (run.cost,)),
         Fold("How to repeat it", (run.repeat,)),
@@ -137,20 +136,19 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill and its key `figures` asks for, by name: `range_variance`,
     `scores_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of learned phrases
-    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
-    `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>`.
+    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of texts compared
+    `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
     # matplotlib takes seconds: the page of a usual run has its charts and tables without
     if results.config.get("figures", "png") is not None:
-        from judgebench.report.figures.scores import forecast_figures, score_figure, variance_figure
+        from judgebench.report.figures.scores import score_figure, variance_figure
         from judgebench.report.figures.style import file_name
 
         scores, titles, scale = results.scores, results.titles, results.scale
         figures["range_variance"] = variance_figure(results)
         for dimension in dict.fromkeys(scores["dimension"]):
             figures[f"scores_{file_name(dimension)}"] = score_figure(scores, dimension, scale[dimension], titles)
-        figures |= forecast_figures(results)
     if tuned := tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
         from judgebench.report.figures.tuning import grid_figure, path_figure

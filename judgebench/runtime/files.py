@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import socket
 import stat
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from judgebench.config.dropped import DROPPED
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
 
@@ -41,8 +41,8 @@ NETWORK = frozenset(
 """Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
 
 
-PARQUET = "parquet:"
-"""Before the folder of a store of readings that is one."""
+NO_STORE = "none"
+"""The value of `store` that keeps no reading: what is read stays in memory until the run ends."""
 
 
 def user_path(path: object) -> Path:
@@ -50,18 +50,16 @@ def user_path(path: object) -> Path:
     return Path(os.path.expanduser(str(path)))
 
 
-def place_of(store: Path) -> Path:
-    """The file, or the folder, that `store=` names; `UserError` for one that is not on a disk."""
-    name = str(store)
-    if not name.startswith(PARQUET):
-        return store
-    folder = name.removeprefix(PARQUET)
-    if re.match(r"\w{2,}:/", folder) or not folder.strip():
+def check_store(path: Path) -> None:
+    """Refuses a store of Parquet files, and a SQLite file with one beside it, whose readings were paid for."""
+    beside = path.with_name(f"{path.name}.shards")
+    if str(path).startswith("parquet:"):
+        raise UserError(f"store={path}: Parquet stores are dropped; {DROPPED['store=parquet:']}.")
+    if beside.is_dir():
         raise UserError(
-            f"store={name}: readings are kept in a folder of this machine, or one that is mounted; give one, as "
-            "store=parquet:outputs/readings."
+            f"store={path}: {beside} holds readings of a Parquet store, which would be read again; "
+            f"{DROPPED['store=parquet:']}."
         )
-    return user_path(folder)
 
 
 @contextmanager

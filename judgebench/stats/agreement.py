@@ -1,10 +1,9 @@
-"""Agreement among humans: Krippendorff's alpha, Gwet's AC2, intraclass correlations, and what a correlation would be
-with raters who do not err.
+"""Agreement among humans: Krippendorff's alpha and intraclass correlations.
 
 All take ragged ratings [N, R], NaN where a rater gave none. Raters are not resampled: figures speak for these raters.
 Where nearly all ratings are equal, alpha and ICC rest on the few texts that differ, and no interval that knows only
 these holds the truth often enough (73 to 88 % on 10 to 40 simulated articles of 8 texts, nine ratings in ten the
-highest; AC2's 93 to 95 %): `scripts/simulate.py`.
+highest): `scripts/simulate.py`.
 
 The *alternative annotator test* asks whether a judge may stand in for one of the raters. Each rater in turn is left
 out. On each of their texts the judge and the rater are compared with the other raters: the one that lies closer wins
@@ -28,19 +27,18 @@ import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import FEWEST, Clusters, divided, jackknife, with_agreement_interval
-from judgebench.stats.correlation import krippendorff_alpha, resampled_correlations
+from judgebench.stats.correlation import krippendorff_alpha
 
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
 
 MOST_BLOCKS = 200
-"""Parts of the texts that are left out in turn for the intervals of alpha and AC2."""
+"""Parts of the texts that are left out in turn for the intervals of alpha."""
 
-FIGURES = ("alpha_interval", "alpha_ordinal", "ac2", "ac2_ordinal", "icc_single", "icc_mean", "reliability")
+FIGURES = ("alpha_interval", "alpha_ordinal", "icc_single", "icc_mean", "reliability")
 """Figures of agreement in the order of `agreement_record`."""
 
 _METRICS: tuple[Literal["interval", "ordinal"], ...] = ("interval", "ordinal")
-_KINDS: dict[str, Literal["quadratic", "ordinal"]] = {"ac2": "quadratic", "ac2_ordinal": "ordinal"}
 _SAME = 1e-9  # numbers no farther apart are one category
 _SINGULAR = 1e10  # condition of the equations beyond which their answer is rounding
 
@@ -59,45 +57,6 @@ def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray
     values = ratings[~np.isnan(ratings)]
     fits = (values == np.round(values)).all() and ((values >= low) & (values <= high)).all()
     return np.arange(low, high + 1.0) if fits else None
-
-
-def agreement_weights(categories: np.ndarray, kind: Literal["quadratic", "ordinal"] = "quadratic") -> np.ndarray:
-    """[K, K] how far two of at least two ascending categories [K] agree, 1 being the same; Gwet (2014), section 3.5.
-
-    Quadratic: 1 - (squared distance / largest squared distance); ordinal: by the pairs of categories that lie between
-    the two, ends counted.
-    """
-    places = np.arange(len(categories))
-    spread = np.abs(places[:, None] - places) + 1
-    apart = spread * (spread - 1) / 2.0 if kind == "ordinal" else np.subtract.outer(categories, categories) ** 2
-    return 1 - apart / apart.max()
-
-
-def ac2(ratings: np.ndarray, categories: np.ndarray, alike: np.ndarray) -> float:
-    """Gwet's AC2, with 1 for agreement; it stays meaningful where nearly all ratings are equal, where kappa and alpha
-    fall to 0. NaN where no text has two ratings. Gwet, "Handbook of Inter-Rater Reliability" (2014), section 3.5;
-    ragged ratings as there: agreement over texts with two ratings or more, the shares of the categories over all rated
-    texts.
-
-    Args:
-        ratings: [N, R] of the categories, NaN where there is none.
-        categories: [K] all numbers that a rater may give, ascending: those never given count, too.
-        alike: [K, K] of `agreement_weights`, or the unit matrix, which makes it AC1.
-
-    Example:
-        >>> ratings = np.array([[1.0, 1.0], [2.0, 2.0], [2.0, 2.0], [2.0, 1.0]])
-        >>> ac2(ratings, np.array([1.0, 2.0]), np.eye(2))  # 3 of 4 agree; by chance 2 x 3/8 x 5/8 = .46875
-        0.5294117647058824
-    """
-    counts = (ratings[:, :, None] == categories).sum(axis=1)
-    size = counts.sum(axis=1)
-    rated, paired = size > 0, size > 1
-    if not paired.any():
-        return float("nan")
-    agreed = ((counts * (counts @ alike - 1)).sum(axis=1)[paired] / (size * (size - 1))[paired]).mean()
-    shares, kinds = (counts[rated] / size[rated, None]).mean(axis=0), len(categories)
-    chance = alike.sum() / (kinds * (kinds - 1)) * (shares * (1 - shares)).sum()
-    return float((agreed - chance) / (1 - chance))
 
 
 def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np.ndarray]:
@@ -153,27 +112,22 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
     }
 
 
-def agreement_record(ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None) -> dict[str, Any]:
+def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see `with_agreement_interval`),
     groups left out in turn; raters_per_text: harmonic mean, the k of ICC(2,k); agreement_reason: sentences that say why
-    figures are None, else None. Categories as of `categories_of`."""
+    figures are None, else None."""
     rated = ~np.isnan(ratings).all(axis=1)
     ratings, clusters = ratings[rated], clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
-    categories = np.empty(0) if categories is None else categories
-    listed = len(categories) > 1
-    fitting = listed and bool(np.isin(values, categories).all())
-    weights = {name: agreement_weights(categories, kind) for name, kind in _KINDS.items()} if fitting else {}
 
     def of_texts(rows: np.ndarray) -> dict[str, float | None]:
         part = ratings[rows]
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1  # of one text, what raters differ by is all that varies
-        alphas = {f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None for metric in _METRICS}
-        return alphas | {name: ac2(part, categories, alike) for name, alike in weights.items()}
+        return {f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None for metric in _METRICS}
 
     # neighboring groups are left out together where there are many, for each alpha takes all texts
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
-    figures = dict.fromkeys(_KINDS, np.array([np.nan])) | jackknife(of_texts, blocks)
+    figures = jackknife(of_texts, blocks)
     figures |= variance_components(ratings, clusters.jackknifed)
     record: dict[str, Any] = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
     for name in FIGURES:
@@ -185,39 +139,9 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters, categories: np.nda
         "No alpha and no ICC: all ratings are equal.": equal,
         "No ICC: texts and raters cannot be told apart, because too few raters share texts.": not equal
         and record["icc_single"] is None,
-        "No AC2: the scale is no list of categories.": not listed,
-        "No AC2: some ratings lie between the categories of the scale.": listed and not fitting,
         "No intervals: there is one group, and they take at least two.": clusters.count < 2,
     }
     return record | {"agreement_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None}
-
-
-def disattenuated_record(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
-    """The correlations of a judge's scores [N] (NaN where it gave none) with the humans' means, and what they would be
-    with raters who do not err: divided by the root of the means' reliability, on the texts that the judge scored.
-    Spearman, "The Proof and Measurement of Association between Two Things" (1904). It may exceed 1; for ranks it is an
-    approximation. None where the reliability is not above 0.
-
-    Example:
-        A judge with Spearman .60 and humans' means of reliability .81 has .60 / .9 = .67.
-    """
-    used = ~np.isnan(ratings).all(axis=1) & np.isfinite(scores)
-    ratings, scores, clusters = ratings[used], scores[used], clusters.at(used)
-    human = np.nanmean(ratings, axis=1) if len(ratings) else np.empty(0)
-    left_out, resampled = (
-        variance_components(ratings, side)["reliability"] for side in (clusters.jackknifed, clusters)
-    )
-    record: dict[str, Any] = with_agreement_interval("reliability", left_out)
-    root = np.sqrt(np.maximum(resampled, 0.0))
-    correlations = resampled_correlations(scores, human, clusters.number, clusters.weights)
-    for values, name in zip(correlations, ("pearson", "spearman"), strict=False):
-        record |= clusters.record({name: values, f"disattenuated_{name}": divided(values, root)})
-    reason = None
-    if record["reliability"] is None:
-        reason = "No reliability of the humans' means: too few raters share texts, or all ratings are equal."
-    elif record["disattenuated_spearman"] is None:
-        reason = "Nothing to divide by: the humans' means are no more alike than chance (reliability not above 0)."
-    return record | {"disattenuated_reason": reason}
 
 
 # --- alternative annotator test --------------------------------------------------------------------------------------

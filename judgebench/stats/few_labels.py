@@ -28,33 +28,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, divided, left_out
-from judgebench.stats.correlation import SPEARMAN, is_constant, resampled_correlations, spearman
+from judgebench.stats.clusters import CONFIDENCE, divided
 from judgebench.stats.scores import Sample
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""
-
-MOST_PAIRED = 12
-"""Systems whose pairs are compared."""
 
 TARGETS = {"": False, "_these": True}
 """End of a key -> True where it speaks of these very articles."""
 
 Scale = tuple[float, float] | None
 
-_POOLED = 4.0  # articles' worth of all systems' (or pairs') dispersion or correlation in that of each
+_POOLED = 4.0  # articles' worth of all systems' dispersion in that of each
 _FLAT = 1.0  # ratings' worth of an evenly spread rating, in the dispersion of all systems
 _EVEN = 1 / 3  # its dispersion
-_CERTAIN = 0.999999  # the rho beyond which Fisher's z is not followed
-_STAND_INS = {"main": "assistant", "assistant": "main", "pair": "main"}
-_ALIKE = ("dimension", "range", "defense")  # of cells, one of which stands in for humans
 
 
 class Means(NamedTuple):
@@ -292,145 +284,6 @@ def _too_few(articles: int) -> str | None:
     return f"No interval: {counted} ratings, and it takes {FEWEST_LABELLED}."
 
 
-# --- differences ------------------------------------------------------------------------------------------------------
-
-
-def predicted_differences(data: FewLabels, pairs: Sequence[tuple[str, str]] = ()) -> list[dict[str, Any]]:
-    """A record a pair of systems, all of them if none are named: the difference first - second of their means from
-    labels alone and with the judge, as in `predicted_means`; told_apart: True where the interval of predicted leaves
-    out 0 (each pair by itself).
-
-    The ends follow from those of the two means and the correlation of the two over articles (Zou and Donner,
-    "Construction of confidence limits about effect measures", 2008), which is drawn towards that of all pairs.
-    """
-    pairs = pairs or [(name, other) for s, name in enumerate(data.names) for other in data.names[s + 1 :]]
-    first, second = (np.array([data.names.index(pair[side]) for pair in pairs], dtype=int) for side in (0, 1))
-    articles = data.ratings.articles
-    columns: dict[str, Any] = {"first": [pair[0] for pair in pairs], "second": [pair[1] for pair in pairs]}
-    for end, these in TARGETS.items():
-        sides = []
-        for means in (from_labels(data, these), with_judge(data, these)):
-            correlations = pair_correlations(data.ratings.apart - means.beta[:, None] * data.labelled.apart, articles)
-            ends = pair_ends(means.value, means.low, means.high, correlations, first, second)
-            sides.append(np.stack([means.value[first] - means.value[second], *ends]))
-        # the judge's interval may be narrower for each mean and yet wider for their difference
-        labels, both = sides
-        both = np.where(both[2] - both[1] < labels[2] - labels[1], both, labels)
-        columns |= _interval(f"labels{end}", *labels) | _interval(f"predicted{end}", *both)
-        columns[f"narrower{end}"] = 1 - divided(both[2] - both[1], labels[2] - labels[1])
-        known_ends = zip(*both[1:].tolist(), strict=True)
-        columns[f"told_apart{end}"] = [None if math.isnan(low) else low > 0 or high < 0 for low, high in known_ends]
-    fewest = np.minimum(articles[first], articles[second])
-    return _records(columns | {"reason": [_too_few(count) for count in fewest.tolist()]})
-
-
-def pair_ends(
-    value: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    correlations: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The ends [P] of the intervals of differences first - second of estimates [S], from their own ends [S] and their
-    correlations [S, S]: Zou and Donner (2008), equation 11."""
-    r, apart = correlations[first, second], value[first] - value[second]
-
-    def reach(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        a, b = (value - below)[first], (above - value)[second]
-        return np.sqrt(np.maximum(a * a + b * b - 2 * r * a * b, 0.0))
-
-    return apart - reach(low, high), apart + reach(high, low)
-
-
-def pair_correlations(apart: np.ndarray, articles: np.ndarray) -> np.ndarray:
-    """[S, S] of the errors of two systems' means over articles, drawn towards that of all pairs."""
-    products = apart @ apart.T
-    norms = np.sqrt(np.outer(np.diag(products), np.diag(products)))
-    off = ~np.eye(len(products), dtype=bool)
-    if not norms[off].sum() > 0:
-        return np.zeros_like(products)
-    pooled = products[off].sum() / norms[off].sum()
-    weight = _POOLED / max(articles.max() - 1, 1) * norms[off].mean()
-    return np.clip((products + weight * pooled) / (norms + weight), -1.0, 1.0)
-
-
-# --- Spearman ---------------------------------------------------------------------------------------------------------
-
-
-def predicted_spearman(
-    scores: np.ndarray, human: np.ndarray, stand_in: np.ndarray, groups: np.ndarray
-) -> dict[str, float | str | None]:
-    """Spearman's rho of scores [N] with the humans, from few ratings [N] (NaN where nobody rated) and a stand-in for
-    humans on all texts [N]: by labels alone, by the judge (the stand-in on all texts) and by both, as in
-    `predicted_means`.
-
-    The scores are another judge's, or any property of the texts, such as their length; the stand-in must not be these
-    scores, whose rho with themselves says nothing. Rho is taken as Fisher's z, each article's part in it from the
-    jackknife, and these parts as in `predicted_means`: `ppboot` of the same paper's authors (Zrnic, arXiv 2405.18379)
-    resamples instead.
-    """
-    rated = ~np.isnan(human)
-    ours, shift, every = (
-        _fisher(scores[rows], side[rows], groups[rows])
-        for side, rows in ((human, rated), (stand_in, rated), (stand_in, np.ones_like(rated)))
-    )
-    count, total = len(ours) - 1, len(every) - 1
-    reason = _too_few(count) or (None if ours.any() else "No interval: the ratings, or the scores, do not vary.")
-    columns: dict[str, Any] = {}
-    sides = {"judge": (every[0], _half(every) if total >= FEWEST_LABELLED else np.nan)}
-    for end, these in TARGETS.items():
-        alone = ours[0], np.nan if reason else _half(ours) * (math.sqrt(1 - count / total) if these else 1.0)
-        beta, reach = (0.0, np.nan) if reason else _moved(ours, shift, every, these)
-        both = ours[0] + beta * (every[0] - shift[0]), reach
-        width, own_width = (np.tanh(value + half) - np.tanh(value - half) for value, half in (both, alone))
-        if not width < own_width:
-            beta, both, width = 0.0, alone, own_width
-        sides |= {f"labels{end}": alone, f"predicted{end}": both}
-        columns[f"lambda{end}"] = beta * (total - count) / total
-        columns[f"narrower{end}"] = 1 - width / own_width if own_width > 0 else np.nan
-    for name, (value, half) in sides.items():
-        columns |= _interval(name, *np.tanh([value, value - half, value + half]))
-    (record,) = _records({name: [value] for name, value in columns.items()} | {"reason": [reason]})
-    return record
-
-
-def _fisher(scores: np.ndarray, human: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """[1 + G] Fisher's z of rho, and each group's part in it: the jackknife's pseudo-values."""
-    labels, group = np.unique(groups, return_inverse=True)
-    if len(labels) < 2 or is_constant(scores) or is_constant(human):
-        return np.zeros(1 + len(labels))
-    without = resampled_correlations(scores, human, group, left_out(len(labels)))[SPEARMAN]
-    whole, parts = (np.arctanh(np.clip(rho, -_CERTAIN, _CERTAIN)) for rho in (spearman(scores, human), without))
-    return np.concatenate([[whole], len(parts) * whole - (len(parts) - 1) * parts])
-
-
-def _half(parts: np.ndarray) -> float:
-    """Half of the interval of a value [1 + G] with its groups' parts, in its own units."""
-    count = len(parts) - 1
-    return float(student(count - 1) * np.sqrt(parts[1:].var(ddof=1) / count))
-
-
-def _moved(ours: np.ndarray, shift: np.ndarray, every: np.ndarray, these: bool) -> tuple[float, float]:
-    """beta, and half of the moved value's interval, from values and parts [1 + n], [1 + n] and [1 + n + N]: of the
-    humans, and of the stand-in on the labelled groups and on all. It pays for the beta that it learns: a regression's
-    residuals, leverage and degrees of freedom."""
-    count, total = len(ours) - 1, len(every) - 1
-    apart = shift[1:] - shift[1:].mean()
-    squares = float(apart @ apart)
-    if total == count or squares == 0 or ours[1:].std() == 0:
-        return 0.0, np.inf
-    r = float(np.corrcoef(ours[1:], shift[1:])[0, 1])
-    kept = max(1 - (1 - r * r) * (count - 1) / (count - 2), 0.0)
-    beta = math.copysign(math.sqrt(kept), r) * float(ours[1:].std() / every[1:].std())
-    residual = (ours - beta * shift)[1:].var() * count / (count - 2)
-    leverage = (every[0] - shift[0]) ** 2 / squares
-    variance = residual * (1 / count - 1 / total + leverage)
-    if not these:
-        variance = residual * (1 / count + leverage) + beta**2 * every[1:].var(ddof=1) / total
-    return beta, float(student(count - 2) * np.sqrt(variance))
-
-
 # --- the study --------------------------------------------------------------------------------------------------------
 
 
@@ -438,9 +291,7 @@ def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge, decoding and range.
 
     `labels_within` and `predicted_within` are half of the mean width over systems; `judge_misses`: True where the
-    judge's own interval leaves out `predicted`, `misses` of `counted` systems; `differences`: of all pairs of the
-    `MOST_PAIRED` systems that `predicted` ranks highest, the better one first; `spearman`: with the scores of another
-    model in the place of humans, None where there is none.
+    judge's own interval leaves out `predicted`, `misses` of `counted` systems.
     """
     records = []
     for sample in samples:
@@ -462,21 +313,8 @@ def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
                 record[f"{name}_within"] = _mean((row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured)
         missed = [row["judge_misses"] for row in systems if row["judge_misses"] is not None]
         record |= {"misses": sum(missed) if missed else None, "counted": len(missed), "systems": systems}
-        # 2. pairs of the best systems
-        best = sorted((row for row in systems if row["predicted"] is not None), key=lambda row: -row["predicted"])
-        pairs = list(combinations([row["system"] for row in best[:MOST_PAIRED]], 2))
         reasons = [row["reason"] for row in systems if row["reason"]]
-        record["differences"] = predicted_differences(data, pairs) if pairs else []
         record["reason"] = None if measured or not reasons else reasons[0]
-        # 3. another model's scores of the same texts, in the same range, in the place of humans
-        record["spearman"] = None
-        for other in samples:
-            alike = all(getattr(other.cell, key) == getattr(sample.cell, key) for key in _ALIKE)
-            paired = other.cell.judge == _STAND_INS.get(sample.cell.judge)
-            if alike and paired and np.array_equal(other.names, sample.names):
-                rho = predicted_spearman(sample.scores, sample.human, other.scores, sample.groups)
-                record["spearman"] = {"stand_in": f"{other.cell.judge}, {other.cell.decoding}"} | rho
-                break
         records.append(record)
     return records
 

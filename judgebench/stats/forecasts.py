@@ -1,12 +1,11 @@
 """A judge's distribution over scores as a forecast of what raters say, and of its own errors.
 
 A judge that gives 40 % to a 4 and 60 % to a 5 has said more than the 4.6 or the 5 that a decoding takes from it. Here
-the whole distribution is measured, by four laws:
+the whole distribution is measured, by three laws:
 
 1. **Proper scores** and **calibration** against single raters' scores: `forecast_record`.
 2. The **mass** that lies on scores at all: `mass_record`.
 3. **Intervals** of single texts, which hold the humans' score with a promised chance: `coverage_record`.
-4. **Risks**: does the judge know which of its scores are wrong? `risk_record`.
 
 The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
 
@@ -16,8 +15,6 @@ The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
 - The log score is the mean of -log .4, -log .6 and -log .6: .646 nats.
 - The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the judge is underconfident
   by .067.
-- Its expectation 4.6 is .067 off the raters' mean, which is what this text costs. Its standard deviation .49 is how
-  unsure the judge is of it: texts with more go to a person first.
 
 Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be compared. Figures
 are means over the raters of a text, then over texts, with intervals from resampled articles (`clusters.Clusters`).
@@ -39,7 +36,7 @@ from judgebench.decoding.rules import (
     expected_value,
     has_answer,
 )
-from judgebench.stats.clusters import Clusters, chunks, divided, unknown
+from judgebench.stats.clusters import Clusters, divided, unknown
 from judgebench.stats.scores import Sample, cross_fitted, on_scale
 
 PAIR = "pair"
@@ -57,24 +54,20 @@ ANSWERS = 0.5
 LEVEL = 0.9
 """Share of texts whose interval is to hold the humans' score."""
 
-KEPT = tuple(round(share / 10, 1) for share in range(1, 11))
-"""Shares of texts kept at which a curve of risks has a point."""
-
 FIGURES = (
     *("rps", "rps_others", "rps_base", "rps_skill", "log_score", "log_base", "ece", "ece_categories"),
     *("confidence", "confirmed", "overconfidence"),
 )
 """Figures of `forecast_record`, which says each."""
 
-_BINS = 10  # of a reliability diagram over [0, 1]
+_BINS = 10  # of forecasts over [0, 1], in the calibration error
 _ROUNDING = 1e-9
 _MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
-_RISKS = ("risk", "area", "area_best", "gain")
 
 
 def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """The records of worth/forecasts.json, one a distribution, which several `decodings` may share: the head of the
-    first, and the four records of this module; without probabilities texts, groups (0) and reason alone."""
+    first, and the three records of this module; without probabilities texts, groups (0) and reason alone."""
     shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
     for sample in samples:
         cell, (logprobs, reason) = sample.cell, distribution_of(sample)
@@ -135,17 +128,13 @@ def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
         if judge == PAIR:
             reason = "a contrast has none, but main model and assistant have."
         record |= dict.fromkeys(_MASS) | {"mass_reason": f"No mass: {reason}"}
-    # 3. intervals of single texts, and 4. risks: both on the humans' scale
+    # 3. intervals of single texts, on the humans' scale
     if scale is None:
-        record |= unknown(("coverage", "width", *_RISKS)) | {"level": LEVEL, "curve": []}
-        record["coverage_reason"] = "No intervals: the humans' scale is unknown."
-        return record | {"risk_reason": "No errors: the humans' scale is unknown."}
-    mean = probabilities @ placed
-    expected = np.where(has_answer(logprobs), mean, np.nan)
-    spread = np.sqrt((probabilities * (placed - mean[:, None]) ** 2).sum(axis=1)).round(9)  # ties stay ties
+        record |= unknown(("coverage", "width")) | {"level": LEVEL}
+        return record | {"coverage_reason": "No intervals: the humans' scale is unknown."}
+    expected = np.where(has_answer(logprobs), probabilities @ placed, np.nan)
     fitted = cross_fitted(expected, sample.human, sample.groups, seed=sample.seed)
-    record |= coverage_record(fitted, sample.human, clusters, scale)
-    return record | risk_record(spread, np.abs(expected - sample.human), clusters)
+    return record | coverage_record(fitted, sample.human, clusters, scale)
 
 
 # --- 1. forecasts of the raters' scores -------------------------------------------------------------------------------
@@ -154,8 +143,7 @@ def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
 def forecast_record(
     probabilities: np.ndarray, ratings: np.ndarray, clusters: Clusters, values: np.ndarray, categories: np.ndarray
 ) -> dict[str, Any]:
-    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals, and the bins behind ece and
-    ece_categories as diagram and diagram_categories.
+    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals.
 
     Args:
         probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge said nothing.
@@ -177,8 +165,6 @@ def forecast_record(
     likeliest = forecast.argmax(axis=1)[:, None]
     top, agreed = (np.take_along_axis(side, likeliest, axis=1) for side in (forecast, shares))
     confidence, confirmed = clusters.mean(top[:, 0]), clusters.mean(agreed[:, 0])
-    ece, diagram = reliability_diagram(top, agreed, clusters)
-    ece_categories, diagram_categories = reliability_diagram(forecast, shares, clusters)
     figures = {
         "rps": rps,
         "rps_others": clusters.mean(*others_scores(ratings, categories)),  # of texts with two raters or more
@@ -186,8 +172,8 @@ def forecast_record(
         "rps_skill": 1 - divided(rps, rps_base),  # above 0 where the judge knows something of the texts
         "log_score": clusters.mean(log_scores(forecast, shares)),
         "log_base": clusters.mean(log_scores(base, shares)),
-        "ece": ece,  # of the likeliest category alone
-        "ece_categories": ece_categories,
+        "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
+        "ece_categories": calibration_error(forecast, shares, clusters),
         "confidence": confidence,
         "confirmed": confirmed,
         "overconfidence": confidence - confirmed,
@@ -203,8 +189,6 @@ def forecast_record(
         **clusters.record(figures),
         # the share of texts in which a rater's category had less than FLOOR
         "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean()) if used.any() else None,
-        "diagram": diagram,
-        "diagram_categories": diagram_categories,
         "reason": reason,
     }
 
@@ -290,13 +274,9 @@ def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarr
     return total / np.maximum(rated.sum(axis=1), 1), paired
 
 
-def reliability_diagram(
-    forecast: np.ndarray, observed: np.ndarray, clusters: Clusters
-) -> tuple[np.ndarray, list[dict[str, Any]]]:
+def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clusters) -> np.ndarray:
     """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten equal bins of the
     forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger than 0, and its interval with it.
-    And a record a bin that holds something: low and high end, share of the forecasts, their mean, and observed, the
-    mean of what came, with interval.
 
     Args:
         forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
@@ -307,11 +287,7 @@ def reliability_diagram(
     mass, predicted, came = (clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns)
     share = divided(mass, np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape))
     predicted, came = divided(predicted, mass), divided(came, mass)
-    bins = []
-    for k in np.flatnonzero(share[0] > 0):
-        place = {"bin_low": k / _BINS, "bin_high": (k + 1) / _BINS, "share": float(share[0, k])}
-        bins.append({**place, "forecast": float(predicted[0, k]), **clusters.record({"observed": came[:, k]})})
-    return (share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1), bins
+    return np.asarray((share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1))
 
 
 # --- 2. the mass on scores --------------------------------------------------------------------------------------------
@@ -417,66 +393,3 @@ def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> f
     reached = (1 / sizes[number[order]]).cumsum()
     place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
     return float(scores[order[place]]) if place < len(order) else float("inf")
-
-
-# --- 4. errors that a judge knows of ----------------------------------------------------------------------------------
-
-
-def risk_record(unsure: np.ndarray, loss: np.ndarray, clusters: Clusters) -> dict[str, Any]:
-    """The mean loss of the texts that a judge keeps when a person gets those it is least sure of: of all (risk), of the
-    shares `KEPT` (curve), and the mean of the curve (area).
-
-    Args:
-        unsure: [N] how unsure the judge is, such as its standard deviation; a person gets the texts with the most.
-        loss: [N] what its score costs, such as the distance from the humans' mean; NaN where it is unknown.
-    """
-    rated = np.isfinite(unsure) & np.isfinite(loss)
-    unsure, loss, clusters = unsure[rated], loss[rated], clusters.at(rated)
-    if not len(loss):
-        return unknown(_RISKS) | {"curve": [], "risk_reason": "No curve: no text has a loss."}
-    area, risks = kept_risks(unsure, loss, clusters, KEPT)
-    risk, best = clusters.mean(loss), kept_risks(loss, loss, clusters)[0]  # best knows its own loss
-    # gain is 0 for sending any texts, 1 for the best, below 0 for the wrong ones
-    gain = divided(risk - area, np.where(risk - best > _ROUNDING, risk - best, 0.0))
-    record: dict[str, Any] = clusters.record({"risk": risk, "area": area, "area_best": best, "gain": gain})
-    record["curve"] = [{"kept": share} | clusters.record({"risk": risks[:, k]}) for k, share in enumerate(KEPT)]
-    return record | {"risk_reason": "No gain: all texts cost the same." if record["gain"] is None else None}
-
-
-def kept_risks(
-    unsure: np.ndarray, loss: np.ndarray, clusters: Clusters, shares: Sequence[float] = ()
-) -> tuple[np.ndarray, np.ndarray]:
-    """The risk-coverage curve: texts [N] are kept from the surest on, and those equally sure come in any order, so that
-    each counts their mean loss. El-Yaniv and Wiener, "On the Foundations of Noise-free Selective Classification"
-    (2010).
-
-    Returns:
-        area: [1 + B] the mean over texts of the mean loss of those up to it; risks: [1 + B, shares] the mean loss where
-        so large a share of the texts is kept, by the first text that reaches it.
-
-    Example:
-        >>> surest_first = np.array([0.1, 0.2]), np.array([0.0, 1.0])
-        >>> area, risks = kept_risks(*surest_first, Clusters.of([0, 0]), (0.5, 1.0))
-        >>> area.tolist(), risks.tolist()  # 0 with the first alone, then .5 with both
-        ([0.25], [[0.0, 0.5]])
-    """
-    order = np.argsort(unsure, kind="stable")
-    ranked, group, loss = unsure[order], clusters.number[order], loss[order]
-    # texts in blocks of equally sure ones
-    starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    block = np.repeat(np.arange(len(starts)), np.diff([*starts, len(ranked)]))
-    alike = bool((loss == loss[starts][block]).all())  # then a block's mean is its texts' own loss, in any resample
-    area, risks = np.empty(len(clusters.weights)), np.empty((len(clusters.weights), len(shares)))
-    for here in chunks(len(area), 4 * len(loss)):
-        mass = clusters.weights[here, group]
-        lost = mass * loss
-        if not alike:
-            mean = divided(np.add.reduceat(lost, starts, axis=1), np.add.reduceat(mass, starts, axis=1))
-            lost = mass * np.nan_to_num(mean)[:, block]
-        kept = mass.cumsum(axis=1)
-        risk = lost.cumsum(axis=1) / np.maximum(kept, 1.0)
-        area[here] = (mass * risk).sum(axis=1) / kept[:, -1]
-        for column, share in enumerate(shares):
-            first = (kept < share * kept[:, -1:] - _ROUNDING).sum(axis=1)
-            risks[here, column] = risk[np.arange(len(risk)), first]
-    return area, risks

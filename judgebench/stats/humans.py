@@ -19,10 +19,8 @@ import pandas as pd
 
 from judgebench.stats.agreement import (
     agreement_record,
-    agreement_weights,
     alternative_record,
     categories_of,
-    disattenuated_record,
 )
 from judgebench.stats.clusters import (
     RESAMPLES,
@@ -48,11 +46,11 @@ them, see `scores.cross_fitted`."""
 _DIGITS = 12  # of the ratings' spread, to which means are rounded: those equal in truth must tie
 _MEANS = "several ratings of a text, and only one, or their mean, is known."
 
-POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "ac2", "icc")
+POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "icc")
 """Figures of agreement in points: mean of judge less human; mean distance; share of texts with the same category, and
-with the same or a neighboring one; quadratic weighted kappa; Gwet's AC2, quadratic; ICC(2,1)."""
+with the same or a neighboring one; quadratic weighted kappa; ICC(2,1)."""
 
-_CORRECTED = ("kappa", "ac2", "icc")  # for chance: their intervals are those of `with_agreement_interval`
+_CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_agreement_interval`
 _COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
 
@@ -192,7 +190,7 @@ def human_records(
         if reason is None and len(panel.ceiling) == 1 and panel.of_texts.resamples:
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
-        agreement = agreement_record(panel.ratings, panel.of_texts, categories)
+        agreement = agreement_record(panel.ratings, panel.of_texts)
         records.append(
             {"dataset": dataset, "dimension": dimension, "split": split, "texts": int(rated.sum())}
             | {"groups": panel.of_texts.at(rated).count, "raters": int(shared.any(axis=0).sum())}
@@ -257,14 +255,14 @@ def pair_figures(
     out of that pair. Categories [K] are all numbers that a rater may give, ascending.
 
     Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with quadratic weights,
-    and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement and AC2 are of the
+    and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement are of the
     nearest categories, half up; NaN without categories.
 
     Example:
         >>> figures = pair_figures(np.array([[1.0], [2.0], [4.0]]), np.array([[1.0], [3.0], [5.0]]),
         ...                        Clusters.of([0, 1, 2], 0), np.arange(1.0, 6.0))
         >>> {name: round(float(values[0, 0]), 3) for name, values in figures.items()}
-        {'bias': -0.667, 'mae': 0.667, 'exact': 0.333, 'adjacent': 1.0, 'kappa': 0.857, 'ac2': 0.846, 'icc': 0.9}
+        {'bias': -0.667, 'mae': 0.667, 'exact': 0.333, 'adjacent': 1.0, 'kappa': 0.857, 'icc': 0.9}
     """
     scored = np.isfinite(judge) & np.isfinite(human)
     apart = np.where(scored, judge - human, 0.0)
@@ -283,18 +281,6 @@ def pair_figures(
     # kappa: of one text judge and human are constants, so that chance and distance are the same
     chance = square_x + square_y - 2 * of_x * of_y
     kappa = 1 - divided(squared, np.where((chance > _HALF * _HALF) & (mass > 1), chance, 0.0))
-    # AC2 of two raters who both rated all texts, see `agreement.ac2`
-    ac2 = np.full(mass.shape, np.nan)
-    if categories is not None and len(categories) > 1:
-        weights, spread, kinds = agreement_weights(categories), np.zeros(mass.shape), len(categories)
-        agreed = divided(clusters.sums(scored * weights[places[0], places[1]]), mass)
-        for kind in range(kinds):
-            chosen = scored * ((places[0] == kind) + 1.0 * (places[1] == kind)) / 2
-            if chosen.any():
-                share = divided(clusters.sums(chosen), mass)
-                spread += share * (1 - share)
-        by_chance = weights.sum() / (kinds * (kinds - 1)) * spread
-        ac2 = (agreed - by_chance) / (1 - by_chance)
     # ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the texts
     several, between = np.where(mass > 1, mass, np.nan), (of_x - of_y) ** 2 / 2
     total = square_x + square_y - (of_x + of_y) ** 2 / 2
@@ -302,7 +288,7 @@ def pair_figures(
     of_texts, rest = (several / (several - 1) * part for part in (total - between - rest, rest))
     below = of_texts + rest + 2 * (several * between - rest) / several
     icc = divided(of_texts - rest, np.where((total > _HALF * _HALF) & (below > 0), below, 0.0))
-    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, ac2, icc), strict=True))
+    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, icc), strict=True))
 
 
 def single_figures(
@@ -346,7 +332,7 @@ def points_record(
     if not len(scores):
         return record | {"points_reason": "No agreement in points: no text has a score and a rating."}
     reasons = {
-        "No exact or adjacent agreement and no AC2: the scale is no list of categories.": categories is None,
+        "No exact or adjacent agreement: the scale is no list of categories.": categories is None,
         "No kappa: judge and humans always say the same one number, or there is one text.": record["kappa"] is None,
         "No ICC: neither judge nor humans vary over texts.": record["icc"] is None,
         "No intervals: there is one group, and resampling takes at least two.": clusters.count < 2,
@@ -422,16 +408,7 @@ def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         panel = Panel(sample.ratings, clusters)
         if panel.missing is None and np.isfinite(tested).all():
             record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
-        # as of raters who do not err
-        true = unknown(("reliability", "disattenuated_spearman")) | {
-            "disattenuated_reason": "It is of raw scores alone."
-        }
-        if kind == RAW:
-            true["disattenuated_reason"] = f"Reliability takes {_MEANS}"
-            if sample.raters:
-                of_raw = disattenuated_record(sample.scores, sample.ratings, clusters)
-                true |= {name: value for name, value in of_raw.items() if name in true}
-        records.append(record | true)
+        records.append(record)
     return records
 
 

@@ -10,13 +10,11 @@ A component follows from the mean squared differences of pairs of scores that ag
 "Some further remarks concerning a general approach to the estimation of variance components" (Technometrics 1968).
 Where every cell has a score these are the ANOVA estimates, to rounding. Where cells are missing, as of raters who rated
 some texts each, all pairs of scores that there are count alike; the estimates stay unbiased where scores are missing at
-random. They may be negative where a component is near 0: they are reported so, and count as 0 in shares and
-reliabilities.
+random. They may be negative where a component is near 0: they are reported so, and count as 0 in shares.
 
-Intervals resample the groups of texts alone, or leave each out in turn (of shares and reliabilities), so they speak of
+Intervals resample the groups of texts alone, or leave each out in turn (of shares), so they speak of
 these very ranges, judges and raters on other texts. A group drawn twice is never paired with itself, which would pass
-for agreement of two. A reliability of ranges is agreement of a judge with itself, not with humans: a judge that repeats
-the same mistake is reliable.
+for agreement of two. Agreement of ranges is a judge's with itself, not with humans.
 """
 
 from __future__ import annotations
@@ -50,9 +48,6 @@ Components = Mapping[Effect, np.ndarray]
 RANGES, JUDGES, HUMANS = "ranges", "judges", "humans"
 """Values of `study` in records of `variance_records`: text x range of one judge and decoding, text x range x judge of
 main and assistant, text x rater."""
-
-WANTED = 0.8
-"""The reliability that numbers of ranges, judges and raters are asked for."""
 
 _EDGE = 1e-6  # a share no farther from 0 or 1 is at the edge
 _SAME = 1e-20  # a variance of parts of a range that is rounding alone
@@ -201,70 +196,6 @@ def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
     return record
 
 
-# --- decisions --------------------------------------------------------------------------------------------------------
-
-
-def reliability(components: Components, numbers: Mapping[str, int]) -> list[np.ndarray]:
-    """The reliability of texts' means over `numbers` of levels of each facet (1 of one that is not named): relative, of
-    their order (Brennan's generalizability coefficient), and absolute, of the scores (his dependability Phi); NaN where
-    nothing varies."""
-    true, *errors = _true_and_errors(components, numbers)
-    return [divided(true, true + error) for error in errors]
-
-
-def _true_and_errors(components: Components, numbers: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Variances of texts, of relative and of absolute errors, of means over `numbers` of levels."""
-    true, relative, absolute = (np.zeros_like(next(iter(components.values()))) for _ in range(3))
-    for effect, variance in components.items():
-        part = np.maximum(variance, 0.0) / math.prod(numbers.get(facet, 1) for facet in effect - {"text"})
-        if effect == {"text"}:
-            true += part
-            continue
-        absolute += part
-        if "text" in effect:
-            relative += part
-    return true, relative, absolute
-
-
-def number_needed(components: Components, facet: str, wanted: float, numbers: Mapping[str, int]) -> list[int | None]:
-    """The fewest levels of one facet (raters, ranges, judges) with which the relative and the absolute reliability
-    reach `wanted`, the others as in `numbers`; None where no number does.
-
-    Example:
-        True variance 2, and 3 of an error that falls with the number of raters: .8 takes ceil(3 / (2 x .2 / .8)) = 6.
-    """
-    true, *errors = _true_and_errors(components, {**numbers, facet: 1})
-    # what does not fall with the facet's number is left where there are more levels than can be asked
-    without = {effect: part for effect, part in components.items() if facet not in effect}
-    needed: list[int | None] = []
-    for error, constant in zip(errors, _true_and_errors(without, numbers)[1:], strict=True):
-        room = true[0] * (1 - wanted) / wanted - constant[0]
-        falls = error[0] - constant[0]
-        if room > 0 or (room == 0 and falls == 0):
-            needed.append(max(1, math.ceil(falls / room - 1e-9)) if falls > 0 else 1)
-        else:
-            needed.append(None)
-    return needed
-
-
-def decision_records(scores: CrossedScores, numbers: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
-    """A decision study, a record an entry of `numbers` (facet -> its levels): the relative and absolute reliability
-    with so many ranges, judges, raters, and how many of each facet, the others as they are, reach `WANTED`."""
-    records = []
-    for levels in numbers:
-        both = reliability(scores.components, levels)
-        measured = not np.isnan(both[0][0])
-        record: dict[str, Any] = {f"number_{facet}": levels.get(facet, 1) for facet in scores.facets[1:]}
-        for name, values in zip(("relative", "absolute"), both, strict=True):
-            record |= _bounded(name, values, scores.clusters)
-        for facet in scores.facets[1:]:
-            needed = number_needed(scores.components, facet, WANTED, levels) if measured else [None, None]
-            record[f"needed_{facet}"], record[f"needed_absolute_{facet}"] = needed
-        reason = None if measured else "No reliability: a component is unknown, or nothing varies."
-        records.append(record | {"reason": reason})
-    return records
-
-
 # --- the study --------------------------------------------------------------------------------------------------------
 
 
@@ -311,8 +242,7 @@ def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             low, high = first.scale or (0.0, 1.0)
             with np.errstate(invalid="ignore"):  # of a scale without length
                 scores = CrossedScores((first.ratings - low) / (high - low), ("text", "rater"), first.clusters)
-            usual = {"rater": round((~np.isnan(scores.values)).sum() / max(1, len(scores.values)))}
-            humans[key] = head | _study(scores, first.scale is not None, usual)
+            humans[key] = head | _study(scores, first.scale is not None)
             if not first.raters:
                 reason = "No components: only one rating of each text, or their mean, is known."
                 humans[key] |= {"raters": None, "reason": reason}
@@ -365,15 +295,11 @@ def _shared(samples: Sequence[Sample], calibrated: bool = False) -> tuple[np.nda
     return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)
 
 
-def _study(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
+def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     """The keys of a record from texts on: how many texts, groups and levels of facets (None of another); spread: the
     standard deviation of a score, as part of its range, or of the humans' scale; the texts' share and the facets' (see
-    `facet_share`); components, crossed (of article x system x range, put in by `_of_ranges`) and decisions, first of
-    one level of each facet, then of as many as there are; reason: why there is nothing of this, else None.
-
-    Args:
-        has_unit: False where a spread would have none.
-        usual: levels of each facet that a text is scored in; all there are, if None.
+    `facet_share`); components, and crossed (of article x system x range, put in by `_of_ranges`); reason: why there is
+    nothing of this, else None. Without `has_unit` a spread is None.
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
@@ -389,11 +315,10 @@ def _study(scores: CrossedScores, has_unit: bool = True, usual: Mapping[str, int
         reason = "No components: too few scores of other texts, ranges, judges or raters meet each other."
     elif total <= _SAME:
         reason = "No components: all scores are the same."
-    record |= {"components": components, "crossed": [], "decisions": [], "reason": reason}
+    record |= {"components": components, "crossed": [], "reason": reason}
     if reason is None:
         record["spread"] = float(np.sqrt(total)) if has_unit else None
         record |= {f"texts_share{end}": components[0][f"share{end}"] for end in ("", "_low", "_high")}
         for facet in facets:
             record |= {f"{facet}_{name}": value for name, value in facet_share(scores, facet).items()}
-        record["decisions"] = decision_records(scores, [dict.fromkeys(facets, 1), usual or levels])
     return record

@@ -224,8 +224,8 @@ def write_study(
     """Writes study.json; `UserError` where the folder cannot be written.
 
     It holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params, values; of
-    several objectives `front`, a list of such); `trials`, each that was begun, with number, state, params, values, seconds, attributes
-    (of the job), and ended, reason, retry_of where there are such."""
+    several objectives `front`, a list of such); `trials`, each that was begun, with number, state, params, values,
+    seconds, attributes (of the job), and ended, reason, retry_of where there are such."""
     # 1. a record a trial
     records: dict[int, dict[str, Any]] = {}
     shown = (ENDED, REASON, RETRY_OF)

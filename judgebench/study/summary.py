@@ -1,6 +1,5 @@
 """The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on test.
 
-Of lambda and t also the exact optimum, from the trials' readings.
 
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
 objective names the test split.
@@ -30,7 +29,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
 from judgebench.data.dataset import DEV, TEST
-from judgebench.decoding.rules import Contrastive
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
@@ -41,12 +39,11 @@ from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.correlation import CORRELATIONS, spearman
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import Scores, shared
 from judgebench.study.storage import pareto_front
 from judgebench.tracking.wandb import log_sweep
 from judgebench.tuning.choose import Candidates, rated_part
-from judgebench.tuning.tuners import EQUAL, optimum, split_arrays
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _MOST_VALUES, _MOST_LABELLED = 12, 8
@@ -263,20 +260,18 @@ _SPLITS = (DEV, TEST)
 def summarize(
     trials: Sequence[Trial],
     directions: Sequence[str] = (),
-    optima: Mapping[Cell, Mapping[str, Any]] | None = None,
     promised: Mapping[Cell, float] | None = None,
 ) -> dict[str, Any]:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
     cells: each with its objective (position), metric, dimension, range, split (on which is chosen), direction, attack
         and defense; `best`, the trial that is best there, of several the first (null without such a split; `constant`
-        where every text has the same score, which is chosen only where no trial does better). With the exact optimum of
-        the cell in `optima` also `exact`, and `below_exact`, how far the best trial falls below it on dev, at least 0.
+        where every text has the same score, which is chosen only where no trial does better).
         `promised`: what the best of other articles is worth on each article, see `promises`; null where unknown.
     means: for each objective dev and test averaged over its cells: each with its own best setting (`chosen_per_cell`),
-        with the one setting that is best on average (`one_setting`), and at the exact optima (`exact`).
+        and with the one setting that is best on average (`one_setting`).
     """
-    done, optima = complete(trials), optima or {}
+    done = complete(trials)
     # 1. a row a trial and cell; `cost` is the less the better
     rows_of: dict[Cell, list[Row]] = {}
     for trial in done:
@@ -298,12 +293,8 @@ def summarize(
             (row,) = min(rated, key=_rank)
             record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
             record["best"] |= {"constant": True} if row["constant"] else {}
-            if key in optima:
-                below = max(0.0, optima[key][DEV] - row[DEV])
-                record |= {"exact": dict(optima[key]), "below_exact": 0.0 if below < EQUAL else below}
-                record["below_exact"] = None if row["constant"] else record["below_exact"]
         cells[key] = record
-    means = [_means(objective, cells, rows_of, optima) for objective in dict.fromkeys(key[0] for key in cells)]
+    means = [_means(objective, cells, rows_of) for objective in dict.fromkeys(key[0] for key in cells)]
     return {
         "trials": len(done),
         "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
@@ -317,9 +308,8 @@ def _means(
     objective: int,
     cells: Mapping[Cell, Mapping[str, Any]],
     rows_of: Mapping[Cell, Sequence[Row]],
-    optima: Mapping[Cell, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Means over the cells of an objective: each with its own best setting, with one for all, at the exact optima."""
+    """Means over the cells of an objective: each with its own best setting, and with one for all."""
     keys = [key for key in cells if key[0] == objective]
     bests = [cells[key]["best"] for key in keys]
     mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
@@ -330,8 +320,6 @@ def _means(
     if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
         rows = min(everywhere, key=_rank)
         mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
-    if optima.keys() >= set(keys):
-        mean["exact"] = _split_means([optima[key] for key in keys])
     return mean
 
 
@@ -375,7 +363,6 @@ def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
 _MEANS = {
     "mean, chosen per cell": "chosen_per_cell",
     "mean, one setting": "one_setting",
-    "mean, exact optima": "exact",
 }
 
 
@@ -396,8 +383,6 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
                 row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
-            if "exact" in cell:
-                row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
             row |= {"dev": best["dev"], "promised": cell.get("promised"), "test": best["test"]}
             rows.append(table | row | {"trial": str(best["trial"])})
         for name, key in _MEANS.items():
@@ -421,7 +406,6 @@ _PROMISED = (
     "by other articles: the trial that is best on other articles of the split, measured on each; the best of many "
     "trials looks better."
 )
-_EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
 _SWEEP = View(
     "sweep",
     "",
@@ -434,17 +418,11 @@ _SWEEP = View(
         Col("by other articles", "promised", three, optional=True),
         Col("test", "test", three),
         Col("trial", "trial"),
-        Col("exact dev", "exact", optional=True),
-        Col("short by", "below_exact", optional=True),
     ),
     by=("objective",),
     title="{title}",
     sections=("part",),
-    note=lambda summary, frame: " ".join(
-        text
-        for name, text in (("promised", _PROMISED), ("exact", _EXACT))
-        if name in frame and frame[name].notna().any()
-    ),
+    note=lambda summary, frame: _PROMISED if frame["promised"].notna().any() else "",
 )
 
 
@@ -486,65 +464,9 @@ def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Ce
         groups, human = parts[0]["group_id"].astype(str), parts[0]["human"]
         if len(set(groups)) >= 2:
             scores = np.stack([part["score"] for part in parts], axis=1)
-            among = Candidates(scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True)
+            among = Candidates(scores, {}, human, groups, cell["metric"], maximum=True)
             values[cell_of(cell)] = among.promise(min(5, len(set(groups))), 5, 0, 0)[cell["metric"]]
     return values
-
-
-# --- the exact optimum ------------------------------------------------------------------------------------------------
-
-_HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
-_READ = ("example_id", "split", "dimension", *RANGE, "attack", "defense", "main_logprobs", "assistant_logprobs")
-_EXACT_FOR = {"metric": "spearman", "split": DEV, "level": "dataset", "judge": "pair"}
-
-
-def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, dict[str, Any]]:
-    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width of its interval
-    (high and width are null where it never ends).
-
-    Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the whole data, scored by
-    argmax: then the readings, which all trials share, give the scores at any kappa. Empty where they are out of reach,
-    as on another worker's machine.
-    """
-    done = complete(trials)
-    if not done or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS:
-        return {}
-    cells = [
-        cell
-        for cell in done[0]["attributes"]["cells"]
-        if all(cell.get(key) == value for key, value in _EXACT_FOR.items())
-        and not treated(cell)
-        and cell[DEV] is not None
-        and direction_of(cell["objective"], directions) == "maximize"
-    ]
-    # the readings of the first trial whose folder is within reach
-    paths = [Path(str(trial["attributes"].get("run_dir"))) for trial in done]
-    files = ("config.yaml", "readings.parquet", "scores.parquet")
-    path = next((path for path in paths if all((path / name).is_file() for name in files)), None)
-    if not cells or path is None:
-        return {}
-    try:
-        run = RunFolder(path)
-        decodings = run.read("config").get("decoding") or {}
-        readings, scores = run.read("readings", _READ), run.read("scores")
-    except (UserError, OSError):  # half-written, or changed since
-        return {}
-    if "rival_id" in scores:  # of texts compared: a mean over two orders is no argmax of one reading
-        return {}
-    optima = {}
-    for cell in cells:
-        decoding = decodings.get(cell["decoding"]) or {}
-        if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
-            values, alpha = np.array(ScoreRange.of(cell).values), decoding.get("alpha", 0.0)
-            parts = split_arrays(readings, scores, cell)
-            main, assistant, human = parts[DEV]
-            best, test = optimum(main, assistant, values, human, alpha), None
-            if TEST in parts:
-                main, assistant, human = parts[TEST]
-                test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), human)
-            record = best.record(test)
-            optima[cell_of(cell)] = {key: record[key] for key in ("kappa", DEV, TEST, "low", "high", "width")}
-    return optima
 
 
 # --- the end of a sweep -----------------------------------------------------------------------------------------------
@@ -555,7 +477,7 @@ def finish_sweep(
 ) -> None:
     """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
     (a dry run). The summary's run on W&B joins the jobs' `group`."""
-    summary = summarize(trials, directions, exact_optima(trials, directions), promises(trials, directions))
+    summary = summarize(trials, directions, promises(trials, directions))
     if not summary["cells"]:
         return
     try:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,8 +68,7 @@ class Learner:
     Attributes:
         decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by Spearman is taken, or,
             without a grid, one that stays as it is.
-        readings: [N] of the texts, a `Ranged` a range; of a panel that learns weights its members', which are `stacked`
-            by the texts that teach.
+        readings: [N] of the texts, a `Ranged` a range.
         human: [N] on the scale of the first range.
         groups: [N] articles.
         shown: [N] the same texts as a defense shows them, which then are scored by what `readings` teach.
@@ -88,42 +88,27 @@ class Learner:
         self.decoding, self.readings, self.human, self.groups, self.grid = decoding, readings, human, groups, grid
         self.shown = readings if shown is None else shown
         self.ratings = human[:, None] if ratings is None else ratings
-        self.stacks = readings[0].main.ndim == 3
         self._learned: dict[bytes, Decoding] = {}
-        self._scored: dict[bytes, tuple[list[Contrastive], np.ndarray]] = {}
 
-    def _tried(self, rows: np.ndarray) -> tuple[list[Contrastive], np.ndarray]:
+    @cached_property
+    def _tried(self) -> tuple[list[Contrastive], np.ndarray]:
         """The grid's decodings, of each kappa once, and their scores [N, P]."""
-        key = rows.tobytes() if self.stacks else b""
-        if key in self._scored:
-            return self._scored[key]
         assert isinstance(self.decoding, Contrastive)
-        readings = self._together(self.readings, rows)
         by_kappa = {setting.same: setting for setting in reversed(self.grid)}
         decodings = [
             replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
             for _, setting in sorted(by_kappa.items())
         ]
-        scores = np.stack([decoding.scores_across(readings) for decoding in decodings], axis=1)
-        self._scored[key] = decodings, scores
-        return decodings, scores
-
-    def _together(self, side: Sequence[Ranged], rows: np.ndarray) -> Sequence[Ranged]:
-        """The readings of a side, of a panel by weights that the texts `rows` teach."""
-        if not self.stacks:
-            return side
-        from judgebench.judges.panel import stacked
-
-        return [stacked(part, self.human, rows) for part in side]
+        return decodings, np.stack([decoding.scores_across(self.readings) for decoding in decodings], axis=1)
 
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
         if rows.tobytes() not in self._learned:
             if self.decoding.learns or not self.grid:
-                taught = [part.at(rows) for part in self._together(self.readings, rows)]
+                taught = [part.at(rows) for part in self.readings]
                 decoding = self.decoding.fitted(taught, self.human[rows])
             else:
-                decodings, scores = self._tried(rows)
+                decodings, scores = self._tried
                 ranks, human = (
                     (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2 for side in (scores, self.human)
                 )
@@ -147,17 +132,17 @@ class Learner:
         as many as a fold of `folds` and one of twice as many hold together."""
         count = len(labels := np.unique(self.groups))
         gone = sum(-(-count // min(parts, count)) for parts in (folds, 2 * folds))
-        answered = np.any([has_answer(part.main.reshape(len(self.groups), -1)) for part in self.readings], axis=0)
+        answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
         most = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
         return np.asarray(np.isin(self.groups, most[min(gone, count - 1) :]))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
-        return self.learn(rows).scores_across(self._together(self.shown, rows))
+        return self.learn(rows).scores_across(self.shown)
 
     def losses(self, rows: np.ndarray) -> np.ndarray:
         """Ranked probability scores [N] of all texts by what the texts `rows` teach, see `forecast_losses`."""
-        return forecast_losses(self.learn(rows), self._together(self.shown, rows), self.ratings)
+        return forecast_losses(self.learn(rows), self.shown, self.ratings)
 
     def folded(self, folds: int, seed: int) -> Folded:
         """The cross-fitted decoding of a run, and the one that all texts teach."""
@@ -186,15 +171,12 @@ def worth_of(
     Args:
         metric: of `judgebench.tuning.tuners.METRICS`.
         scores: [N, S] of settings; human, groups: [N].
-        extra: [N, S] for `stability` the mean of each setting's scores over all ranges, on its own scale; for `rps`
-            the losses, see `Learner.losses`.
+        extra: [N, S] for `rps` the losses, see `Learner.losses`.
     """
     if metric in ("spearman", "pearson"):
         values, change = influences(scores, human, metric == "spearman")
     else:
-        if metric == "stability":
-            loss = np.abs(scores - extra) / np.maximum(scores.std(axis=0), 1e-12)
-        elif metric == "rps":
+        if metric == "rps":
             loss = np.asarray(extra)
         else:
             loss = np.abs(straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None])
@@ -284,7 +266,6 @@ class Candidates:
         losses: [N, S] for `rps`: of the settings that learn nothing, see `Learner.losses`.
         learners: the settings that learn, by their numbers.
         human, groups: [N].
-        family: [S] a label of judge, decoding and defense: settings that differ in the range alone.
         kind: [S] see `choose`.
         maximum: True to take the setting with the largest worth, as a sweep does, instead of the rule's.
     """
@@ -293,7 +274,6 @@ class Candidates:
     learners: Mapping[int, Learner]
     human: np.ndarray
     groups: np.ndarray
-    family: Sequence[Any]
     metric: str = "spearman"
     kind: Sequence[int] | None = None
     maximum: bool = False
@@ -314,27 +294,14 @@ class Candidates:
             return values
 
         scores = held_out(self.scores, Learner.scores)
-        if self.losses is not None:
-            return scores, held_out(self.losses, Learner.losses)
-        return scores, self.centers(scores) if self.metric == "stability" else None
+        return scores, None if self.losses is None else held_out(self.losses, Learner.losses)
 
     def choose(self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
-        extra = self.centers(scores) if extra is None and self.metric == "stability" else extra
         part = None if extra is None else extra[rows]
         shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
         choice = choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
         return choice._replace(taken=choice.best) if self.maximum else choice
-
-    def centers(self, scores: np.ndarray) -> np.ndarray:
-        """[N, S] the mean over the ranges of each family's standardized scores, on each setting's own scale."""
-        spread, means = scores.std(axis=0), scores.mean(axis=0)
-        standard = divided(scores - means, np.broadcast_to(np.maximum(spread, 1e-12), scores.shape))
-        of_family = [
-            standard[:, [j for j, other in enumerate(self.family) if other == name]].mean(axis=1)
-            for name in self.family
-        ]
-        return means + np.stack(of_family, axis=1) * spread
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of folds that took each
@@ -416,11 +383,6 @@ def choice_records(
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
         here, left_out = [cell for cell in cells if cell.dimension == dimension], [*tuned.left_out.get(dimension, ())]
-        if crossfit.metric == "stability":  # of one score over all ranges nothing can depend on the range
-            across = {cell.decoding for cell in here if cell.decoding in decodings and decodings[cell.decoding].across}
-            alone = [cell for cell in here if cell.decoding not in across]
-            left_out += [f"{', '.join(sorted(across))}: one score for all ranges."] if across and alone else []
-            here = alone or here
         settings, among = _candidates(scores, here, decodings, tuned.learners, crossfit, scale.get(dimension))
         human, groups, learned = among.human, among.groups, among.learners
         if crossfit is tuner:
@@ -491,13 +453,12 @@ def _candidates(
             learner, texts = of_cell[cell.decoding]
             place = {name: row for row, name in enumerate(texts)}
             learner = learner.at([place[name] for name in names])
-            if learner.grid or learner.stacks:
+            if learner.grid:
                 learned[number] = learner
             elif losses is not None:
                 losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))
-    families = [(cell.judge, cell.decoding, cell.defense) for cell in settings]
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(values, learned, human, groups, families, tuner.metric, kind, losses=losses)
+    return settings, Candidates(values, learned, human, groups, tuner.metric, kind, losses=losses)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:

@@ -2,9 +2,8 @@
 
 A record for each dimension, range and tuned decoding, in JSON's own types, never NaN:
 
-    {"tune": "dev",                  # dev, exact, published or shared: how lambda and t were chosen (dev also for the
-                                     # tuning per range that tune=shared keeps beside its own, and for
-                                     # expectations under tune=exact)
+    {"tune": "dev",                  # dev, published or shared: how lambda and t were chosen (dev also for the
+                                     # tuning per range that tune=shared keeps beside its own)
      "decoding": "contrastive",      # its name in scores.parquet, where `judge` is "pair"
      "rule": "argmax",               # or "expectation"
      "alpha": 0.0,                   # plausibility
@@ -19,21 +18,10 @@ A record for each dimension, range and tuned decoding, in JSON's own types, neve
      "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev": 0.30, "test": 0.28, "constant": false}, ...],
      "grid_best": {...},             # the point of `grid` that tune=dev chooses; null without a dev split
      "grid_kappas": 18,              # distinct decodings in the grid, for scores depend on kappa alone
-     "grid_scores": 7,               # truly distinct score vectors among them, over both splits
-     "exact": {"kappa": 0.031, "dev": 0.33, "test": 0.30,   # null where rule is expectation, or without a dev split
-               "constant": false,            # on dev, whatever kappa: there is nothing to choose by
-               "low": 0.027, "high": 0.035,  # ends of the interval that kappa lies in; high null: it never ends
-               "width": 0.008,               # null: it never ends
-               "intervals": [[0.027, 0.035], ...],  # all optimal ones, ascending; [low, null] never ends
-               "breakpoints": 503},          # distinct values of kappa at which any dev score changes
-     "grid_below_exact": 0.02}       # exact.dev - grid_best.dev, never below 0; null where either is, or one alone is
-                                     # constant
+     "grid_scores": 7}               # truly distinct score vectors among them, over both splits
 
 `grid` is in the order lambda by lambda, in each t by t, whatever `tune` is. `edge` is true where the chosen kappa is
-the smallest or the largest of the grid, or beyond (tune=exact: where the interval of the choice begins at 0 or never
-ends): the best may lie farther out. An interval's ends are breakpoints, at which candidates tie; what is said holds
-strictly between them. One that begins at 0 holds at 0 too. The step functions themselves are no part of the file;
-`curves` computes them.
+the smallest or the largest of the grid, or beyond: the best may lie farther out.
 """
 
 from __future__ import annotations
@@ -49,7 +37,7 @@ from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.tuning.tuners import EQUAL, PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.tuning.tuners import PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
 from judgebench.types import LABELS, RANGE, Reading, ScoreRange
 
 if TYPE_CHECKING:
@@ -152,7 +140,7 @@ def tune(
                 for cell, setting in zip(ranges, settings, strict=True):
                     tuned = replace(decoding, lambda_=setting.lambda_, temperature=setting.temperature)
                     decoded[cell.cell][name + suffix] = tuned
-                    way = Dev.name if suffix == PER_RANGE else tuner.way(cell)
+                    way = Dev.name if suffix == PER_RANGE else tuner.name
                     record = {"tune": way, "decoding": name + suffix, **_record(cell, setting)}
                     records.append(record | {"edge": tuner.at_edge(cell, setting), "shared": means})
     return Tuned(decoded, records)
@@ -167,8 +155,7 @@ def cross_fit(
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
     the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is. What
-    learns nothing has a learner without a grid where settings are chosen by its distributions, or by a panel whose
-    weights are learned. Where too few texts are
+    learns nothing has a learner without a grid where settings are chosen by its distributions. Where too few texts are
     answered for a decoding to learn, without any two folds' articles, it is left out; `UserError` where no other is."""
     from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
     from judgebench.tuning.choose import Learner, check_groups
@@ -189,8 +176,7 @@ def cross_fit(
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
         ranges = [other for name, other, condition in cells if (name, condition) == (dimension, defense)]
-        stacks = any(reading.members for reading in texts.values())
-        for name, decoding in (decodings if stacks or tuner.metric == "rps" else names).items():
+        for name, decoding in (decodings if tuner.metric == "rps" else names).items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
@@ -198,7 +184,7 @@ def cross_fit(
             kept = [key for key in texts if all(key in part for side in sides for part in side)]
             if not kept:
                 continue
-            plain, shown = ([ranged([part[key] for key in kept], stacks) for part in side] for side in sides)
+            plain, shown = ([ranged([part[key] for key in kept]) for part in side] for side in sides)
             examples = [texts[key].prompt.example for key in kept]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
@@ -262,11 +248,6 @@ def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
         rows = measured.readings.get(split, ())
         record |= {f"{split}_examples": len(rows)}
         record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
-    best, optimum, below = measured.best and measured.at(measured.best), measured.exact, None
-    if best and optimum and best["constant"] == optimum.constant:
-        below = max(0.0, optimum.value - float(best[DEV] or 0))
-        below = 0.0 if below < EQUAL else below
+    best = measured.best and measured.at(measured.best)
     record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
-    record |= {"grid_kappas": len({point.same for point in measured.grid}), "grid_scores": measured.vectors}
-    exact = optimum and optimum.record(test=measured.at(Setting(optimum.kappa, 1.0))[TEST])
-    return record | {"exact": exact, "grid_below_exact": below}
+    return record | {"grid_kappas": len({point.same for point in measured.grid}), "grid_scores": measured.vectors}

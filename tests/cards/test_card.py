@@ -99,6 +99,15 @@ def test_a_card_of_an_earlier_version_is_read_silently(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_card_of_a_panel_says_what_to_use(tmp_path):
+    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
+    card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
+    with pytest.raises(
+        UserError, match=r"card of judgebench\.judges\.panel\.PanelSpec: is dropped; calibrate each judge"
+    ):
+        JudgeCard.read(tmp_path / "card.yaml")
+
+
 def test_a_card_of_one_task_is_refused_for_another():
     for dimension, scale in ((None, None), ("coherence", [1, 5]), (None, [1.0, 5])):
         card().check_task(dimension, scale)

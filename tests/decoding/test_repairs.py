@@ -29,10 +29,8 @@ from judgebench.decoding import (
     Median,
     NullContext,
     Ordinal,
-    Plausible,
     RangeMean,
     Ridge,
-    Trimmed,
 )
 from judgebench.decoding.rules import Ranged
 from judgebench.runtime.errors import UserError
@@ -59,7 +57,7 @@ def texts(n=200, ranges=1, seed=0):
     return readings, human
 
 
-LAWS = [Median(), Trimmed(0.2), Plausible(0.3), NullContext(), NullContext("argmax"), RangeMean(Expectation())]
+LAWS = [Median(), NullContext(), NullContext("argmax"), RangeMean(Expectation())]
 LEARNERS = [
     Ordinal(),
     Ridge(),
@@ -76,7 +74,7 @@ EVERY = [*LAWS, *(learner.fitted(*texts()) for learner in LEARNERS)]
 
 @given(tables)
 def test_scores_lie_within_the_range_and_rows_are_apart(main):
-    for decoding in [*EVERY, Plausible(0.0, normalized=False)]:
+    for decoding in EVERY:
         scores = decoding.scores(np.tile(main, (20, 1)), np.tile(main / 2, (20, 1)), VALUES)
         assert scores.dtype == np.float64
         assert ((scores >= 1) & (scores <= 5)).all()
@@ -138,35 +136,6 @@ def test_the_median_moves_without_jumps(main, at):
     assert (moved < 1e-8 / softmax(main, axis=1).min(axis=1)).all()
 
 
-@given(counts, st.data())
-def test_the_trimmed_mean_is_that_of_as_many_scores(count, data):
-    cut = data.draw(st.integers(0, (count.sum() - 1) // 2))
-    with np.errstate(divide="ignore"):
-        found = Trimmed((cut + 1e-9) / count.sum()).scores(np.log(count / count.sum())[None], None, VALUES)
-    whole = scipy.stats.trim_mean(np.repeat(VALUES, count), (cut + 1e-9) / count.sum())
-    assert found[0] == pytest.approx(whole, abs=1e-6)
-
-
-@given(tables, st.sampled_from([0.0, 0.1, 1.0]))
-def test_plausible_is_the_contrast_with_nothing(main, alpha):
-    law = Contrastive(0.0, alpha=alpha, rule="expectation").scores(main, main, VALUES)
-    assert Plausible(alpha).scores(main, None, VALUES).tobytes() == law.tobytes()
-    expectation = Expectation().scores(main, None, VALUES)
-    assert Plausible(0.0).scores(main, None, VALUES).tobytes() == expectation.tobytes()
-    assert Trimmed(0.0).scores(main, None, VALUES) == pytest.approx(expectation)
-
-
-@given(finite_tables, st.floats(0.01, 1))
-def test_mass_on_other_tokens_is_the_middle(main, mass):
-    p = mass * softmax(main, axis=1)
-    found = Plausible(0.0, normalized=False).scores(np.log(p), None, VALUES)
-    assert found == pytest.approx(p @ VALUES + (1 - mass) * 3)
-    # implausible candidates are other tokens
-    kept = np.where(p >= 0.2 * p.max(axis=1, keepdims=True), p, 0)
-    found = Plausible(0.2, normalized=False).scores(np.log(p), None, VALUES)
-    assert found == pytest.approx(kept @ VALUES + (1 - kept.sum(axis=1)) * 3)
-
-
 @given(tables, st.data())
 def test_null_context_calibration_is_the_contrast_at_kappa_one(main, data):
     null = data.draw(npst.arrays(np.float32, main.shape, elements=logprobs))
@@ -188,9 +157,8 @@ def test_null_context_calibration_divides_by_what_is_said_about_nothing(main, nu
 @given(npst.arrays(np.float64, (3, 3), elements=st.floats(-20, 0)))
 def test_scores_of_three_places_say_how_much_of_a_tie_there_is(main):
     """As `judgebench.decoding.scores.decode` takes it from two sets of values."""
-    for decoding in (Median(), Trimmed(0.2), Plausible(0.3), Plausible(0.0, normalized=False)):
-        more, less = (decoding.scores(main - 9, None, np.array([0.0, tie, 4.0])) for tie in (3, 1))
-        assert ((more - less >= -1e-9) & (more - less <= 2 + 1e-9)).all()
+    more, less = (Median().scores(main - 9, None, np.array([0.0, tie, 4.0])) for tie in (3, 1))
+    assert ((more - less >= -1e-9) & (more - less <= 2 + 1e-9)).all()
 
 
 # Ordinal scaling
@@ -357,10 +325,6 @@ def test_a_calibrated_mean_over_ranges_takes_all_ranges():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Trimmed(0.5), r"decoding\.trimmed\.share: 0\.5 should be less than 0\.5"),
-        (lambda: Trimmed(-0.1), r"decoding\.trimmed\.share: -0\.1 should be greater than or equal to 0"),
-        (lambda: Plausible(1.5), r"decoding\.plausible\.alpha: 1\.5 should be less than or equal to 1"),
-        (lambda: Plausible(True), r"decoding\.plausible\.alpha: True should be a valid number"),
         (lambda: NullContext("mean"), r"decoding\.null_context_calibration\.rule: 'mean' should be"),
         (lambda: Ridge("assistant"), r"decoding\.ridge\.of: 'assistant' should be 'judge' or 'both'"),
         (lambda: Ridge(penalty=0.0), r"decoding\.ridge\.penalty: 0\.0 should be greater than 0"),
@@ -416,7 +380,6 @@ def test_each_file_of_the_configuration_makes_one():
     assert sorted(found) == names
     assert all(isinstance(decoding, Decoding) for decoding in found.values())
     assert found["calibrated"] == Calibrated(Expectation())
-    assert found["unnormalized"] == Plausible(0, normalized=False)
 
 
 @pytest.mark.slow
@@ -449,8 +412,8 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "decoding",
     [
-        *(Expectation(), Contrastive(0.5, rule="expectation"), NullContext(), Trimmed(0.2), Plausible(0.3)),
-        *(Plausible(0.3, normalized=False), Ordinal(0.7, (0.1, 0.2, 0.3, 0.4)), RangeMean(Expectation())),
+        *(Expectation(), Contrastive(0.5, rule="expectation"), NullContext()),
+        *(Ordinal(0.7, (0.1, 0.2, 0.3, 0.4)), RangeMean(Expectation())),
     ],
 )
 def test_the_mean_of_a_distribution_is_the_score_and_a_silent_text_has_none(decoding):

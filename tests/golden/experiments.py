@@ -37,7 +37,7 @@ _PHRASE = ("attack=phrase", "attack.phrase_file=phrase.json")
 _SERVED = (
     *("name=served", "judge=api", f"judge.url=http://127.0.0.1:{PORT}/v1", "judge.model=small"),
     *("judge.price={input: 1.0, output: 2.0}", "assistant=api", "assistant.model=smaller", "data.limit_groups=7"),
-    *("data.dev_share=0.3", "decoding=[greedy,expectation,contrastive,contrastive_expectation]", "tune=exact"),
+    *("data.dev_share=0.3", "decoding=[greedy,expectation,contrastive,contrastive_expectation]", "tune=dev"),
     *("metrics.levels=[dataset]", "attacks=[none,dsi]", *_PHRASE),
 )
 _REPLAY = (

@@ -1,27 +1,18 @@
-import itertools
-import re
 import subprocess
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from judgebench.judges import loop as judging
 from judgebench.judges.batches import Batch
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.kernels import Hardware, out_of_memory
 from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule, Pace
+from judgebench.judges.loop import JudgeModule
 from judgebench.judges.models import Models
 from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.report.views.run import duration, pace_lines
-from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
-from tests.faults.conftest import rows
 from tests.judges.test_planning import prompts_of
 
 
@@ -196,68 +187,3 @@ def test_a_model_that_was_wanted_for_reading_alone_has_gradients_later():
     with torch.inference_mode():
         model = Models().get(SMOLLM2)
     assert not any(parameter.is_inference() for parameter in model.parameters())
-
-
-QUICK = ("logger=none", "metrics.resamples=0", "data.limit_groups=6", "report=false", "judge.token_budget=400")
-
-
-def asked(pair):
-    return ("judge=local", f"judge.path={pair[0]}", "assistant=model", f"assistant.path={pair[1]}", *QUICK)
-
-
-def test_a_measured_run_reads_what_an_unmeasured_one_does(judgebench, tiny_pair):
-    code, out, _ = judgebench(*asked(tiny_pair), "dry_run=measure", "run_dir=never")
-    assert code == 0
-    assert not Path("never").exists()
-    told = re.findall(r"^(tiny-\w+): ([\d,]+) tokens are left, at [\d,]+ tokens a second", out, re.MULTILINE)
-    assert [name for name, _ in told] == ["tiny-main", "tiny-assistant"]
-    assert "Together: " in out
-    judgebench(*asked(tiny_pair), "run_dir=measured")
-    judgebench(*asked(tiny_pair), "run_dir=plain", "store=other.sqlite")
-    runs = [RunFolder.open(name) for name in ("measured", "plain")]
-    rows = [
-        np.array([*run.read("readings")["main_logprobs"], *run.read("readings")["assistant_logprobs"]]) for run in runs
-    ]
-    assert (rows[0] == rows[1]).all()
-    _, out, _ = judgebench(*asked(tiny_pair), "dry_run=measure", "run_dir=never")
-    assert out.count("every reading is in the store") == 2
-
-
-@pytest.mark.parametrize("pair", ["tiny_pair", "tiny_t5_pair"])
-@pytest.mark.parametrize("engine", ["prefix", "plain"])
-def test_a_measurement_ends_in_the_midst_of_a_batch(judgebench, request, monkeypatch, pair, engine):
-    """A clock on which each look takes a second: time is up after a few layers of the first batch."""
-    clock = itertools.count()
-    monkeypatch.setattr(judging, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(judging, "SECONDS", 2.0)
-    given = (*asked(request.getfixturevalue(pair)), f"judge.engine={engine}", "dry_run=measure", "run_dir=never")
-    code, out, err = judgebench(*given)
-    assert code == 0, err
-    told = re.compile(
-        r"(tiny-\S+): ([\d,]+) tokens are left, which take more than ([^:]+): [^(]+\(([\d,]+) tokens in 2 s"
-    )
-    said = told.findall(" ".join(out.split()))
-    assert len(said) == 2
-    for _, *numbers in said:
-        left, read = (int(number.replace(",", "")) for number in numbers[::2])
-        assert 0 < read < left
-        assert numbers[1] == duration(left / read * 2)
-    assert "Together: more than " in out
-    assert not rows("outputs/readings.sqlite"), "a batch is stored whole or not at all"
-
-
-def test_seconds_are_those_of_the_trial_times_what_is_left():
-    assert Pace("a", left=300, read=100, took=2.0).seconds == 6
-    assert Pace("a", left=0, read=0, took=0.0).seconds == 0
-    assert Pace("a", left=5, read=0, took=0.0).seconds is None
-    lines = pace_lines([Pace("a", 300, 100, 2.0), Pace("b", 0, 0, 0.0)])
-    assert lines[0] == "a: 300 tokens are left, at 50 tokens a second 6 s (measured: 100 tokens in 2 s)."
-    assert lines[1] == "b: every reading is in the store."
-    assert lines[2].startswith("Together: 6 s")
-    lines = pace_lines([Pace("a", 300, 90, 30.0), Pace("b", 300, 15, 31.0, finished=False)])
-    assert lines[0] == "a: 300 tokens are left, at 3 tokens a second 1 min 40 s (measured: 90 tokens in 30 s)."
-    assert lines[1] == (
-        "b: 300 tokens are left, which take more than 10 min 20 s: the measurement ended before the first batch did "
-        "(15 tokens in 31 s)."
-    )
-    assert lines[2].startswith("Together: more than 12 min 0 s")

@@ -1,5 +1,5 @@
-"""Panels: a panel of one is that judge; pools, votes and ranks by hand; weights that no text's own article has taught;
-six recorded judges together; members that do not belong together."""
+"""Panels: a panel of one is that judge; pools and votes by hand; six recorded judges together; members that do not
+belong together."""
 
 import json
 from collections import Counter
@@ -9,20 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import rankdata, spearmanr
-from sklearn.linear_model import LinearRegression
+from scipy.stats import spearmanr
 
 from judgebench.calibrate import main as calibrate
 from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
-from judgebench.judges.panel import PanelSpec, stacking_weights
+from judgebench.judges.panel import PanelSpec
 from judgebench.record import main as record
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import Scores
-from judgebench.tuning import CrossFit
-from judgebench.tuning.choose import Learner, choice_records, deal
-from judgebench.tuning.tune import cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 from tests.judges.test_recorded import ATTACKED, EXAMPLES, NARROW, SPLIT, prompts, row, written  # noqa: F401
 from tests.stats.recorded import judges, needs_recorded, recorded
@@ -67,7 +62,7 @@ def said(file, name: str, texts: list[Prompt], numbers) -> str:
 # --- a panel of one ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("combine", ["mean", "geometric", "nnls"])
+@pytest.mark.parametrize("combine", ["mean", "geometric"])
 def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench, combine):
     asked = (*QUICK, "ranges=[[1,5],[3,7]]", "decoding=[greedy,expectation,contrastive,contrastive_expectation]")
     judgebench("judge=recorded", f"judge.path={CODER}", *asked, "tune=dev", "run_dir=alone")
@@ -80,7 +75,7 @@ def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench, combine):
         assert json.dumps(alone.read(name)) == json.dumps(together.read(name)), name
 
 
-@pytest.mark.parametrize("combine", ["mean", "nnls", "median"])
+@pytest.mark.parametrize("combine", ["mean", "median"])
 def test_a_panel_of_one_gives_the_scores_of_its_answers(file, combine):
     texts, numbers = prompts(NARROW), [1, 3, 2.5, 2, "no idea", 3]
     rated = [replace(p, example=replace(p.example, human={"coherence": float(i)})) for i, p in enumerate(texts)]
@@ -121,108 +116,6 @@ def test_pools_of_probabilities(written):  # noqa: F811
     np.testing.assert_allclose(chances(panel(pair, texts, "geometric"), texts)[0], both)
 
 
-def test_ranks_are_those_among_the_clean_texts(file):
-    texts = prompts(NARROW, ATTACKED)
-    said_by = {"a": [1, 2, 2, 3, 1, 3], "b": [3, 3, 3, 1, 1, 1]}
-    fields = {"attack": "attack"}
-    members = [
-        {"path": said(file, name, texts, [*clean, *[3] * 6]), "fields": fields} for name, clean in said_by.items()
-    ]
-    scored = scores_of(panel(members, texts, "rank"), texts)
-    ranks = np.mean([(rankdata(clean) - 0.5) / 6 for clean in said_by.values()], axis=0)
-    np.testing.assert_allclose(scored[:6], 1 + 2 * ranks, atol=1e-6)
-    raised = np.mean([5 / 6, 0.75])  # of the clean answers, a 3 is above 4 and equal to 2, or above 3 and equal to 3
-    np.testing.assert_allclose(scored[6:], 1 + 2 * raised, atol=1e-6)
-
-
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
-def draw(seed: int, texts: int = 60):
-    """Scores [3, texts] of three judges, one of them of no use, human scores, and articles."""
-    rng = np.random.default_rng(seed)
-    human = rng.normal(size=texts)
-    scores = np.array([human + rng.normal(size=texts), 3 * human + rng.normal(size=texts), -human])
-    return scores, 10 + 5 * human, np.repeat(np.arange(texts // 6).astype(str), 6)
-
-
-def test_weights_are_non_negative_least_squares_on_all_other_articles():
-    scores, human, groups = draw(0)
-    human[:2], scores[0, 7] = np.nan, np.nan
-    taught, weights = np.isfinite(human) & np.isfinite(scores).all(axis=0), stacking_weights(scores, human, groups)
-    np.testing.assert_allclose(weights.sum(axis=0), 1)
-    for group in np.unique(groups):
-        rows = taught & (groups != group)
-        learned = LinearRegression(positive=True).fit(scores[:, rows].T, human[rows]).coef_
-        np.testing.assert_allclose(weights[:, groups == group].T, np.tile(learned / learned.sum(), (6, 1)))
-    assert (weights[2] == 0).all()
-    assert np.isnan(stacking_weights(scores, human, np.zeros(60))).all(), "there is no other article"
-    np.testing.assert_allclose(stacking_weights(-scores[:2], human, groups), 0.5)
-
-
-@pytest.mark.parametrize("article", ["0", "4"])
-def test_no_text_is_scored_with_weights_that_its_own_article_taught(article):
-    scores, human, groups = draw(1)
-    own = groups == article
-    other = np.where(own, -3 * human, human)
-    before, after = stacking_weights(scores, human, groups), stacking_weights(scores, other, groups)
-    assert (before[:, own] == after[:, own]).all()
-    assert (before[:, ~own] != after[:, ~own]).any()
-
-
-def test_learned_weights_are_those_of_a_linear_pool(file):
-    texts = [
-        Prompt(
-            Example(f"{g}{i}", g, str(i), g, "x", {"coherence": float(i % 3)}), NARROW, "", "", np.zeros(0, np.int32)
-        )
-        for g in "abcd"
-        for i in range(6)
-    ]
-    good = [1 + p.example.human["coherence"] for p in texts]
-    members = [said(file, "good", texts, good), said(file, "bad", texts, [4 - score for score in good])]
-    answers = panel(members, texts, "nnls", dict.fromkeys("abcd", "test"))
-    assert scores_of(answers, texts).tolist() == good, "the other has no weight"
-    silent = [replace(p, example=replace(p.example, human={"coherence": np.nan})) for p in texts]
-    with pytest.raises(UserError, match=r"judge.combine: nnls: too few other articles are rated \(coherence, 1-3\)"):
-        panel(members, silent, "nnls", dict.fromkeys("abcd", "test"))
-
-
-def test_weights_are_learned_within_each_fold_of_a_choice(file):
-    rng = np.random.default_rng(3)
-    human = rng.integers(1, 4, 30).astype(float)
-    texts = [
-        Prompt(Example(f"t{i}", f"a{i // 3}", "s", "g", "x", {"coherence": score}), NARROW, "", "", np.zeros(0))
-        for i, score in enumerate(human)
-    ]
-    numbers = [np.clip(human + rng.normal(size=30), 1, 3).round(2).tolist() for _ in range(3)]
-    members = [said(file, f"judge{i}", texts, part) for i, part in enumerate(numbers)]
-    answers = panel(members, texts, "nnls", {f"a{i}": "test" for i in range(10)})
-    rows = [answers.to(prompt)[0] for prompt in texts]
-    readings = [
-        Reading(prompt, "test", tuple(row["main_logprobs"]), members=row["members"])
-        for prompt, row in zip(texts, rows, strict=True)
-    ]
-    tuned = cross_fit(readings, {"expectation": Expectation()}, CrossFit(folds=3), {"coherence": (1, 3)})
-    assert not tuned.decodings["coherence", NARROW.range], "what is reported is decoded as it was read"
-    learner, names = tuned.learners["coherence", NARROW.range, "none"]["expectation"]
-    assert names == [prompt.example.example_id for prompt in texts]
-    one, two = learner.groups == "a4", np.isin(learner.groups, ["a4", "a5"])
-    np.testing.assert_allclose(learner.scores(~one)[one], scores_of(answers, texts)[one], atol=1e-6)
-    changed = Learner(Expectation(), learner.readings, np.where(two, 4 - human, human), learner.groups, ())
-    assert (changed.scores(~two) == learner.scores(~two)).all(), "nothing of the articles that are held out"
-    assert (changed.scores(~one) != learner.scores(~one)).any()
-    # a choice that holds both out scores them by the others' weights
-    cells = Scores.of(decode(readings, {"expectation": Expectation()}, tuned.decodings))
-    crossfit, scale = CrossFit(folds=3, repeats=1), {"coherence": (1, 3)}
-    given = (cells, "mine", {"expectation": Expectation()}, tuned, crossfit, scale, 20)
-    (chosen,) = choice_records(*given)
-    fold, scores = deal(learner.groups, 3, 0), np.empty(30)
-    for part in range(3):
-        scores[fold == part] = learner.scores(fold != part)[fold == part]
-    assert chosen["worth"] == pytest.approx(spearmanr(scores, human).statistic)
-    assert chosen["settings"] is None
-
-
 # --- six recorded judges ----------------------------------------------------------------------------------------------
 
 
@@ -230,10 +123,10 @@ def test_weights_are_learned_within_each_fold_of_a_choice(file):
 @pytest.mark.parametrize(
     ("dimension", "best", "agreement"),
     [
-        ("coherence", 0.516, {"mean": 0.541, "median": 0.528, "rank": 0.540, "nnls": 0.547}),
-        ("consistency", 0.526, {"mean": 0.499, "median": 0.503, "rank": 0.498, "nnls": 0.501}),
-        ("fluency", 0.468, {"mean": 0.404, "median": 0.413, "rank": 0.414, "nnls": 0.453}),
-        ("relevance", 0.482, {"mean": 0.518, "median": 0.507, "rank": 0.514, "nnls": 0.518}),
+        ("coherence", 0.516, {"mean": 0.541, "median": 0.528}),
+        ("consistency", 0.526, {"mean": 0.499, "median": 0.503}),
+        ("fluency", 0.468, {"mean": 0.404, "median": 0.413}),
+        ("relevance", 0.482, {"mean": 0.518, "median": 0.507}),
     ],
 )
 def test_six_recorded_judges_together(file, dimension, best, agreement):
@@ -251,10 +144,6 @@ def test_six_recorded_judges_together(file, dimension, best, agreement):
     each = np.array([one.judge for one in columns.values()])
     np.testing.assert_allclose(found["mean"], each.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(found["median"], np.median(each, axis=0), atol=1e-5)
-    ranks = np.mean([rankdata(one) for one in each], axis=0)
-    np.testing.assert_allclose(found["rank"], 1 + 4 * (ranks - 0.5) / len(texts), atol=1e-5)
-    weights = stacking_weights(each, first.human, first.groups)
-    np.testing.assert_allclose(found["nnls"], (weights * each).sum(axis=0), atol=1e-5)
     votes = [min(Counter(votes).items(), key=lambda vote: (-vote[1], vote[0]))[0] for votes in each.T.tolist()]
     assert scores_of(panel(members, texts, "mean", split), texts, Greedy()).tolist() == votes
     assert max(spearmanr(one, first.human).statistic for one in each) == pytest.approx(best, abs=5e-4)
@@ -288,8 +177,8 @@ def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: 
     ordered = prompts(*(replace(NARROW, order=order) for order in ("first", "second")))
     pairs = written([row(p) for p in ordered], compares=True)
     assert len(panel([pairs], ordered).given) == 12
-    with pytest.raises(UserError, match=r"judge.combine: rank is for texts judged alone"):
-        panel([pairs], ordered, "rank")
+    with pytest.raises(UserError, match=r"judge.combine: median is for texts judged alone"):
+        panel([pairs], ordered, "median")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +190,13 @@ def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: 
         ("judge.members=[{path: x.jsonl, fields: {txt: text}}]", "judge.members[0].fields.txt is unknown"),
         ("judge.members=[{file: x}]", "judge.members[0].file is unknown"),
         (f"judge.members=[{{path: {CODER}, judge: pair}}]", "judge.members[0].judge: 'pair' should be 'main' or"),
-        ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric', 'nnls', 'median' or 'rank'"),
+        ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric' or 'median'"),
+        ("judge.combine=rank", "judge.combine=rank: is dropped; take judge.combine=mean."),
+        ("judge.combine=nnls", "judge.combine=nnls: is dropped; take judge.combine=mean"),
+        ("judge.members=[judge_card.yaml]", "judge.members[0].card: is dropped; members are recorded readings"),
+        ("judge.members=[{store: a.sqlite, model: m}]", "judge.members[0].store: is dropped; members are recorded"),
+        ("judge.weights=[1,2]", "judge.weights: [1, 2] should be one number a member"),
+        ("judge.weights=[0]", "none below 0, not all 0; of a pool alone"),
         ("judge.path=x", "judge.path: 'x' should be None"),
         ("judge.dtype=float16", "judge.dtype: judge=panel loads no model"),
         ("assistant=null_context", "take assistant=recorded or assistant=none"),
@@ -346,7 +241,7 @@ def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd)
     # a card would have to score other texts
     capfd.readouterr()
     _, _, err = called(calibrate, "judge=panel", members, "assistant=none", *asked, "tune=none", mistaken=True)
-    assert "of member 0, 1, 2 there are readings of these alone; calibrate each member first" in err
+    assert "of a panel's members there are readings of these alone; calibrate each judge" in err
     rubric = Path("rubrics")
     rubric.mkdir()
     (rubric / "quality.txt").write_text("Rate {{Summary}} from {min_range} to {max_range}:")

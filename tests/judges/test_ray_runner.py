@@ -135,7 +135,6 @@ def test_an_actor_that_would_read_something_else_says_so(tiny_pair, smollm2_toke
         (["runner.address=127.0.0.1:1"], "runner.address: no Ray is reached at 127.0.0.1:1 ([Errno 111] Connection"),
         (["trainer=ddp"], "trainer.devices: under runner=ray each actor reads with a copy of the models"),
         (["judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample"], "so no actor would read anything"),
-        (["dry_run=measure"], "dry_run=measure: reads in this process, not by actors; take runner=lightning"),
         (["attack=adv_suffix"], "attack: a phrase is learned in this process, not by actors"),
     ],
 )

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from judgebench.readings import shards
 from judgebench.readings.reading import (
     ModelReading,
     check_shares,
@@ -20,11 +19,11 @@ from judgebench.readings.reading import (
     reading_key,
     unpack_readings,
 )
-from judgebench.readings.shards import ParquetStore, open_store
-from judgebench.readings.store import ReadingStore, SharedStore
+from judgebench.readings.store import ReadingStore, SharedStore, open_store
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
+from judgebench.store import main
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 OLD = """
@@ -39,32 +38,23 @@ PRAGMA user_version = 1;
 """A store as commit acb74e1 made it."""
 
 
-@pytest.fixture(params=[ReadingStore, ParquetStore])
-def store_at(request, monkeypatch):
-    """Opens a store of each kind; of a folder one whose readings soon become shards, and these others."""
-    for name, least in {"_FLUSH": 20, "_DEAL": 8000, "_FEW": 2, "_MOST": 3, "_GROUP": 4, "_MOST_KEYS": 40}.items():
-        monkeypatch.setattr(shards, name, least)
-    monkeypatch.setattr("judgebench.runtime.files._sync", lambda path: None)
-    return request.param
-
-
 def reading(key, value=0.5):
     return ModelReading(key, np.array([-value, -2 * value], np.float32), None, 0.1)
 
 
-def test_what_is_put_is_got_bit_for_bit(tmp_path, store_at):
-    store = store_at(tmp_path / "deep" / "readings.sqlite")
+def test_what_is_put_is_got_bit_for_bit(tmp_path):
+    store = ReadingStore(tmp_path / "deep" / "readings.sqlite")
     values = np.array([-0.1, -np.inf, -1e-30], np.float32)
     store.put([ModelReading("a", values, None, 0.25), ModelReading("b", None, "Score: 4", 0.5)])
     store.close()
-    held = store_at(tmp_path / "deep" / "readings.sqlite").get(["a", "b", "c"])
+    held = ReadingStore(tmp_path / "deep" / "readings.sqlite").get(["a", "b", "c"])
     assert held.keys() == {"a", "b"}
     assert held["a"].logprobs.tobytes() == values.tobytes()
     assert held["b"] == ModelReading("b", None, "Score: 4", 0.5)
 
 
-def test_what_is_there_stays(tmp_path, store_at):
-    store = store_at(tmp_path / "s")
+def test_what_is_there_stays(tmp_path):
+    store = ReadingStore(tmp_path / "s")
     store.put([reading("a", 1.0)])
     store.put([reading("a", 2.0), reading("b", 3.0)])
     assert store.get(["a"])["a"].logprobs[0] == -1.0
@@ -75,8 +65,8 @@ def test_what_is_there_stays(tmp_path, store_at):
     assert len(store.get(keys)) == 2000
 
 
-def test_a_batch_is_put_whole_or_not_at_all(tmp_path, store_at):
-    store = store_at(tmp_path / "s")
+def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
+    store = ReadingStore(tmp_path / "s")
     broken = ModelReading("b", np.array([-1.0]), None, None)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.IntegrityError):
         store.put([reading("a"), broken])
@@ -85,11 +75,11 @@ def test_a_batch_is_put_whole_or_not_at_all(tmp_path, store_at):
     assert store.missing(["c"]) == set()
 
 
-def test_two_writers_at_once_lose_nothing(tmp_path, store_at):
-    store_at(tmp_path / "s").close()
+def test_two_writers_at_once_lose_nothing(tmp_path):
+    ReadingStore(tmp_path / "s").close()
 
     def write(who):
-        store = store_at(tmp_path / "s")
+        store = ReadingStore(tmp_path / "s")
         for i in range(100):
             store.put([reading(f"{who}{i}")])
 
@@ -98,7 +88,7 @@ def test_two_writers_at_once_lose_nothing(tmp_path, store_at):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not store_at(tmp_path / "s").missing(f"{who}{i}" for who in "ab" for i in range(100))
+    assert not ReadingStore(tmp_path / "s").missing(f"{who}{i}" for who in "ab" for i in range(100))
 
 
 def test_keys_tell_apart_whatever_matters():
@@ -134,8 +124,8 @@ def test_a_store_that_cannot_grow_is_told(tmp_path):
     assert store.missing(["a", "1"]) == {"1"}
 
 
-def test_file_digests_follow_the_content(tmp_path, store_at):
-    store = store_at(tmp_path / "s")
+def test_file_digests_follow_the_content(tmp_path):
+    store = ReadingStore(tmp_path / "s")
     file = tmp_path / "weights"
     file.write_bytes(b"one")
     first = store.file_digest(file)
@@ -184,29 +174,6 @@ def test_a_reading_that_was_changed_is_missing_and_can_be_put_again(tmp_path, ca
     assert store.missing(["a", "b"]) == {"a", "b"}
 
 
-@pytest.mark.parametrize(
-    "hide",
-    [
-        "UPDATE readings SET key = replace(key, substr(key, 40), '\x7f' || substr(key, 41)) WHERE rowid_ < 3",
-        "ALTER TABLE readings RENAME TO others",
-    ],
-)
-def test_readings_that_are_hidden_by_a_damaged_file_are_counted_once(tmp_path, capsys, hide):
-    path, keys = tmp_path / "r.sqlite", [reading_key({}, np.array([i])) for i in range(5)]
-    store = ReadingStore(path)
-    store.put([reading(key) for key in keys])
-    store.close()
-    chosen = f"key IN ('{keys[0]}', '{keys[1]}', '{keys[2]}')"
-    rows(path, hide.replace("rowid_ < 3", chosen))
-    count = 5 if "ALTER" in hide else 3
-    store = ReadingStore(path)
-    assert store.missing([*keys, reading_key({}, np.array([9]))]) == {*keys[:count], reading_key({}, np.array([9]))}
-    assert store.missing(keys) == set(keys[:count])
-    assert capsys.readouterr().err.count(f"{count} of its readings") == 1
-    store.put([reading(key) for key in keys])
-    assert ReadingStore(path).missing(keys) == set()
-
-
 def test_tokens_count_too(tmp_path):
     store = ReadingStore(tmp_path / "s")
     written = [ModelReading(key, None, "A text", 0.5, np.array([7, 8])) for key in "abc"]
@@ -219,8 +186,8 @@ def test_tokens_count_too(tmp_path):
     assert [(found.text, found.tokens.tolist()) for found in store.get("abc").values()] == [("A text", [7, 8])] * 3
 
 
-def test_a_reading_that_is_gone_is_a_sentence(tmp_path, store_at):
-    readings = store_at(tmp_path / "s").get(["a"])
+def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
+    readings = ReadingStore(tmp_path / "s").get(["a"])
     for found in (readings, pickle.loads(pickle.dumps(readings))):
         with pytest.raises(UserError, match=r"^store=.*s: a reading that was stored is there no more.*read again\.$"):
             found["a"]
@@ -249,8 +216,8 @@ def test_a_store_without_checksums_gets_them_once_and_keeps_its_readings(tmp_pat
 
 
 @pytest.mark.parametrize("values", [[0.5, -1], [np.nan, -1], [np.inf, -1]])
-def test_what_no_model_says_is_not_stored(tmp_path, store_at, values):
-    store = store_at(tmp_path / "s")
+def test_what_no_model_says_is_not_stored(tmp_path, values):
+    store = ReadingStore(tmp_path / "s")
     with pytest.raises(UserError, match=r"a reading holds the log-probability (0\.5|nan|inf)"):
         store.put([reading("a"), ModelReading("b", np.array(values), None, 0.1)])
     with pytest.raises(UserError, match=r"an answer holds half a character .* a surrogate without its partner"):
@@ -277,31 +244,91 @@ def test_candidates_that_sum_to_more_than_1_are_refused():
 
 
 @pytest.mark.parametrize("fault", ["deleted", "replaced"])
-def test_a_store_that_was_deleted_under_way_is_told(tmp_path, store_at, fault):
+def test_a_store_that_was_deleted_under_way_is_told(tmp_path, fault):
     path = tmp_path / "s"
-    store = store_at(path)
+    store = ReadingStore(path)
     store.put([reading("a")])
     path.rename(tmp_path / "other")
     if fault == "replaced":
-        store_at(path).put([reading("z")])
+        ReadingStore(path).put([reading("z")])
     for use in (lambda: store.put([reading("b")]), lambda: store.get(["a"]), lambda: store.missing(["a"])):
         with pytest.raises(UserError, match=r"s: the file was deleted, moved or replaced while this run used it"):
             use()
 
 
-def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, store_at, monkeypatch):
+def test_a_store_is_found_again_from_another_folder_and_over_a_network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    store = store_at(Path("s"))
+    store = ReadingStore(Path("s"))
     monkeypatch.chdir("/")
     store.put([reading("a")])
     monkeypatch.setattr("judgebench.readings.store.on_network", lambda path: True)
-    store = store_at(tmp_path / "n")
+    store = ReadingStore(tmp_path / "n")
     (tmp_path / "n").rename(tmp_path / "m")
     with pytest.raises(UserError, match="deleted, moved or replaced"):
         store.put([reading("a")])
-    copy = shutil.copytree if (tmp_path / "m").is_dir() else shutil.copy
-    copy(tmp_path / "m", tmp_path / "n")  # another inode
+    shutil.copy(tmp_path / "m", tmp_path / "n")  # another inode
     assert store.missing(["a"]) == {"a"}
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_damage_is_counted_and_left_out_of_what_is_merged(tmp_path, capsys):
+    whole, damaged, merged = tmp_path / "a.sqlite", tmp_path / "b.sqlite", tmp_path / "c.sqlite"
+    for path, keys in ((whole, "ab"), (damaged, "bcd")):
+        store = ReadingStore(path)
+        store.put([ModelReading(key, np.array([-0.5], np.float32), "4", 0.5, np.array([7])) for key in keys])
+        store.close()
+    rows(damaged, "UPDATE readings SET text = '5' WHERE key = 'c'")
+    assert main(["verify", str(whole)]) == 0
+    assert capsys.readouterr().out == f"{whole}: 2 readings, all as they were written\n"
+    assert main(["verify", str(whole), str(damaged)]) == 1
+    assert "2 readings as they were written; 1 do not match their checksums" in capsys.readouterr().out
+    assert main(["merge", str(whole), str(damaged), f"out={merged}"]) == 0
+    assert capsys.readouterr().out == (
+        f"3 readings added, 1 were there; 1 that do not match their checksums were left out\n{merged}\n"
+    )
+    assert main(["verify", str(merged)]) == 0
+    assert {key: found.tokens.tolist() for key, found in ReadingStore(merged).get("abcd").items()} == {
+        key: [7] for key in "abd"
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["list", "a.sqlite"], "store list: is dropped; take `python -m judgebench.store verify STORE`"),
+        (["copy", "a.sqlite", "b.sqlite"], "store copy: is dropped; take `python -m judgebench.store merge"),
+        (["prune", "a.sqlite", "damaged=true"], "store prune: is dropped; a reading that does not match"),
+        (["verify", "parquet:readings"], "Parquet stores are dropped; readings are kept in SQLite, as"),
+        (["merge", "a.sqlite", "out=parquet:readings"], "Parquet stores are dropped"),
+        (["verify", "large.sqlite"], "large.sqlite.shards holds readings of a Parquet store"),
+        (["merge", "a.sqlite", "out=a.sqlite"], "it is one of the stores that are merged"),
+        (["merge", "a.sqlite"], "merge lacks out=STORE"),
+        (["verify", "nowhere"], "there is no such file"),
+    ],
+)
+def test_a_command_that_cannot_be_is_a_sentence(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.sqlite", "large.sqlite"):
+        ReadingStore(Path(name)).close()
+    Path("large.sqlite.shards").mkdir()
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("readings").exists()
+
+
+def test_no_store_keeps_what_is_read_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = open_store(Path("none"))
+    store.put([reading("a")])
+    assert store.missing(["a", "b"]) == {"b"}
+    assert not list(tmp_path.iterdir())
+    for name in ("parquet:readings", "parquet:/readings"):
+        with pytest.raises(
+            UserError, match=r"^store=parquet:.*readings: Parquet stores are dropped; readings are kept"
+        ):
+            open_store(Path(name))
 
 
 # --- several processes ------------------------------------------------------------------------------------------------

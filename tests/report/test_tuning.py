@@ -1,4 +1,4 @@
-"""Tuned lambda and t: the table, the exact path and the grid."""
+"""Tuned lambda and t: the table, Spearman over kappa and the grid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from judgebench.report.figures.tuning import HeatMap, grid_figure, heat_map_figu
 from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.schema import PLACES
-from judgebench.tuning.tuners import Shared, curves
+from judgebench.tuning.tuners import Shared
 from tests.report.conftest import results_of, tuning_of
 
 
@@ -26,27 +26,15 @@ def rows(tuned):
     return found
 
 
-def steps(axis):
-    return [line for line in axis.lines if line.get_drawstyle() == "steps-post"]
-
-
-def test_a_panel_a_range_with_the_exact_curves(tuned, rows):
+def test_a_panel_a_range_with_the_points_of_the_grid_and_the_choice(tuned, rows):
     figure = path_figure(tuned, rows)
     assert len(figure.axes) == 4
     for axis, row in zip(figure.axes, rows, strict=True):
-        for line, (_, curve) in zip(steps(axis), curves(tuned.readings, tuned.scores, row).items(), strict=True):
-            drawn = np.asarray(line.get_ydata())[:-1]
-            assert drawn.tolist() == curve.value[: len(drawn)].tolist()
-            assert line.get_xdata()[0] == 0
-
-
-def test_the_grid_and_the_choice_lie_on_the_dev_curve(tuned, rows):
-    figure = path_figure(tuned, rows)
-    for axis, row in zip(figure.axes, rows, strict=True):
-        dev = curves(tuned.readings, tuned.scores, row)["dev"]
-        for point in row["grid"]:
-            step = np.searchsorted(dev.start, point["kappa"], side="right") - 1
-            assert point["dev"] == pytest.approx(dev.value[step], abs=1e-12)
+        lines = [line for line in axis.lines if line.get_linewidth() == 1.2 and line.get_linestyle() == "-"]
+        points = sorted(row["grid"], key=lambda point: point["kappa"])
+        for split, line in zip(("dev", "test"), lines, strict=True):
+            assert line.get_xdata().tolist() == [point["kappa"] for point in points]
+            assert line.get_ydata().tolist() == [point[split] for point in points]
         rings = [line for line in axis.lines if line.get_markersize() == 8]
         assert [ring.get_ydata()[0] for ring in rings] == [row["dev"], row["test"]]
 

@@ -1,7 +1,5 @@
 """Means of few ratings, with a judge and without: Wilson's interval, Student's t, clustered errors by statsmodels,
-PPI++ by hand, what must hold for any judge; the records of a run; and plans, against the intervals that they plan."""
-
-from collections import Counter
+PPI++ by hand, what must hold for any judge; and the records of a run."""
 
 import numpy as np
 import pytest
@@ -16,14 +14,9 @@ from judgebench.stats.few_labels import (
     few_labels_records,
     from_labels,
     means_not_refuted,
-    pair_correlations,
-    pair_ends,
-    predicted_differences,
     predicted_means,
-    predicted_spearman,
     with_judge,
 )
-from judgebench.stats.label_plan import DIFFERENCE, MEAN, articles_to_label, label_plan
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, partly, side
 
@@ -171,7 +164,7 @@ def test_one_system_by_hand():
 @given(st.integers(0, 10**6), st.integers(5, 40), st.sampled_from([None, SCALE]), st.floats(0, 20))
 def test_never_wider_than_the_labels_alone_nor_than_for_articles_like_these(seed, labelled, scale, noise):
     data = drawn(seed, 50, labelled, 3, noise, scale)
-    for record in (*predicted_means(data), *predicted_differences(data)):
+    for record in predicted_means(data):
         width = {
             (name, end): record[f"{name}{end}_high"] - record[f"{name}{end}_low"]
             for name in ("labels", "predicted")
@@ -183,9 +176,6 @@ def test_never_wider_than_the_labels_alone_nor_than_for_articles_like_these(seed
         # the judge's weight is another: of a judge that knows little, five labels may choose it for articles like these
         assert width["predicted", "_these"] <= width["labels", "_these"] * (1 + 1e-9)
         assert record["narrower_these"] >= 0
-    rho = predicted_spearman(data.judge, data.human, data.judge + np.sin(np.arange(len(data.judge))), data.groups)
-    if rho["reason"] is None:
-        assert rho["predicted_high"] - rho["predicted_low"] <= (rho["labels_high"] - rho["labels_low"]) * (1 + 1e-9)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 10), st.floats(-5, 5))
@@ -208,71 +198,11 @@ def test_a_judge_that_says_nothing_leaves_the_labels_and_a_perfect_one_knows_the
         assert record["narrower_these"] > 0.6 > record["narrower"]
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_difference_is_that_of_paired_articles_or_of_two_samples(shared):
-    """Of normal ratings without ends: Student's paired interval, or that of two samples without a common article."""
-    rng = np.random.default_rng(2)
-    first = rng.normal(size=400)
-    human = np.concatenate([first, 0.6 * first + rng.normal(size=400)])
-    group, system = np.tile(np.arange(400), 2), np.repeat([0, 1], 400)
-    rated = (group < 200) if shared else (group < 200) == (system == 0)
-    (record,) = predicted_differences(FewLabels(np.where(rated, human, NAN), np.zeros(800), group, system, None))
-    sides = [human[rated & (system == s)] for s in (0, 1)]
-    theirs = stats.ttest_rel(*sides) if shared else stats.ttest_ind(*sides, equal_var=False)
-    ends = theirs.confidence_interval()
-    # two systems' variances are drawn to each other with 4 articles of 203
-    assert (record["labels_low"], record["labels_high"]) == pytest.approx((ends.low, ends.high), abs=0.003)
-
-
-def test_ends_of_a_difference_by_hand():
-    value, low, high = np.array([0.5, 0.3]), np.array([0.4, 0.25]), np.array([0.8, 0.45])
-    r = np.array([[1.0, 0.5], [0.5, 1.0]])
-    below, above = pair_ends(value, low, high, r, np.array([0]), np.array([1]))
-    assert below[0] == pytest.approx(0.2 - np.sqrt(0.1**2 + 0.15**2 - 2 * 0.5 * 0.1 * 0.15))
-    assert above[0] == pytest.approx(0.2 + np.sqrt(0.3**2 + 0.05**2 - 2 * 0.5 * 0.3 * 0.05))
-
-
-def test_correlations_of_pairs_are_drawn_to_that_of_all():
-    apart = np.random.default_rng(0).normal(size=(3, 5000))
-    apart[1] += apart[0]
-    apart -= apart.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(pair_correlations(apart, np.full(3, 5000)), np.corrcoef(apart), atol=0.002)
-    constant = pair_correlations(np.vstack([apart[:2, :10], np.zeros((1, 10))]), np.full(3, 10))
-    assert constant[0, 2] == pytest.approx(constant[1, 2])  # of all pairs together: nothing else is known
-
-
-def test_spearman_of_labels_alone_is_its_jackknife_on_fishers_scale():
-    data = drawn(labelled=15, articles=15)
-    record = predicted_spearman(data.judge, data.human, data.judge, data.groups)
-    assert record["labels"] == pytest.approx(stats.spearmanr(data.judge, data.human).statistic)
-    rest = [data.groups != g for g in range(15)]
-    without = [np.arctanh(stats.spearmanr(data.judge[rows], data.human[rows]).statistic) for rows in rest]
-    reach = stats.t.ppf(0.975, 14) * np.sqrt(14 / 15 * ((without - np.mean(without)) ** 2).sum())
-    ends = np.tanh(np.arctanh(record["labels"]) + np.array([-reach, reach]))
-    assert (record["labels_low"], record["labels_high"]) == pytest.approx(tuple(ends))
-    assert (record["predicted_low"], record["lambda"]) == (record["labels_low"], 0.0)
-
-
-def test_a_good_stand_in_narrows_rho():
-    rng = np.random.default_rng(5)
-    truth, group = rng.normal(size=1600), np.repeat(np.arange(200), 8)
-    human = truth + 0.1 * rng.normal(size=1600)
-    stand_in, length = truth + 0.1 * rng.normal(size=1600), truth + rng.normal(size=1600)
-    record = predicted_spearman(length, np.where(group < 25, human, NAN), stand_in, group)
-    assert record["narrower"] > 0.3
-    assert record["predicted_low"] < stats.spearmanr(length, human).statistic < record["predicted_high"]
-
-
 def test_what_is_unknown_is_null_with_a_reason():
     data = drawn(labelled=4)
-    for record in (*predicted_means(data), *predicted_differences(data)):
+    for record in predicted_means(data):
         assert record["predicted_low"] is record["narrower"] is None
         assert "4 groups have ratings" in record["reason"]
-    assert "4 groups" in predicted_spearman(data.judge, data.human, data.judge, data.groups)["reason"]
-    same = np.where(np.isnan(drawn().human), NAN, 5.0)
-    record = predicted_spearman(drawn().judge, same, drawn().judge, drawn().groups)
-    assert record["predicted_low"] is None
-    assert "do not vary" in record["reason"]
 
 
 @needs_recorded
@@ -308,9 +238,7 @@ def test_a_record_is_what_prediction_powered_inference_says():
     halves = [(system["labels_high"] - system["labels_low"]) / 2 for system in expected]
     assert record["labels_within"] == pytest.approx(np.mean(halves))
     assert record["predicted_within"] <= record["labels_within"]
-    assert len(record["differences"]) == 10
-    assert record["differences"][0]["first"] == max(expected, key=lambda system: system["predicted"])["system"]
-    assert (record["spearman"], record["reason"]) == (None, None)
+    assert record["reason"] is None
 
 
 def test_the_judges_own_interval_misses_where_the_judge_is_biased():
@@ -327,60 +255,3 @@ def test_scores_are_mapped_to_the_humans_scale():
     wide = partly(scores=(partly().scores - 1) * 2 + 1, cell=cell(ends=(1.0, 9.0)))
     np.testing.assert_allclose(FewLabels.of(wide).judge, partly().scores)
     assert FewLabels.of(partly(scale=None)).scale is None
-
-
-def test_another_model_stands_in_for_humans_in_spearman():
-    main = partly()
-    assistant = partly(scores=main.scores[::-1].copy(), cell=cell("assistant"))
-    elsewhere = partly(cell=cell("assistant", ends=(1.0, 9.0)))
-    first, second, third = few_labels_records([main, assistant, elsewhere])
-    expected = predicted_spearman(main.scores, main.human, assistant.scores, main.groups)
-    assert first["spearman"] == {"stand_in": "assistant, expectation", **expected}
-    assert second["spearman"]["stand_in"] == "main, expectation"
-    assert third["spearman"] is None
-
-
-# --- plans ------------------------------------------------------------------------------------------------------------
-
-
-@needs_recorded
-@pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_intervals_are_as_wide_as_planned(dimension):
-    """A pilot of all 60 articles plans for 20 of them: intervals of 20 are as wide as planned, on average."""
-    columns, widths = recorded(dimension, "gpt-4o"), {MEAN: [], DIFFERENCE: []}
-    for seed in range(10):
-        data = part_of(columns, 20, seed)
-        for of, records in ((MEAN, predicted_means(data)), (DIFFERENCE, predicted_differences(data))):
-            widths[of].append(np.mean([(r["predicted_high"] - r["predicted_low"]) / 2 for r in records]))
-    for of, halves in widths.items():
-        plan = label_plan(part_of(columns, 60), [float(np.mean(halves))], articles=60)
-        (record,) = [record for record in plan if record["of"] == of]
-        assert record["predicted"] == pytest.approx(20, abs=5)
-        assert record["labels"] >= record["predicted"]
-        assert record["saved"] == record["labels"] - record["predicted"]
-
-
-@needs_recorded
-def test_what_no_plan_reaches_is_null_with_a_reason():
-    columns = recorded("coherence", "gpt-4o")
-    mean, _ = label_plan(part_of(columns, 12), [0.05])
-    assert mean["predicted"] is None
-    assert "All 60 articles are too few" in mean["reason"]
-    assert mean["labels"] > 60
-    for record in label_plan(part_of(columns, 3), [0.2]):
-        assert record["labels"] is None
-        assert "No plan" in record["reason"]
-
-
-def test_articles_are_spread_over_the_scores_and_each_as_likely():
-    scores, groups = np.repeat(np.arange(12.0), 3), np.repeat([f"a{k:02}" for k in range(12)], 3)
-    counts: Counter[str] = Counter()
-    for seed in range(1500):
-        articles = articles_to_label(scores, groups, 4, seed)
-        assert [int(name[1:]) // 3 for name in articles] == [0, 1, 2, 3]
-        counts.update(articles)
-    assert len(counts) == 12
-    assert stats.chisquare(list(counts.values())).pvalue > 0.001
-    assert sorted(articles_to_label(scores, groups, 12)) == sorted(set(groups))
-    with pytest.raises(ValueError, match="between 1 and 12"):
-        articles_to_label(scores, groups, 13)

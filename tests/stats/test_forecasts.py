@@ -1,4 +1,4 @@
-"""Forecasts, intervals of single texts and risks, by scoringrules, sklearn, torchmetrics, crepes and loops; and the
+"""Forecasts and intervals of single texts, by scoringrules, sklearn, torchmetrics, crepes and loops; and the
 record of each distribution, by the law that decodes, with reasons for what is unknown."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 from judgebench.decoding.rules import Contrastive, Expectation, Greedy, Ranged, candidate_distribution
 from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.forecasts import forecast_record, ranked_scores, rater_shares, reliability_diagram
+from judgebench.stats.forecasts import calibration_error, forecast_record, ranked_scores, rater_shares
 from judgebench.stats.scores import cross_fitted
 from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
@@ -71,20 +71,20 @@ def test_calibration_error_is_that_of_torchmetrics_and_of_loops():
     judge, shares = forecasts(4), np.eye(5)[ratings]
     rows = np.arange(60)[:, None], judge.argmax(axis=1)[:, None]
     theirs = multiclass_calibration_error(torch.tensor(judge), torch.tensor(ratings), num_classes=5, n_bins=10)
-    assert reliability_diagram(judge[rows], shares[rows], alone(60))[0][0] == pytest.approx(float(theirs), abs=1e-6)
+    assert calibration_error(judge[rows], shares[rows], alone(60))[0] == pytest.approx(float(theirs), abs=1e-6)
     total = 0.0
     for low in np.arange(10) / 10:
         inside = (judge > low) & (judge <= low + 0.1 + 1e-12) if low else judge <= 0.1
         total += abs(judge[inside].sum() - shares[inside].sum()) if inside.any() else 0.0
-    assert reliability_diagram(judge, shares, alone(60))[0][0] == pytest.approx(total / judge.size, abs=1e-12)
+    assert calibration_error(judge, shares, alone(60))[0] == pytest.approx(total / judge.size, abs=1e-12)
 
 
-def test_resampled_diagrams_are_as_if_built():
+def test_resampled_calibration_errors_are_as_if_built():
     ratings, group = ragged(8, share=1.1)
     judge, shares, clusters = forecasts(8), rater_shares(ratings, FIVE), Clusters.of(group, 20, 1)
-    for row, error in zip(clusters.weights, reliability_diagram(judge, shares, clusters)[0], strict=True):
+    for row, error in zip(clusters.weights, calibration_error(judge, shares, clusters), strict=True):
         rows = built(clusters.number, row)
-        assert error == pytest.approx(reliability_diagram(judge[rows], shares[rows], alone(len(rows)))[0][0], abs=1e-12)
+        assert error == pytest.approx(calibration_error(judge[rows], shares[rows], alone(len(rows)))[0], abs=1e-12)
 
 
 def test_a_forecast_from_the_truth_is_calibrated_and_has_skill():
@@ -120,8 +120,6 @@ def test_a_record_has_intervals_and_bins_of_the_texts_that_are_known():
     judge, clusters = 3 * forecasts(9), Clusters.of(groups)  # sums of 3 are brought to 1
     record = forecast_record(judge, ratings, clusters, FIVE, FIVE)
     assert all(record[f"{name}_low"] <= record[f"{name}_high"] for name in stats.FIGURES)
-    assert sum(place["share"] for place in record["diagram"]) == pytest.approx(1)
-    assert all(place["bin_low"] <= place["forecast"] <= place["bin_high"] + 1e-9 for place in record["diagram"])
     judge[:5] = NAN
     known = (~np.isnan(ratings[5:]).all(axis=1)).sum()
     assert forecast_record(judge, ratings, clusters, FIVE, FIVE)["texts"] == known
@@ -204,51 +202,6 @@ def test_recorded_judges_are_covered(dimension):
         assert record["coverage"] > 0.88
 
 
-# --- errors that a judge knows of -------------------------------------------------------------------------------------
-
-
-def area_by_loops(unsure, loss, repeats=4000):
-    """The area of the curve, ties in any order."""
-    rng, areas = np.random.default_rng(0), []
-    for _ in range(repeats):
-        order = np.lexsort([rng.random(len(loss)), unsure])
-        areas.append(np.mean(loss[order].cumsum() / np.arange(1, len(loss) + 1)))
-    return np.mean(areas)
-
-
-def test_area_is_that_of_loops():
-    loss = np.random.default_rng(1).random(30)
-    plain = stats.kept_risks(np.arange(30.0), loss, alone(30))[0][0]
-    assert plain == pytest.approx(area_by_loops(np.arange(30.0), loss, 1), abs=1e-12)
-    tied = np.random.default_rng(1).integers(0, 4, 30).astype(float)
-    assert stats.kept_risks(tied, loss, alone(30))[0][0] == pytest.approx(area_by_loops(tied, loss), abs=0.01)
-
-
-def test_resampled_risks_are_as_if_built():
-    rng = np.random.default_rng(2)
-    clusters = Clusters.of(np.concatenate([np.arange(9), rng.integers(0, 9, 41)]), 15)
-    unsure, loss = rng.integers(0, 8, 50).astype(float), rng.random(50)
-    area, risks = stats.kept_risks(unsure, loss, clusters, (0.3, 1.0))
-    for k, rows in enumerate(built(clusters.number, row) for row in clusters.weights):
-        whole, at = stats.kept_risks(unsure[rows], loss[rows], alone(len(rows)), (0.3, 1.0))
-        assert (at[0, 1], loss[rows].mean()) == pytest.approx((risks[k, 1], risks[k, 1]), abs=1e-12)
-        assert whole[0] == pytest.approx(area[k], abs=0.05)  # copies are kept one by one there, at once here
-
-
-def test_the_gain_of_knowing_ones_errors_is_1_and_of_chance_0():
-    loss, clusters = np.random.default_rng(3).random(4000), Clusters.of(np.arange(4000) // 10, 100)
-    best = stats.risk_record(loss, loss, clusters)
-    assert best["gain"] == pytest.approx(1.0)
-    assert [point["kept"] for point in best["curve"]] == list(stats.KEPT)
-    assert best["curve"][-1]["risk"] == pytest.approx(loss.mean())
-    assert best["curve"][4]["risk"] == pytest.approx(np.sort(loss)[:2000].mean())
-    chance = stats.risk_record(np.random.default_rng(4).random(4000), loss, clusters)
-    assert chance["gain_low"] - 0.05 < 0 < chance["gain_high"] + 0.05
-    assert stats.risk_record(-loss, loss, clusters)["gain"] < -0.5
-    same = stats.risk_record(np.arange(5.0), np.ones(5), Clusters.of(np.arange(5)))
-    assert (same["gain"], same["risk_reason"]) == (None, "No gain: all texts cost the same.")
-
-
 # --- the study --------------------------------------------------------------------------------------------------------
 
 
@@ -290,11 +243,8 @@ def test_everything_is_what_the_pure_functions_return():
     (record,) = stats.forecast_records([judge])
     probabilities = candidate_distribution(judge.logprobs["main"])
     expected = probabilities @ FIVE  # 0-4 is 1-5 on the humans' scale
-    spread = np.sqrt((probabilities * (FIVE - expected[:, None]) ** 2).sum(axis=1)).round(9)
     fitted = cross_fitted(expected, judge.human, judge.groups)
     assert record.items() >= stats.coverage_record(fitted, judge.human, judge.clusters, (1, 5)).items()
-    risks = stats.risk_record(spread, np.abs(expected - judge.human), judge.clusters)
-    assert [record[name] for name in ("risk", "gain_low")] == pytest.approx([risks[n] for n in ("risk", "gain_low")])
     assert record["mass"] == pytest.approx(np.exp(-0.1))
     assert record["confidence"] == pytest.approx(probabilities.max(axis=1).mean())
     confirmed = (judge.ratings == FIVE[probabilities.argmax(axis=1)][:, None]).mean()

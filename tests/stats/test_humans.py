@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.agreement import agreement_record, alternative_record, closer, clustered_p, disattenuated_record
+from judgebench.stats.agreement import agreement_record, alternative_record, closer, clustered_p
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.humans import (
     CALIBRATED,
@@ -122,7 +122,7 @@ def test_a_record_counts_texts_with_two_ratings_and_holds_every_figure_of_agreem
     (record,) = human_records({("quality", "test"): Panel(ratings, clusters)}, "mine", {"quality": (0, 4)})
     assert (record["texts"], record["groups"], record["raters"], record["raters_counted"]) == (12, 6, 3, 2)
     assert (record["ratings_per_text"], record["alpha"]) == (25 / 12, record["alpha_interval"])
-    assert record.items() >= agreement_record(ratings, clusters, np.arange(5.0)).items()
+    assert record.items() >= agreement_record(ratings, clusters).items()
     assert record.items() >= rater_points_record(ratings, clusters, np.arange(5.0)).items()
     (record,) = human_records({("quality", "dev"): one_panel(ratings, np.zeros(14), 9)}, "mine")
     assert record["ceiling_low"] is None
@@ -286,9 +286,6 @@ def test_records_hold_what_the_pure_functions_say_of_real_rows():
         assert [rater["p_by"] for rater in record["raters"]] == [rater["p_by"] for rater in test["raters"]]
         others = one_panel(ratings, groups).agreement(rounded(side, FIVE))[0]
         assert record["tested_spearman_others"] == pytest.approx(others)
-    true = disattenuated_record(scores, ratings, clusters)
-    assert raw["disattenuated_spearman"] == true["disattenuated_spearman"]
-    assert calibrated["disattenuated_spearman"] is None
     # its favorite passes as well as it does, once calibrated
     assert (raw["passes"], calibrated["passes"], calibrated["by_favorite"], calibrated["favorite"]) == (0, 1, True, 5)
     # a mean never ties with whole ratings: unrounded, a calibrated judge loses where all people say 5
@@ -339,12 +336,10 @@ def test_what_is_unknown_has_a_reason():
         assert record["single_mae"] is record["winning_rate"] is record["tested_spearman_others"] is None
         assert "take several ratings of a text, and only one, or their mean, is known" in record["points_reason"]
         assert record["alternative_reason"].startswith("The test takes several ratings")
-        assert record["scores"] == CALIBRATED or "only one, or their mean" in record["disattenuated_reason"]
     # without a scale only calibrated scores stand in points
     raw, calibrated = both(scores, ratings, groups, scale=None)
     assert raw["points_reason"].startswith("The humans' scale is unknown")
     assert raw["mae"] is calibrated["exact"] is None
-    assert raw["disattenuated_spearman"] is not None
     assert calibrated["mae"] < 2
     # one group has no calibrated scores
     raw, calibrated = both(scores, ratings, np.zeros(60))

@@ -144,11 +144,10 @@ REASONS = {
     "beside_humans": {
         "mae": "points_reason",
         "winning_rate": "alternative_reason",
-        "reliability": "disattenuated_reason",
     },
     "variance": {"texts_share": "reason"},
     "systems": {"pairwise_accuracy": "reason", "pairwise_others": "pairwise_reason", "error": "error_reason"},
-    "forecasts": {"rps": "reason", "mass": "mass_reason", "coverage": "coverage_reason", "risk": "risk_reason"},
+    "forecasts": {"rps": "reason", "mass": "mass_reason", "coverage": "coverage_reason"},
     "errors": {"bias": "reason"},
     "few_labels": {"narrower": "reason"},
 }

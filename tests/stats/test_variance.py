@@ -1,5 +1,5 @@
 """Variance components: ANOVA by hand, statsmodels' mixed model, plain loops over pairs, judges whose components are
-known; reliabilities and intraclass correlations by hand; and the records of a run."""
+known; and the records of a run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ from judgebench.stats.variance import (
     RANGES,
     CrossedScores,
     component_records,
-    decision_records,
     facet_share,
-    number_needed,
-    reliability,
     share_of,
     variance_records,
 )
 from judgebench.types import ScoreRange
-from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import FOUR, known_judge, sample_of
 
 NAN = np.nan
@@ -173,9 +169,6 @@ def test_components_that_cannot_be_separated_are_null_with_a_reason():
     for record in component_records(one_range):
         assert record["variance"] is None
         assert record["note"].startswith("No component")
-    (record,) = decision_records(one_range, [{}])
-    assert record["relative"] is record["needed_range"] is None
-    assert record["reason"]
 
 
 def test_intervals_of_shares_are_the_jackknifes_and_their_rests():
@@ -191,34 +184,6 @@ def test_intervals_of_shares_are_the_jackknifes_and_their_rests():
     low, high = (1 - np.exp(logs[0] + side * error * stats.t.ppf(0.975, 11)) for side in (1, -1))
     assert (both["both_low"], both["both_high"]) == pytest.approx((max(low, 0.0), high))
     assert (texts["share_low"], texts["share_high"]) == pytest.approx((1 - high, 1 - max(low, 0.0)))
-
-
-# --- decisions --------------------------------------------------------------------------------------------------------
-
-
-def known_components(**sizes):
-    return {frozenset(name.split("_")): np.array([size]) for name, size in sizes.items()}
-
-
-def test_coefficients_by_hand():
-    components = known_components(text=0.6, rater=0.1, text_rater=0.3)
-    assert [float(each[0]) for each in reliability(components, {})] == pytest.approx([0.6 / 0.9, 0.6])
-    relative, absolute = reliability(components, {"rater": 3})
-    assert (relative[0], absolute[0]) == pytest.approx((0.6 / 0.7, 0.6 / (0.6 + 0.4 / 3)))
-    # .6 / (.6 + .3 / n) >= .9 where n >= 4.5; .6 / (.6 + .4 / n) where n >= 6
-    assert number_needed(components, "rater", 0.9, {}) == [5, 6]
-    components = known_components(text=0.5, range=0.0, text_range=0.1, judge=0.0, text_judge=0.4)
-    assert number_needed(components, "range", 0.8, {}) == [None, None]  # .4 of the judges stay
-    assert number_needed(components, "range", 0.8, {"judge": 4}) == [4, 4]  # .5 / (.5 + .1 / 4 + .1) = .8
-
-
-@given(st.floats(0.05, 0.95), st.lists(st.floats(0.01, 2), min_size=3, max_size=3))
-def test_the_number_needed_is_the_first_that_reaches(wanted, sizes):
-    components = known_components(**dict(zip(("text", "rater", "text_rater"), sizes, strict=True)))
-    for kind, number in enumerate(number_needed(components, "rater", wanted, {})):
-        assert reliability(components, {"rater": number})[kind][0] >= wanted - 1e-6
-        if number > 1:
-            assert reliability(components, {"rater": number - 1})[kind][0] < wanted + 1e-6
 
 
 # --- the study --------------------------------------------------------------------------------------------------------
@@ -257,7 +222,6 @@ def test_a_judge_that_only_moves_its_scale_is_repaired_by_calibration():
     assert raw["range_interactions"] == pytest.approx(0, abs=1e-9)
     assert calibrated["range_both"] == pytest.approx(0, abs=1e-9)
     assert calibrated["spread"] == pytest.approx(np.sqrt(level.var() * 100 / 99) / 4, rel=0.02)
-    assert calibrated["decisions"][0]["needed_range"] == 1
 
 
 def test_components_are_those_of_calibrated_scores_by_sklearn():
@@ -283,9 +247,6 @@ def test_a_record_by_hand():
     (record,) = of(variance_records([sample_of([0.0, 0.5], 0, 4), sample_of([0.25, 0.75], 1, 9)]))
     assert (record["texts_share"], record["range_own"]) == pytest.approx((0.8, 0.2))
     assert record["spread"] == pytest.approx(np.sqrt(0.125 + 0.03125))
-    first, both = record["decisions"]
-    assert (first["relative"], first["absolute"], both["absolute"]) == pytest.approx((1.0, 0.8, 0.8 / 0.9))
-    assert (first["number_range"], both["number_range"], first["needed_absolute_range"]) == (1, 2, 1)
     assert (record["ranges"], record["judges"], record["raters"]) == (2, None, None)
     assert [record[name] for name in ("range_min", "range_max", "range_step")] == [None] * 3
 
@@ -358,7 +319,6 @@ def test_what_cannot_be_known_is_null_with_a_reason(samples, reason):
     (record,) = of(records)
     assert reason in record["reason"]
     assert record["texts_share"] is record["range_both"] is record["spread"] is None
-    assert record["decisions"] == []
     (calibrated,) = of(records, calibrated=True)
     assert calibrated["reason"] == "Not calibrated: that takes two groups of rated texts at least."
     (human,) = of(records, HUMANS)
@@ -375,25 +335,3 @@ def test_raters_of_ragged_ratings_who_never_meet_have_no_components():
     (human,) = of(variance_records([sample_of(np.arange(6) / 6, ratings=ratings, scale=None)]), HUMANS)
     assert human["reason"] is human["spread"] is None  # the scale is unknown
     assert human["texts"] == 6
-    assert human["decisions"][1]["number_rater"] == 2  # ten ratings of six texts
-
-
-@needs_recorded
-@pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_experts_have_the_intraclass_correlations_of_shrout_and_fleiss(dimension):
-    """Absolute reliability is ICC(2,1) and ICC(2,3), relative ICC(3,1) and ICC(3,3): by their mean squares (1979)."""
-    raters = recorded(dimension, "gpt-4o").raters
-    (record,) = of(variance_records([sample_of(np.zeros(960), ratings=raters, dimension=dimension)]), HUMANS)
-    rows, columns = raters.shape
-    between = columns * raters.mean(axis=1).var(ddof=1)
-    severity = rows * raters.mean(axis=0).var(ddof=1)
-    rest = raters - raters.mean(axis=1, keepdims=True) - raters.mean(axis=0) + raters.mean()
-    error = (rest**2).sum() / ((rows - 1) * (columns - 1))
-    single, three = record["decisions"]
-    assert single["absolute"] == pytest.approx(
-        (between - error) / (between + 2 * error + 3 * (severity - error) / rows)
-    )
-    assert three["absolute"] == pytest.approx((between - error) / (between + (severity - error) / rows))
-    assert single["relative"] == pytest.approx((between - error) / (between + 2 * error))
-    assert three["relative"] == pytest.approx((between - error) / between)
-    assert record["raters"] == 3

@@ -18,7 +18,6 @@ from judgebench.report.render import to_terminal
 from judgebench.results.folder import RunFolder
 from judgebench.study.storage import pareto_front
 from judgebench.study.summary import (
-    cell_of,
     front_figure,
     heatmaps,
     jobs_as_trials,
@@ -109,20 +108,6 @@ def test_what_the_summary_says_of_trials_by_hand():
     assert any("1-5" in line and "λ 0.1, t 2" in line and "0.400" in line and "0.150" in line for line in lines)
     assert any("chosen per cell" in line and "0.450" in line and "0.225" in line for line in lines)
     assert "1 trials failed" in printed(summary)
-    assert "exact" not in printed(summary)
-
-
-def test_the_best_is_compared_with_the_exact_optimum():
-    exact = {"kappa": 0.3, "dev": 0.45, "test": 0.2, "low": 0.29, "high": 0.31, "width": 0.02}
-    keys = [cell_of(record) for record in TRIALS[0]["attributes"]["cells"]]
-    whole = summarize(TRIALS, (), {keys[0]: exact, keys[1]: exact | {"dev": 0.5}})
-    assert [record["below_exact"] for record in whole["cells"]] == [pytest.approx(0.05), 0.0]
-    assert whole["means"][0]["exact"] == means(0.475, 0.2)
-    lines = printed(whole).splitlines()
-    assert any("1-5" in line and line.split()[-2:] == ["0.450", "0.050"] for line in lines)
-    assert any("mean, exact optima" in line and "0.475" in line for line in lines)
-    part = summarize(TRIALS, (), {keys[0]: exact})
-    assert "exact" not in part["cells"][1] | part["means"][0]
 
 
 def test_without_a_dev_split_nothing_is_chosen():

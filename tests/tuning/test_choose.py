@@ -2,13 +2,13 @@
 is looked at, in scores, in the choice and in its promise."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 import pytest
 
-from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal, RangeMean
+from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal
 from judgebench.decoding.rules import Ranged
 from judgebench.decoding.scores import decode
 from judgebench.runtime.errors import UserError
@@ -50,7 +50,7 @@ def candidates(learners, human, groups, **more):
     """The plain expectation and argmax, then each learner."""
     plain = [rule.scores(*learners[0].readings[0]) for rule in (Expectation(), Greedy())]
     scores = np.stack([*plain, *plain], axis=1)
-    return Candidates(scores, dict(enumerate(learners, start=2)), human, groups, [""] * 4, **more)
+    return Candidates(scores, dict(enumerate(learners, start=2)), human, groups, **more)
 
 
 # The worth of settings
@@ -81,15 +81,11 @@ def test_the_standard_error_of_a_difference_is_near_the_exact_bootstraps():
     assert apart.std(ddof=1) / 60**0.5 == pytest.approx((each[0] - each[1])[1:].std(), rel=0.08)
 
 
-def test_errors_and_stability_count_below_zero():
+def test_errors_count_below_zero():
     scores, human, groups = judged(settings=2)
     line = np.polyval(np.polyfit(scores[:, 0], human, 1), scores[:, 0])
     error = worth_of("error", scores, human, groups).mean(axis=0)
     assert error[0] == pytest.approx(-np.abs(line - human).mean(), abs=1e-9)
-    same = Candidates(
-        np.stack([scores[:, 0], 2 * scores[:, 0] + 1], axis=1), {}, human, groups, ["x", "x"], "stability"
-    )
-    assert worth_of("stability", same.scores, human, groups, same.centers(same.scores)) == pytest.approx(0, abs=1e-9)
 
 
 # The rule
@@ -137,13 +133,13 @@ def test_nothing_gained_takes_the_plain_setting():
     assert np.isnan(choose(shares[:1]).error).all()
 
 
-@pytest.mark.parametrize("metric", ["spearman", "pearson", "error", "stability"])
+@pytest.mark.parametrize("metric", ["spearman", "pearson", "error"])
 def test_one_score_for_all_texts_is_not_taken_where_another_setting_tells_them_apart(metric):
     _, human, groups = judged()
     noise = np.random.default_rng(5).normal(size=(len(human), 2))
     scores = np.column_stack([0.3 + 0 * human, noise - human[:, None]])
     for order in ([0, 1, 2], [1, 0, 2]):
-        among = Candidates(scores[:, order], {}, human, groups, ["", "x", "x"], metric)
+        among = Candidates(scores[:, order], {}, human, groups, metric)
         choice = among.choose(np.ones(len(human), dtype=bool), among.scores)
         assert order[choice.taken] == 1
         assert order[choice.best] != 0
@@ -197,7 +193,7 @@ def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(see
     for of, rated in ((learners, human), (others, np.where(deal(groups, 6, 7) == 1, 6 - human, human))):
         again = [Learner(learner.decoding, learner.readings, rated, groups, GRID) for learner in of]
         plain = candidates(again, rated, groups)
-        watched = Watched(plain.scores, plain.learners, rated, groups, plain.family)
+        watched = Watched(plain.scores, plain.learners, rated, groups)
         watched.promise(3, 1, 0, 7)
         seen.append(watched.seen)
     rows = (deal(groups, 6, 7) != 1).tobytes()
@@ -244,7 +240,7 @@ def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
     assert (defended.scores(rows) == clean.learn(rows).scores(*defended.shown[0])).all()
     # learned once more for the choice they are the scores of the run
     (cell,) = (cell for cell in scores.cells if (cell.defense, cell.decoding) == ("cautious", "contrastive"))
-    among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups, [""])
+    among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups)
     assert (among.taught(np.ones(10, dtype=bool), 3, 0)[0][:, 0] == scores.part(cell)["score"]).all()
 
 
@@ -291,7 +287,7 @@ def test_a_sharper_right_forecast_wins():
     losses = np.stack([forecast_losses(Expectation(), [part], human[:, None]) for part in grid], axis=1)
     groups = np.array([reading.prompt.example.group_id for reading in readings])
     scores = np.stack([Expectation().scores(*part) for part in grid], axis=1)
-    among = Candidates(scores, {}, human, groups, [""] * 3, "rps", losses=losses)
+    among = Candidates(scores, {}, human, groups, "rps", losses=losses)
     choice = among.choose(np.ones(len(human), dtype=bool), scores, losses)
     assert (choice.taken, choice.better.tolist()) == (2, [False, True, True])
     promise = among.promise(3, 1, 20, 0)
@@ -330,25 +326,13 @@ def test_no_two_folds_leave_a_learner_fewer_texts_than_were_tried(seed):
     assert all(answered[(folds != one) & (twice != other)].sum() >= tried for one in range(5) for other in range(10))
 
 
-def test_for_stability_a_decoding_over_all_ranges_is_no_candidate():
-    first, other = readings_of(8), Condition("quality", ScoreRange(2, 6))
-    again = [Reading(replace(one.prompt, condition=other), "test", one.assistant_logprobs, None) for one in first]
-    readings = [*first, *again]
-    rules = {"expectation": Expectation(), "mean": RangeMean(Expectation())}
-    records, _, _ = records_of(readings, CrossFit(metric="stability"), rules)
-    assert [record["decoding"] for record in records] == ["expectation", "expectation"]
-    assert [record.get("left_out") for record in records if record["taken"]] == [["mean: one score for all ranges."]]
-    alone = {"mean": rules["mean"]}
-    assert len(records_of(readings, CrossFit(metric="stability"), alone)[0]) == 1, "there is nothing else"
-
-
 # The promise
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_setting_that_every_fold_takes_promises_its_own_agreement(sign):
     scores, human, groups = judged(settings=2)
-    among = Candidates(sign * np.column_stack([scores[:, 0], 0 * human]), {}, human, groups, ["", ""])
+    among = Candidates(sign * np.column_stack([scores[:, 0], 0 * human]), {}, human, groups)
     promise = among.promise(5, 3, 200, 0)
     assert promise["taken"].tolist() == [1, 0]
     assert promise["spearman"] == pytest.approx(spearman(sign * scores[:, 0], human), abs=1e-12)
@@ -362,7 +346,7 @@ def test_a_setting_that_every_fold_takes_promises_its_own_agreement(sign):
 def test_the_promise_of_the_best_of_noise_is_not_its_worth():
     rng = np.random.default_rng(0)
     human, groups = rng.normal(size=80), np.repeat(np.arange(20), 4)
-    among = Candidates(rng.normal(size=(80, 60)), {}, human, groups, [""] * 60, maximum=True)
+    among = Candidates(rng.normal(size=(80, 60)), {}, human, groups, maximum=True)
     everything = np.ones(80, dtype=bool)
     choice = among.choose(everything, among.scores)
     assert choice.taken == choice.best == int(np.argmax([spearman(side, human) for side in among.scores.T]))

@@ -12,7 +12,7 @@ from judgebench.decoding.scores import decode
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import spearman
 from judgebench.stats.evaluate import evaluate
-from judgebench.tuning import Dev, Exact, Published, Shared
+from judgebench.tuning import Dev, Published, Shared
 from judgebench.tuning.tune import check_tuning, tune
 from judgebench.tuning.tuners import Setting, best_point, published_settings
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -86,25 +86,6 @@ def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
         assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
 
 
-def test_exact_is_at_least_as_good_as_every_grid_and_is_what_decoding_gives():
-    readings = readings_of()
-    for record in tune(readings, ARGMAX, Exact()).records:
-        cell = (readings, "coherence", ScoreRange(record["range_min"], record["range_max"]))
-        exact = record["exact"]
-        assert (record["lambda"], record["temperature"]) == (exact["kappa"], 1.0)
-        assert record["dev"] == pytest.approx(exact["dev"], abs=1e-12)
-        assert exact["dev"] == pytest.approx(by_hand(*cell, "dev", exact["kappa"]), abs=1e-12)
-        assert exact["test"] == by_hand(*cell, "test", exact["kappa"])
-        dense = [by_hand(*cell, "dev", kappa) for kappa in np.geomspace(1e-3, 1e2, 300)]
-        assert max(dense) <= exact["dev"] + 1e-12
-        assert record["grid_below_exact"] == pytest.approx(exact["dev"] - record["grid_best"]["dev"], abs=1e-12)
-        assert [exact["low"], exact["high"]] in exact["intervals"]
-        if exact["high"] is not None:
-            assert exact["width"] == pytest.approx(exact["high"] - exact["low"])
-            assert exact["low"] <= exact["kappa"] < exact["high"]
-        assert record["edge"] == (exact["low"] == 0 or exact["high"] is None)
-
-
 def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
     readings = readings_of(("coherence", "relevance"))
     tuned, per_range = tune(readings, ARGMAX, Shared()), tune(readings, ARGMAX, Dev())
@@ -133,13 +114,12 @@ def readings_by_hand(*ranges):
     return found
 
 
-@pytest.mark.parametrize("tuner", [Dev, Exact, Shared])
+@pytest.mark.parametrize("tuner", [Dev, Shared])
 def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs(tuner):
     (record, *_) = tune(readings_by_hand(), ARGMAX, tuner(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
     assert [point["dev"] for point in record["grid"]] == pytest.approx([0, -1, 0])
     assert [point["constant"] for point in record["grid"]] == [True, False, True]
     assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
-    assert (record["exact"]["constant"], record["grid_below_exact"]) == (False, 0)
 
 
 def test_published_takes_the_papers():
@@ -148,7 +128,7 @@ def test_published_takes_the_papers():
     check_tuning(tuner, DECODINGS, "score_tokens", {"test"}, cells, MODELS)
     records = tune(readings_of(splits=("test",)), DECODINGS, tuner).records
     assert [(r["lambda"], r["temperature"]) for r in records] == [(0.01, 5.0), (0.1, 4.0)] * 2
-    assert all(r["dev"] is None and r["exact"] is None and r["grid_best"] is None for r in records)
+    assert all(r["dev"] is None and r["grid_best"] is None for r in records)
     assert all(r["test"] is not None for r in records)
     # local folders are told what they hold
     named = Published(main="Qwen/Qwen2.5-14B-Instruct", assistant=MODELS[1])
@@ -193,7 +173,7 @@ def test_records_are_jsons_own_types_and_never_nan():
             return all(map(plain, node))
         return node is None or type(node) in (str, bool, int) or (type(node) is float and math.isfinite(node))
 
-    for tuner in (Dev(), Exact(), Shared()):
+    for tuner in (Dev(), Shared()):
         assert all(plain(dict(record)) for record in tune(readings_of(), DECODINGS, tuner).records)
 
 
@@ -208,7 +188,7 @@ def test_what_cannot_be_tuned_is_refused():
     with pytest.raises(UserError, match=r"tune=shared: .*data\.dev_share"):
         check(Shared(), splits=("test",))
     check(Published(), splits=("test",))
-    check(Exact(), DECODINGS)
+    check(Dev(), DECODINGS)
     with pytest.raises(UserError, match=r"no decoding contrasts"):
         check(Dev(), {"greedy": Greedy(), "expectation": Expectation()})
     with pytest.raises(UserError, match=r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive"):

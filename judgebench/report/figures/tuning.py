@@ -1,4 +1,4 @@
-"""The exact path of contrastive decoding, heat maps of two swept numbers, and what repairs gain and cost."""
+"""Spearman over kappa, heat maps of two swept numbers, and what repairs gain and cost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
-from judgebench.tuning.tuners import KappaCurve, curves
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
-_OPTIMAL = "#009E73"
 _CHOSEN = "#222222"
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
@@ -30,59 +28,50 @@ _LEAST = 1e-3
 
 @style.house_style()
 def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range; the grid's points lie on the
-    dev curve, the choice is ringed, and the optimal interval is shaded. The rows are those of one tuned decoding in one
-    dimension, see `tuning_blocks`; None where no range has a path: scores are expectations."""
-    paths = [(row, path) for row in rows if (path := curves(results.readings, results.scores, row))]
-    if not paths:
+    """Spearman on dev and test over kappa = lambda / t, a panel a range: the grid's points, joined; the choice is
+    ringed. The rows are those of one tuned decoding in one dimension, see `tuning_blocks`; None where scores are
+    expectations, or no point has a value."""
+    splits = [split for split in COLORS if any(point[split] is not None for row in rows for point in row["grid"])]
+    if rows[0]["rule"] != "argmax" or not splits:
         return None
-    splits = [split for split in COLORS if any(split in path for _, path in paths)]
-    most = 3 * max([point["kappa"] for row, _ in paths for point in [*row["grid"], row]] + [1.0])
+    most = 3 * max([point["kappa"] for row in rows for point in [*row["grid"], row]] + [1.0])
     legend: list[tuple[Any, str]] = [
-        (Line2D([], [], color=COLORS[split], linewidth=1.4), f"Spearman, {split}") for split in splits
+        (Line2D([], [], color=COLORS[split], linewidth=1.2), f"Spearman, {split}") for split in splits
     ]
-    if any(row["grid"] for row, _ in paths):
-        legend.append((style.point(COLORS["dev"], "o", 4), "grid, dev"))
     ring = Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
     legend.append((ring, "selected"))
-    if any(row["exact"] for row, _ in paths):
-        legend.append((Patch(facecolor=_OPTIMAL, alpha=0.3), "exactly best, dev"))
     sizes = ", ".join(
         f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {results.groups}"
         for split in COLORS
         if rows[0][f"{split}_examples"]
     )
     caption = (
-        "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
+        "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = 0 is the main "
         f"model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic "
-        f"beyond; what comes after κ = {most:.3g} is not drawn. Sizes: {sizes}."
+        f"beyond. Sizes: {sizes}."
     )
-    if any(point["constant"] for row, _ in paths for point in row["grid"]):
-        caption += " Hollow: every dev text gets the same score; the correlation is undefined, and curves lie at 0."
+    if any(point["constant"] for row in rows for point in row["grid"]):
+        caption += " Hollow: every dev text gets the same score; the correlation is undefined, and lies at 0."
 
-    def draw(axis: Axes, part: tuple[int, tuple[Mapping[str, Any], Mapping[str, KappaCurve]]]) -> None:
-        place, (row, path) = part
-        _path_panel(axis, row, path, most)
-        axis.set_xlabel("κ = λ / t" if place >= len(paths) - 2 else "")
+    def draw(axis: Axes, part: tuple[int, Mapping[str, Any]]) -> None:
+        place, row = part
+        _path_panel(axis, row, splits, most)
+        axis.set_xlabel("κ = λ / t" if place >= len(rows) - 2 else "")
 
-    title = f"The exact path, {rows[0]['dimension']}: {rows[0]['decoding']}"
-    return style.small_multiples(list(enumerate(paths)), draw, title, caption, legend, height=2.5)
+    title = f"Spearman over κ, {rows[0]['dimension']}: {rows[0]['decoding']}"
+    return style.small_multiples(list(enumerate(rows)), draw, title, caption, legend, height=2.5)
 
 
-def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurve], most: float) -> None:
-    exact = row["exact"]
-    for low, high in exact["intervals"] if exact else []:
-        axis.axvspan(low, min(most, most if high is None else high), color=_OPTIMAL, alpha=0.3, linewidth=1.0, zorder=1)
-    for split, color in COLORS.items():
-        if split in path:
-            inside = path[split].start < most
-            x, y = path[split].start[inside], path[split].value[inside]
-            axis.step(np.append(x, most), np.append(y, y[-1]), where="post", color=color, linewidth=1.2, zorder=2)
+def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most: float) -> None:
+    points = sorted(row["grid"], key=lambda point: point["kappa"])
+    for split in splits:
+        known = [(point["kappa"], point[split]) for point in points if point[split] is not None]
+        axis.plot(*zip(*known, strict=True), color=COLORS[split], linewidth=1.2, zorder=2)
     for hollow in (True, False):
-        points = [(p["kappa"], p["dev"]) for p in row["grid"] if p["dev"] is not None and bool(p["constant"]) is hollow]
-        if points:
+        part = [(p["kappa"], p["dev"]) for p in points if p["dev"] is not None and bool(p["constant"]) is hollow]
+        if part:
             face = "white" if hollow else COLORS["dev"]
-            axis.plot(*zip(*points, strict=True), "o", color=COLORS["dev"], markerfacecolor=face, markersize=3.5,
+            axis.plot(*zip(*part, strict=True), "o", color=COLORS["dev"], markerfacecolor=face, markersize=3.5,
                       zorder=3)  # fmt: skip
     for split in COLORS:
         if (value := number(row[split])) is not None:
@@ -93,8 +82,8 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurv
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
-    width = "" if not exact or exact["width"] is None else f", κ {exact['width']:.2g} wide"
-    style.label(axis, f"range {range_of(row)}", f"best on dev {exact['dev']:.3f}{width}" if exact else "", y="Spearman")
+    best = row["grid_best"]
+    style.label(axis, f"range {range_of(row)}", f"best on dev {best['dev']:.3f}" if best else "", y="Spearman")
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart

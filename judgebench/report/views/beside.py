@@ -63,8 +63,8 @@ def _points(results: Results) -> Rows:
     for row in rows:
         row["why"] = row["points_reason"] if row["mae"] is None else None
         row |= {f"mean_{key}{end}": None if singles else row[f"{key}{end}"]
-                for key in ("exact", "kappa", "ac2") for end in ENDS}  # fmt: skip
-    same = [f"single_{name}" for name in ("mae", "exact", "adjacent", "kappa", "ac2")]
+                for key in ("exact", "kappa") for end in ENDS}  # fmt: skip
+    same = [f"single_{name}" for name in ("mae", "exact", "adjacent", "kappa")]
     return _with_raters(results, rows, "another", dict(zip(same, same, strict=True)))
 
 
@@ -80,8 +80,6 @@ def _stand_in(results: Results) -> Rows:
             row["why"] = f"{who} as {verb} {row['rival']}; passing is no sign of judgment."
         elif row["rivalled"]:
             row["why"] = f"{who} and so, by less, does a judge that always says {row['favorite']:g}."
-        if row["scores"] != RAW:
-            row["disattenuated_reason"] = None
     tested = any((row["tested"] or 0) > 0 for row in rows)
     return _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"}) if tested else []
 
@@ -90,7 +88,6 @@ def _stand_in(results: Results) -> Rows:
 
 _SAME = "share of texts with the same score, rounded half up"
 _KAPPA = "weighted by squared distance"
-_AC2 = "Gwet's, by squared distance; it stays meaningful where nearly all scores are equal"
 
 POINTS = View(
     "points", "Agreement in points", _points,
@@ -100,13 +97,11 @@ POINTS = View(
         Col("off their mean", "mae", two, two, says="mean distance from the mean of all raters"),
         Col("same", "mean_exact", percent, points, optional=True, says=_SAME),
         Col("kappa", "mean_kappa", two, short, optional=True, says=_KAPPA),
-        Col("AC2", "mean_ac2", two, short, optional=True, says=_AC2),
         Col("off one rater", "single_mae", two, two, optional=True,
             says="mean distance from one rater, mean over raters, as of the columns that follow"),
         Col("same", "single_exact", percent, points, optional=True, says=_SAME),
         Col("within 1", "single_adjacent", percent, points, optional=True, says="with the same or the next score"),
         Col("kappa", "single_kappa", two, short, optional=True, says=_KAPPA),
-        Col("AC2", "single_ac2", two, short, optional=True, says=_AC2),
     ),
     by=["condition"], sections=["range"], section="{range}", below="why",
     note="Points are those of the humans' scale. Raw: scores mapped to it linearly, end to end. Calibrated: what "
@@ -126,12 +121,8 @@ STAND_IN = View(
         Col("always says", "blind", says="the same of a judge that gives all texts one score, the best for it"),
         Col("Spearman", "tested_spearman_others", three, short,
             says="of the tested scores with the mean of the other raters, as for one rater"),
-        Col("disattenuated", "disattenuated_spearman", three, short, optional=True,
-            says="Spearman of raw scores with the mean of all, divided by the root of that mean's reliability, an "
-            "estimate for raters who do not err; it may exceed 1"),
         Col("verdict", "verdict", left=True),
     ),
     by=["condition"], sections=["range"], section="{range}", below="why",
     note="stand_in_note.txt",
-    reasons=["disattenuated_reason"],
 )  # fmt: skip

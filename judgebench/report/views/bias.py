@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two, whole
+from judgebench.report.formats import is_known, percent, points, signed_two, three, two, whole
 from judgebench.report.table import Col, Rows, View, records
-from judgebench.report.views.humans import ENDS, RATERS
+from judgebench.report.views.humans import RATERS
 from judgebench.results.results import (
     NO_DEFENSE,
     Results,
@@ -29,7 +29,7 @@ from judgebench.results.results import (
 )
 from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
-from judgebench.stats.variance import HUMANS, RANGES, WANTED
+from judgebench.stats.variance import HUMANS, RANGES
 from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
@@ -190,17 +190,12 @@ SIMILARITY = View(
 # --- range bias as variance ------------------------------------------------------------------------------------------
 
 
-_MOST = 100  # more levels of a facet than anyone would ask
-
-
 def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
     """The records of one study of variance.json, a row each: by dimension and series, the calibrated below those as
     given.
 
     Added are `condition`; `series` with its setting where several are tried side by side, and `who`, the same with
-    what was done to scores; `one` and `all`, the relative reliability of one level of each facet and of as many as
-    there are, with intervals; `ranges_needed`, `judges_needed`, `raters_needed`: for the order of texts / for the
-    scores themselves.
+    what was done to scores.
     """
     # Records of two decodings have no judge, and those over ranges no range: the rest tells series apart.
     rows: Rows = [{**row, "judged": row["judge"], "judge": row["judge"] or ""}
@@ -210,14 +205,6 @@ def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
         series = index.of(row)
         row |= {"condition": condition_text(row), "series": str(series).removeprefix(", "), "judged": series.judge}
         row["who"] = row["series"] + (", calibrated" if row["calibrated"] else "")
-        decisions = row["decisions"] or [{}, {}]
-        for name, decision in zip(("one", "all"), decisions, strict=True):
-            row |= {f"{name}{end}": decision.get(f"relative{end}") for end in ENDS}
-        for facet in ("range", "judge", "rater"):
-            counts = [decisions[0][name] for name in (f"needed_{facet}", f"needed_absolute_{facet}")
-                      if name in decisions[0]]  # fmt: skip
-            texts = ["none" if count is None else str(count) if count <= _MOST else f"> {_MOST}" for count in counts]
-            row[f"{facet}s_needed"] = " / ".join(texts) or None
         row["place"] = (conditions.index(row["condition"]), index.all.index(series), row["calibrated"])
     rows.sort(key=lambda row: row["place"])
     return pd.DataFrame(rows)
@@ -242,10 +229,6 @@ RANGE_VARIANCE = View(
         Col("of range x text", "range_interactions", percent, points,
             says="their order changes (with the error of single scores, where answers are sampled)"),
         Col("of both", "range_both", percent, points, says="score range bias in one number"),
-        Col("one range", "one", two, short, says="how reliable the order of texts in one range is as that in any"),
-        Col(f"ranges for {short(WANTED)}", "ranges_needed",
-            says=f"needed for a reliability of {short(WANTED)}, of the order of texts / of the scores themselves; "
-            "none: no number is enough"),
     ),
     by=["condition"], title="{condition}, {ranges:.0f} ranges",
     size="{texts} {examples_word} of {groups} {groups_word}", below="reason",
@@ -263,10 +246,6 @@ HUMAN_VARIANCE = View(
             says="the share of the variance of single ratings on which raters agree"),
         Col("of rater", "rater_own", percent, points, says="severity"),
         Col("of rater x text", "rater_interactions", percent, points, says="and of any other error"),
-        Col("one rater", "one", two, short, says="reliability of the order of texts by one"),
-        Col("as rated", "all", two, short, says="by the mean of as many as rated a text on average (rounded)"),
-        Col(f"raters for {short(WANTED)}", "raters_needed",
-            says="needed on each text, for the order of texts / for the scores themselves"),
     ),
     below="reason",
 )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, intervals of single texts, and
-which texts to send to a person; causes of judges' errors; and means of systems from few human ratings.
+"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, and intervals of single
+texts; causes of judges' errors; and means of systems from few human ratings.
 
 Of the means from few ratings, shown are the means on the very articles of the run, of which humans rated a part;
 `like_*` holds the same of articles like these. Run folders of earlier versions have the latter alone, and show them.
@@ -17,25 +17,17 @@ import pandas as pd
 from judgebench.report.formats import is_known, p_value, percent, points, short, signed_two, three, two
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
 from judgebench.report.views.correlations import taken_rows
-from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, labelled
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import Cell
 
-PERSON = 0.8
-"""The share of texts that the judge keeps in the sentence on sending the rest to a person."""
-
 
 def forecast_frame(results: Results) -> pd.DataFrame:
     """The records of forecasts.json whose probabilities are known, with labels: `who` is a model, whichever decoding
-    took its scores, or the pair. Error is the mean distance of the expected score from the humans' mean: of all texts
-    (`risk`), and of the shares kept (`risk_80`, `risk_50`)."""
+    took its scores, or the pair."""
     rows = labelled(record for record in results.forecasts if "coverage" in record)
     if len(rows):
         rows["who"] = rows["judge"]
-        for share in (PERSON, 0.5):
-            kept = [{point["kept"]: point["risk"] for point in reversed(curve)}.get(share) for curve in rows["curve"]]
-            rows[f"risk_{100 * share:.0f}"] = kept
     return rows
 
 
@@ -48,7 +40,7 @@ def _with(results: Results, *names: str) -> Rows:
 _WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
-    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass"),
+    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass", "coverage"),
     (
         *_WHO,
         Col("RPS", "rps", three, short,
@@ -65,29 +57,13 @@ FORECASTS = View(
         Col("confidence", "confidence", percent, says="the mean probability of that score"),
         Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
         Col("mass", "mass", percent, optional=True, says="the probability that lies on scores at all"),
+        Col("coverage", "coverage", percent, points, optional=True,
+            says="share of the intervals of single texts that hold the humans' mean, which should be 90 %; {groups} "
+            "other than the text's own teach calibration and length"),
+        Col("width", "width", two, two, optional=True, says="their mean length, in points of the humans' scale"),
     ),
-    by=("condition",), once=("range",), brackets="{groups} resampled", reasons=("reason", "mass_reason"),
-)  # fmt: skip
-
-
-ABSTENTION = View(
-    "abstention", "Texts for a person", lambda results: _with(results, "coverage", "risk"),
-    (
-        *_WHO,
-        Col("coverage", "coverage", percent, points,
-            says="share of the intervals of single texts that hold the humans' mean; {groups} other than the text's "
-            "own teach calibration and length"),
-        Col("width", "width", two, two, says="their mean length, in points of the humans' scale"),
-        Col("error", "risk", two, two,
-            says="mean distance of the judge's expected score, mapped to the humans' scale, from the humans' mean"),
-        Col("80 % kept", "risk_80", two, says="the same where only the 80 % on which the judge is surest are kept"),
-        Col("50 % kept", "risk_50", two, says="the same with the surest half"),
-        Col("gain", "gain", two, signed_two,
-            says="how far this goes from sending any texts to a person (0) to sending the worst (1)"),
-    ),
-    by=("condition",), once=("range",),
-    note=lambda _, rows: f"{percent(rows[0]['level'])} of the intervals of single texts should hold it.",
-    brackets="{groups} resampled", reasons=("coverage_reason", "risk_reason"),
+    by=("condition",), once=("range",), brackets="{groups} resampled",
+    reasons=("reason", "mass_reason", "coverage_reason"),
 )  # fmt: skip
 
 
@@ -189,10 +165,6 @@ def is_sure(row: Row) -> bool:
 # --- means from few labels -------------------------------------------------------------------------------------------
 
 
-_SHOWN = 5
-"""Systems whose pairs a page shows, the best by labels and judge together."""
-
-
 def _these(row: Row) -> dict[str, Any]:
     """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
     names = {key.replace("_these", ""): key for key in row if "_these" in key}
@@ -201,11 +173,7 @@ def _these(row: Row) -> dict[str, Any]:
 
 def _widths(results: Results) -> Rows:
     """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
-    rows = records(labelled(map(_these, results.few_labels))) if results.few_labels else []
-    for row in rows:
-        spearman = _these(row["spearman"] or {})
-        row |= {f"{name}_rho{end}": spearman.get(f"{name}{end}") for name in ("labels", "predicted") for end in ENDS}
-    return rows
+    return records(labelled(map(_these, results.few_labels))) if results.few_labels else []
 
 
 def few_labels_rows(results: Results) -> Rows:
@@ -225,19 +193,6 @@ def _means(results: Results) -> Rows:
     return rows
 
 
-def _differences(results: Results) -> Rows:
-    """A row a pair of the best systems, by the same judges."""
-    rows = []
-    for row in few_labels_rows(results):
-        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
-        means = {system["system"]: system["predicted"] for system in map(_these, row["systems"])}
-        best = sorted((name for name in means if means[name] is not None), key=lambda name: -means[name])[:_SHOWN]
-        for pair in map(_these, row["differences"]):
-            if {pair["first"], pair["second"]} <= set(best):
-                rows.append(head | pair | {"apart": {True: "yes", False: "no"}.get(pair["told_apart"])})
-    return rows
-
-
 LABELS_AND_JUDGES = View(
     "few_labels", "Means from few labels", _widths,
     (
@@ -254,10 +209,6 @@ LABELS_AND_JUDGES = View(
         Col("judge misses", "{misses:.0f} of {counted:.0f}", left=True,
             says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
             "its bias"),
-        Col("labels", "labels_rho", three, short, group="Spearman", optional=True,
-            says="Spearman of the judge with the humans on the rated texts"),
-        Col("both", "predicted_rho", three, short, group="Spearman", optional=True,
-            says="the same with the other model's scores of all"),
     ),
     by=["condition"],
     size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
@@ -280,18 +231,3 @@ MEANS = View(
     ),
     by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
 )  # fmt: skip
-
-DIFFERENCES = replace(
-    MEANS,
-    name="few_labels_differences",
-    frame=_differences,
-    columns=(
-        Col("systems", "{first} - {second}", left=True),
-        Col("labels", "labels", signed_two, signed_two),
-        Col("both", "predicted", signed_two, signed_two),
-        Col("narrower", "narrower", percent),
-        Col("told apart", "apart", left=True, says="the interval by both leaves out 0, each pair by itself"),
-    ),
-    note=f"Differences of the {_SHOWN} best systems' means; worth/few_labels.json has more.",
-)
-"""Differences of the best systems' means."""

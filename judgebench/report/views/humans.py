@@ -70,8 +70,6 @@ AMONG_HUMANS = View(
         Col("Spearman", "ceiling", three, short, says="one rater with the mean of the others, mean over raters"),
         Col("alpha", "alpha_interval", three, short, says="Krippendorff's, for distances between numbers"),
         Col("ordinal alpha", "alpha_ordinal", three, short, optional=True, page=True, says="between ranks"),
-        Col("AC2", "ac2", three, short, optional=True,
-            says="Gwet's, by squared distance; it stays meaningful where nearly all ratings are equal"),
         Col("ICC(2,1)", "icc_single", three, short, optional=True,
             says="share of a rating's variance that is the text's, of one rater"),
         Col("ICC(2,k)", "icc_mean", three, short, optional=True, page=True, says="the same of the mean of k raters"),

@@ -5,7 +5,7 @@ Results stand in sentences, a question each, with failure signatures: the meanin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import yaml
@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.segment import Segment
 from rich.text import Text
 
-from judgebench.report.formats import duration, say, thousands
+from judgebench.report.formats import say, thousands
 from judgebench.report.render import to_html, to_terminal
 from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
 from judgebench.report.views.correlations import correlation_frame
@@ -24,9 +24,6 @@ from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTA
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 from judgebench.types import RANGE, Condition, Prompt
-
-if TYPE_CHECKING:
-    from judgebench.judges.loop import Pace
 
 _ROLES = ("main", "assistant")
 
@@ -167,11 +164,10 @@ def dry_run_view(
     tokens: Mapping[Condition, tuple[int, int]],
     titles: Mapping[str, str | None],
     planned: Sequence[str] = (),
-    paces: Sequence[Pace] | None = None,
 ) -> RenderableType:
     """Conditions with their numbers of examples and tokens (condition -> prompt tokens together, and those that must be
     computed), and the first prompt of each, to the letter; `planned` are defenses whose prompts need results of a
-    run; `paces`: how fast the passes are, where that was measured."""
+    run."""
     rows: list[dict[str, Any]] = []
     firsts: list[RenderableType] = []
     for condition, (total, unique) in tokens.items():
@@ -182,26 +178,14 @@ def dry_run_view(
         rows.append(row | {"longest": max(len(prompt.token_ids) for prompt in part)})
         firsts += [Rule(f"first prompt: {condition}, example {part[0].example.example_id}"), _Exact(part[0].text)]
     sums = {name: sum(row[name] for row in rows) for name in ("examples", "tokens", "unique")}
-    nothing = "nothing was computed" if paces is None else "a little was read; batches that were finished are stored"
-    rows = [row | {"size": nothing} for row in [*rows, sums | {"part": "all", "dimension": "all"}]]
+    rows = [row | {"size": "nothing was computed"} for row in [*rows, sums | {"part": "all", "dimension": "all"}]]
     hidden = f"Not shown: the prompts under {', '.join(planned)}, which need what a run computes first."
     return Group(
         Text(judges_line(titles), style="bold"),
         to_terminal(_CONDITIONS.tables(rows)),
         *([Text(hidden, style="dim")] if planned else []),
-        *(Text(line) for line in pace_lines(paces or ())),
         *firsts,
     )
-
-
-def pace_lines(paces: Sequence[Pace]) -> list[str]:
-    """Time that the rest of a run will take, pass by pass and together, and what that rests on."""
-    lines = [say("pace", pace=pace, duration=duration) for pace in paces if not pace.left or pace.seconds is not None]
-    seconds = [pace.seconds for pace in paces if pace.seconds is not None]
-    if len(seconds) == len(paces) > 1:
-        least = "" if all(pace.finished for pace in paces) else "more than "
-        lines.append(f"Together: {least}{duration(sum(seconds))}, without loading and what is done with the scores.")
-    return lines
 
 
 class _Exact:
@@ -235,8 +219,7 @@ FLAGS: Mapping[str, str] = {
     UNSTABLE: "Spearman depends on the score range by more than sampling noise explains",
     NOT_ANSWERING: "most of the judge's probability lies on other texts than scores, so its scores are read off a "
     "small share of what it would say; another prompt or chat format may help, or a judge that knows how to answer",
-    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond (tune=exact: on dev not to "
-    "contrast at all is as good as anything, or nothing but to contrast)",
+    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond",
 }
 """The meaning of each flag, a clause without a full stop."""
 

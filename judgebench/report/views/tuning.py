@@ -17,7 +17,6 @@ from judgebench.results.results import Results, labelled, range_of, ranges_of
 
 HOW: Mapping[str, str] = {
     "dev": "the best point of the grid by Spearman on the dev split, for each range",
-    "exact": "the best of all kappas by Spearman on the dev split, for each range",
     "shared": "one point of the grid for all ranges, the best by mean Spearman on the dev split",
     "published": "what the contrastive-decoding paper prints",
 }
@@ -36,32 +35,16 @@ def how_selected(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
-    exact, best = record["exact"], {}
-    if exact:
-        count = len(exact.get("intervals") or ())
-        interval = (
-            f"{exact['low']:.3g} to {exact['high']:.3g}" if exact["high"] is not None else f"above {exact['low']:.3g}"
-        )
-        best = {f"exact_{name}": exact[name] for name in ("dev", "test")}
-        best |= {"exact": interval + (f" of {count}" if count > 1 else "")}
-        best |= {"width": "∞" if exact["width"] is None else f"{exact['width']:.3g}"}
     flags = [name for name in ("edge", "constant") if record[name]]
-    added = {"how": how_selected([record]), "range": str(range_of(record)), "flags": flags, "exact": None}
-    return {**record, **added, **best}
+    return {**record, "how": how_selected([record]), "range": str(range_of(record)), "flags": flags}
 
 
 def _note(results: Results, rows: Any) -> str:
     blocks, subjects = tuning_blocks(results.tuning), dict[str, str]()
     for block in blocks:
-        exact = [row["exact"] for row in block if row["exact"] is not None]
-        facts = {
-            "widths": [f"{width:.2g}" for width in sorted(row["width"] for row in exact if row["width"] is not None)],
-            "exact": exact,
-        }
-        facts["below"] = [row["grid_below_exact"] for row in block if row["grid_below_exact"] is not None]
         shared = {split: value for split, value in (block[0].get("shared") or {}).items() if value is not None}
         about = f"{block[0]['dimension']}, {block[0]['decoding']}: " if len(blocks) > 1 else ""
-        for text in (say("tuned", part="shared", shared=shared), say("tuned", part="grid", rows=block, **facts)):
+        for text in (say("tuned", part="shared", shared=shared), say("tuned", part="grid", rows=block)):
             subjects.setdefault(text, about)  # what is true of several stands once
     return " ".join(f"{about}{text}" for text, about in subjects.items() if text)
 
@@ -74,12 +57,6 @@ TUNING = View(
         Col("κ = λ / t", "kappa", general, says="scores by argmax depend on it alone"),
         Col("dev", "dev", three, says="Spearman on this split"),
         Col("test", "test", three),
-        Col("exactly best κ", "exact", left=True, optional=True,
-            says="the interval in which Spearman on the dev split is highest, found without a search"),
-        Col("width", "width", optional=True, page=True),
-        Col("dev", "exact_dev", three, optional=True),
-        Col("test", "exact_test", three, optional=True),
-        Col("grid below it", "grid_below_exact", three, optional=True, page=True),
     ),
     by=["dimension", "decoding"], title="{dimension}: {decoding}", size="{how}", note=_note,
 )  # fmt: skip
