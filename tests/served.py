@@ -128,7 +128,7 @@ def answer(
 
 
 class BatchProvider:
-    """The batch APIs of OpenAI, Anthropic and Gemini as they are documented, behind one address; single messages, too.
+    """The batch APIs of OpenAI and Anthropic as they are documented, behind one address; single messages, too.
 
     Attributes:
         batches: id -> its requests by their keys, in the order of submission.
@@ -161,9 +161,6 @@ class BatchProvider:
             found = self.made({row["custom_id"]: row["body"] for row in rows}, body["metadata"])
         elif path == "/messages/batches":
             found = self.made({row["custom_id"]: row["params"] for row in body["requests"]}, {})
-        elif path.endswith(":batchGenerateContent"):
-            rows = body["batch"]["input_config"]["requests"]["requests"]
-            found = self.made({row["metadata"]["key"]: row["request"] for row in rows}, body["batch"])
         else:
             found = json.dumps(self.message(body))
         if self.cut and seen["method"] == "POST" and "batch" in path.lower():
@@ -173,14 +170,13 @@ class BatchProvider:
         handler.send(200, found)
 
     def made(self, requests: dict[str, Any], about: dict[str, Any]) -> str:
-        name = f"batches/{len(self.batches)}" if "display_name" in about else f"batch_{len(self.batches)}"
+        name = f"batch_{len(self.batches)}"
         self.batches[name], self.about[name] = requests, {**about, "looks": self.looks}
         return json.dumps(self.state(name))
 
     def shown(self, path: str) -> Any:
         if path in ("/batches", "/messages/batches"):
-            rows = [self.state(name, 0) for name in self.batches]
-            return {"data": rows, "operations": rows}
+            return {"data": [self.state(name, 0) for name in self.batches]}
         if path.endswith("/content"):
             kind, _, name = path.split("/")[2].partition("-")
             rows = [self.row(name, key, kind) for key in self.batches[name]]
@@ -188,16 +184,14 @@ class BatchProvider:
         if path.endswith("/results"):
             name = path.split("/")[3]
             return "\n".join(json.dumps(self.row(name, key, "results")) for key in self.batches[name])
-        return self.state(path.removeprefix("/messages").removeprefix("/batches/" if "batch_" in path else "/"))
+        return self.state(path.rpartition("/")[2])
 
     def state(self, name: str, look: int = 1) -> dict[str, Any]:
-        """What all three say of a batch, in one record."""
+        """What both say of a batch, in one record."""
         about, count = self.about[name], len(self.batches[name])
         about["looks"] -= look
         over = about["looks"] < 0
-        fates = [self.fates(name, key) for key in self.batches[name]]
-        state = "EXPIRED" if over and set(fates) == {"expired"} else "SUCCEEDED" if over else "RUNNING"
-        record: dict[str, Any] = {"id": name, "name": name, "created_at": "2999-01-01T00:00:00Z"}
+        record: dict[str, Any] = {"id": name, "created_at": "2999-01-01T00:00:00Z"}
         record |= {"status": "completed" if over else "in_progress", "metadata": dict(about), "done": over}
         record |= {
             "output_file_id": f"output-{name}" if over else None,
@@ -205,14 +199,6 @@ class BatchProvider:
         }
         record["request_counts"] = {"completed": count if over else 0, "processing": 0 if over else count}
         record["processing_status"] = "ended" if over else "in_progress"
-        if "display_name" in about:
-            record["metadata"] = {"state": f"BATCH_STATE_{state}", "displayName": about["display_name"]}
-            record["metadata"]["batchStats"] = {
-                "requestCount": str(count),
-                "pendingRequestCount": str(0 if over else count),
-            }
-            rows = [self.row(name, key, "inline") for key in self.batches[name]] if state == "SUCCEEDED" else []
-            record["response"] = {"inlinedResponses": {"inlinedResponses": rows}}
         return record
 
     def fates(self, name: str, key: str) -> str:
@@ -221,9 +207,6 @@ class BatchProvider:
     def row(self, name: str, key: str, kind: str) -> dict[str, Any] | None:
         fate, message = self.fates(name, key), self.message(self.batches[name][key])
         code = {"ok": 200, "expired": None, "overloaded": 503, "invalid": 400}[fate]
-        if kind == "inline":
-            error = {"error": {"code": 3 if fate == "invalid" else 14, "message": fate}}
-            return {"metadata": {"key": key}, **({"response": message} if fate == "ok" else error)}
         if kind == "results":
             types = {"ok": "succeeded", "expired": "expired"}
             fault = {"overloaded": "overloaded_error", "invalid": "invalid_request_error"}.get(fate)

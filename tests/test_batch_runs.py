@@ -1,4 +1,4 @@
-"""judge.batch end to end, against a provider that follows the documented protocols of three: whole batches, commands
+"""judge.batch end to end, against a provider that follows the documented protocols of two: whole batches, commands
 that are cut off, what expires or fails, money, and a planted key."""
 
 import json
@@ -21,7 +21,6 @@ QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "r
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "decoding=[greedy]")
 WAYS = {
     "chat": ("judge.model=small",),
-    "gemini": ("judge.model=small",),
     "anthropic": ("judge.model=anthropic-small", "judge.scores_from=text"),
 }
 
@@ -83,7 +82,7 @@ def test_a_command_ends_after_submission_and_the_same_command_fetches(run, provi
     assert notes() == []
 
 
-@pytest.mark.parametrize(("way", "arrived"), [("chat", True), ("gemini", True), ("anthropic", True), ("chat", False)])
+@pytest.mark.parametrize(("way", "arrived"), [("chat", True), ("anthropic", True), ("chat", False)])
 def test_a_submission_that_was_cut_off_is_paid_once_and_not_lost(
     run, provider, small_server, way, arrived, monkeypatch
 ):
@@ -112,7 +111,7 @@ def test_killed_while_it_waits(run, provider, monkeypatch):
     assert len(provider.batches) == 1
 
 
-@pytest.mark.parametrize(("way", "fate"), [("chat", "expired"), ("gemini", "overloaded"), ("anthropic", "expired")])
+@pytest.mark.parametrize(("way", "fate"), [("chat", "expired"), ("chat", "overloaded"), ("anthropic", "expired")])
 def test_what_expires_or_fails_for_now_goes_into_another_batch(run, provider, way, fate):
     provider.fate = lambda batch, number: fate if batch == 0 and number % 3 == 0 else "ok"
     run(way)
@@ -124,20 +123,18 @@ def test_what_expires_or_fails_for_now_goes_into_another_batch(run, provider, wa
 
 def test_a_batch_that_expires_whole_is_submitted_again_but_not_for_ever(run, provider):
     provider.fate = lambda batch, number: "expired"
-    told = run("gemini", "judge.retries=2", code=2)
-    assert "failed for good (no answer came back)" in told
+    told = run("chat", "judge.retries=2", code=2)
+    assert "failed for good (not in time)" in told
     assert len(provider.batches) == 3
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=pytest.mark.exhaustive) if way == "gemini" else way for way in WAYS]
-)
+@pytest.mark.parametrize("way", WAYS)
 def test_what_is_refused_for_good_is_a_sentence_and_the_rest_is_kept(run, provider, way):
     provider.fate = lambda batch, number: "invalid" if number == 1 else "ok"
     told = run(way, code=2)
     assert "1 of the" in told
     assert "failed for good" in told
-    first = len(provider.batches["batches/0" if way == "gemini" else "batch_0"])
+    first = len(provider.batches["batch_0"])
     provider.fate = lambda batch, number: "ok"
     run(way)
     assert [len(requests) for requests in provider.batches.values()] == [first, 1]
@@ -188,13 +185,13 @@ def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeyp
     key = "sk-planted-4711-0815-abcdef"
     monkeypatch.setenv("PLANTED_API_KEY", key)
     provider.looks = 10
-    names = {"chat": "authorization", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+    names = {"chat": "authorization", "anthropic": "x-api-key"}
     for way, name in names.items():
         del small_server.seen[:]
         out = run(way, "judge.batch=submit", "judge.key_variable=PLANTED_API_KEY", code=75)
         assert key not in out
         assert all(key in seen["headers"][name] for seen in small_server.seen)
-    assert len(notes()) == 3
+    assert len(notes()) == 2
     assert not [path for path in Path().rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
 
@@ -205,6 +202,7 @@ def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeyp
         ({"url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "judge.batch"),
         ({"protocol": "anthropic"}, "judge.scores_from"),
         ({"batch": "yes"}, "judge.batch"),
+        ({"protocol": "gemini"}, r"judge\.batch: judgebench sends Gemini no batches .* take judge\.batch=null"),
     ],
 )
 def test_settings_that_cannot_be_batches_are_sentences(given, words):

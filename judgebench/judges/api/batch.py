@@ -76,8 +76,8 @@ class OpenAIBatches:
 
     most, most_bytes = 50_000, 190_000_000
 
-    def __init__(self, client: Client, model: str):
-        self._client, self._model = client, model
+    def __init__(self, client: Client):
+        self._client = client
 
     async def _json(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -163,41 +163,7 @@ class AnthropicBatches(OpenAIBatches):
         return found
 
 
-class GeminiBatches(OpenAIBatches):
-    """Gemini's batches of inline requests, of at most 20 MB."""
-
-    most, most_bytes = 50_000, 19_000_000
-
-    def row(self, key: str, request: Request) -> dict[str, Any]:
-        return {"request": request.body, "metadata": {"key": key}}
-
-    async def submit(self, name: str, rows: Sequence[bytes]) -> str:
-        head = f'{{"batch": {{"display_name": "{name}", "input_config": {{"requests": {{"requests": ['.encode()
-        body = head + b",".join(rows) + b"]}}}}"
-        return str((await self._json("POST", f"/models/{self._model}:batchGenerateContent", body))["name"])
-
-    async def find(self, note: Note, known: set[str]) -> str | None:
-        rows = (await self._json("GET", "/batches?pageSize=100")).get("operations") or []
-        return next((row["name"] for row in rows if (row["metadata"] or {}).get("displayName") == note.name), None)
-
-    async def look(self, number: str) -> Look:
-        record = await self._json("GET", f"/{number}")
-        about = record.get("metadata") or {}
-        state, stats = str(about.get("state", "")).rpartition("STATE_")[2], about.get("batchStats") or {}
-        done = int(stats.get("requestCount") or 0) - int(stats.get("pendingRequestCount") or 0)
-        failure = str((record.get("error") or {}).get("message")) if state == "FAILED" else None
-        return Look(state in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"), done, record, failure)
-
-    async def outcomes(self, look: Look) -> list[Outcome]:
-        rows = ((look.record.get("response") or {}).get("inlinedResponses") or {}).get("inlinedResponses") or []
-        return [
-            (row["metadata"]["key"], row.get("response"), str(error.get("message")), error.get("code") not in (3, 400))
-            for row in rows
-            for error in [row.get("error") or {}]
-        ]
-
-
-_PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
+_PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches}
 
 
 class _Given:
@@ -219,7 +185,7 @@ class BatchedPass:
         self._pass, self._folder, spec = pass_, folder, pass_.spec
         self._spec, self._account, self._bill, self._store = spec, pass_.account, pass_.bill, pass_.store
         self._client = Client(spec, self._bill, self._account)
-        self._provider = _PROVIDERS[spec.protocol](self._client, spec.model)
+        self._provider = _PROVIDERS[spec.protocol](self._client)
         self._wanted = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
         self._held: dict[str, float] = {}
         self._tries: dict[str, int] = {}

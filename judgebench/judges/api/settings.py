@@ -265,10 +265,15 @@ class ApiSpec(JudgeSettings):
             )
         if self.explicit is not None and self.protocol in ("anthropic", "gemini"):
             mistakes.add(f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it at null.")
-        if self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
+        if self.batch and self.protocol == "gemini":
+            mistakes.add(
+                f"{self.role}.batch: judgebench sends Gemini no batches any more; take judge.batch=null and "
+                "judge.concurrency=8, or the batches of OpenAI (judge=openai) or Anthropic (judge=anthropic)."
+            )
+        elif self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
             mistakes.add(
                 f"{self.role}.batch: batches are of messages to one provider, and each is answered at once; take one "
-                "judge.url, judge.protocol=chat, anthropic or gemini and judge.explicit=null; or judge.batch=null."
+                "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
             )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
