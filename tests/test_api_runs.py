@@ -262,7 +262,7 @@ def test_a_run_goes_on_where_one_of_its_servers_dies(run, small_servers):
     one, two, _ = small_servers
     two.replies = [answer()] * 3
     two.otherwise = status(503, "going down")
-    run(f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", "judge.concurrency=auto", "judge.backoff=0.05")
+    run(f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", "judge.concurrency=4", "judge.backoff=0.05")
     count = len(RunFolder.open("run").read("readings"))
     servers = RunFolder.open("run").read("environment")["served"]["main"]["servers"]
     assert servers[two.url]["requests"] == 3
@@ -317,6 +317,7 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"scores_from": "guess"}, "scores_from"),
         ({"max_cost": 1}, "max_cost"),
         ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),
     ],

@@ -21,7 +21,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.judges.api.fleet import Server, Slots, available
+from judgebench.judges.api.fleet import Server, available
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
 from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
@@ -40,8 +40,6 @@ _SHORTEST_KEY = 8
 
 _LARGEST_FILE, _LONGEST_CALL = 2**31, 3600.0
 """Bytes of a batch's answers, and seconds in which they, or its requests, are sent."""
-_BUSY = ("429", "503", "timeout")
-"""Failures of a server that was sent too much at once."""
 
 
 class Stopped(Exception):
@@ -118,10 +116,9 @@ class Client:
                     f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
                     f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
                 ) from None
-            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": None}
+            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": spec.concurrency}
             told = account.servers.setdefault(url, new)
-            slots = Slots(None if isinstance(spec.concurrency, str) else spec.concurrency, told["concurrency"])
-            self._servers.append(Server(url, http, slots, told))
+            self._servers.append(Server(url, http, asyncio.Semaphore(spec.concurrency), told))
         self._requests, self._tokens = RateLimit(spec.requests_per_minute), RateLimit(spec.tokens_per_minute)
         self.stopped = False
 
@@ -156,8 +153,6 @@ class Client:
                 continue
             except _Failure as failure:
                 server.told["failures"] += 1
-                if failure.kind in _BUSY:
-                    server.slots.refused(failure.sent)
                 if failure.kind != "429":
                     server.strike(failure.sent, spec.backoff, spec.longest_wait)
                 if tries > spec.retries:
@@ -224,7 +219,6 @@ class Client:
         """Records what a server answers as; `UserError` where that is another model than another server's."""
         told, name = server.told, (answer.model or "").rstrip("/\\")
         told["requests"] += 1
-        told["concurrency"] = server.slots.limit
         if [answer.model, answer.fingerprint] in told["models"]:
             return
         told["models"].append([answer.model, answer.fingerprint])

@@ -85,7 +85,7 @@ class ApiPass(Pass):
 
     def batches(self, token_budget: int) -> list[Batch]:
         """The prompts in the order given, of each server's a few for each request that may be under way."""
-        size, of_server = _AT_ONCE * self.spec.at_once, defaultdict[int, list[Prompt]](list)
+        size, of_server = _AT_ONCE * self.spec.concurrency, defaultdict[int, list[Prompt]](list)
         for prompt in self.prompts:
             of_server[self._homes[prompt.example.group_id][0]].append(prompt)
         turns = range(0, max(map(len, of_server.values()), default=0), size)

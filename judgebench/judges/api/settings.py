@@ -85,7 +85,7 @@ class Account:
         unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what never arrived.
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
         servers: url -> requests and failures of each server, the names under which it answered, and `concurrency`, how
-            many requests it was sent at once, as set or found out.
+            many requests it is sent at once.
     """
 
     price: Price
@@ -185,8 +185,6 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
 
 MOST_LISTED = 2**18
 """Tokens of a list."""
-MOST_AT_ONCE = 256
-"""Requests to one server, where their number is found out."""
 _CHARACTERS = 4
 """Characters of a token, where no tokenizer is at hand."""
 _UNLIMITED = 2**31
@@ -220,7 +218,7 @@ class ApiSpec(JudgeSettings):
     revision: str | None = None
     trust_remote_code: bool = False
     context: Annotated[int, Ge(1), Le(2**40)] | None = None
-    concurrency: Annotated[int, Ge(1), Le(1024)] | Annotated[str, OneOf(("auto",))] = 8
+    concurrency: Annotated[int, Ge(1), Le(1024)] = 8
     requests_per_minute: _PerMinute | None = None
     tokens_per_minute: _PerMinute | None = None
     timeout: _Seconds = 120.0
@@ -243,7 +241,13 @@ class ApiSpec(JudgeSettings):
         mistakes = Mistakes()
         self._check_address(mistakes)
         # a key may stand in an address by mistake, and what a model is called and loaded by has sentences of its own
-        elsewhere = ("url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role")
+        elsewhere = ["url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role"]
+        if self.concurrency == "auto":
+            elsewhere.append("concurrency")
+            mistakes.add(
+                f"{self.role}.concurrency: auto is not found out any more; give the number of requests that a server "
+                f"takes at once, as {self.role}.concurrency=8 (for a judge card: +{self.role}.concurrency=8)."
+            )
         with mistakes.caught():
             check_fields(self, self.role, of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
         with mistakes.caught():
@@ -300,11 +304,6 @@ class ApiSpec(JudgeSettings):
     def where(self) -> str:
         """The servers' addresses, for people."""
         return ", ".join(self.urls)
-
-    @property
-    def at_once(self) -> int:
-        """Most requests that one server is sent at once."""
-        return MOST_AT_ONCE if isinstance(self.concurrency, str) else self.concurrency
 
     @property
     def framed(self) -> bool:
