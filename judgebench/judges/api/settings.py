@@ -203,6 +203,7 @@ class ApiSpec(JudgeSettings):
     title: Annotated[str, NotBlank()] | None = None
     protocol: Annotated[str, OneOf(("chat", "completions", "anthropic", "gemini"))] = "chat"
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
+    retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
     explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
