@@ -104,6 +104,7 @@ def answer(
     lists: bool = True,
     after: float = 0.0,
     cached: int = 0,
+    model: str = "small-1",
 ) -> Reply:
     """A good answer in the form that was asked for, of a model that says `likely` next."""
 
@@ -111,7 +112,7 @@ def answer(
         time.sleep(after)
         body = seen["body"]
         tops = sorted((likely or LIKELY).items(), key=lambda one: -one[1])
-        content: dict[str, Any] = {"model": "small-1", "system_fingerprint": "fp_1"}
+        content: dict[str, Any] = {"model": model, "system_fingerprint": "fp_1"}
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         wanted = body.get("top_logprobs") or body.get("logprobs")
         listed = [{"token": token, "logprob": math.log(p)} for token, p in tops[: int(wanted or 0)]]

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,10 @@ class Stopped(Exception):
 
 class Unclear(UserError):
     """No answer came, and the request may have been carried out."""
+
+
+class OtherModel(UserError):
+    """A server of several answers as another model than the others, or than when the store's readings were made."""
 
 
 class RateLimit:
@@ -216,21 +221,36 @@ class Client:
         )
 
     def _note(self, server: Server, answer: Answer) -> None:
-        """Records what a server answers as; `UserError` where that is another model than another server's."""
-        told, name = server.told, (answer.model or "").rstrip("/\\")
-        told["requests"] += 1
-        if [answer.model, answer.fingerprint] in told["models"]:
+        """Records what a server answers as; `OtherModel` where that is not the model of the judge's other answers."""
+        server.told["requests"] += 1
+        models = server.told["models"]
+        if answer.model and answer.model not in [model for model, _ in models]:
+            self.agree(server.url, answer.model)
+        if [answer.model, answer.fingerprint] not in models:
+            models.append([answer.model, answer.fingerprint])
+
+    def agree(self, url: str, model: str) -> None:
+        """Compares the name under which a server answers, folders aside, with that of all answers before.
+
+        Raises:
+            OtherModel: several servers of one judge differ. One that changes is said.
+        """
+        if self._account.identity is None:
+            self._account.identity = (url, model)
+        first_url, first = self._account.identity
+        if _last_part(model) == _last_part(first):
             return
-        told["models"].append([answer.model, answer.fingerprint])
-        for other in self._servers:
-            if other is server:  # a server may change its own; the run says so
-                continue
-            names = [str(model).rstrip("/\\") for model, _ in other.told["models"] if model is not None]
-            if name and any(re.split(r"[/\\]", one)[-1] != re.split(r"[/\\]", name)[-1] for one in names):
-                raise UserError(
-                    f"{self._at(self._spec.where)}: {server.url} answers as {name}, and {other.url} as {names[0]}; "
-                    "several servers of one judge serve the same model."
-                )
+        if len(self._spec.urls) > 1:
+            raise OtherModel(
+                f"{self._at(self._spec.where)}: {url} answers as {model}, and {first_url} as {first}; several servers "
+                "of one judge serve the same model. Leave away the server of the other one; or name another store, "
+                "which begins anew."
+            )
+        print(
+            f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. The readings of both "
+            "stay in the store; name another one to keep them apart.",
+            file=sys.stderr,
+        )
 
     async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
         """The provider's answer to a request about batches. One that only looks is tried again, as `retries` says; one
@@ -353,6 +373,11 @@ class Client:
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
         return (line.replace(self._key, "***") if self._key else line)[:_SHOWN].rstrip(".")
+
+
+def _last_part(model: str) -> str:
+    """A model's name without the folders before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]
 
 
 def retry_after(response: httpx.Response) -> float | None:

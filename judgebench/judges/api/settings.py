@@ -86,6 +86,8 @@ class Account:
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
         servers: url -> requests and failures of each server, the names under which it answered, and `concurrency`, how
             many requests it is sent at once.
+        identity: the server that first told a model's name, in this run or when the store's first readings were made,
+            and that name.
     """
 
     price: Price
@@ -100,11 +102,12 @@ class Account:
     unconfirmed: float = 0.0
     ratio: float = 1.0
     servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    identity: tuple[str, str] | None = None
 
     def record(self) -> dict[str, Any]:
         """For environment.json; money is None where prices are unknown."""
         record = asdict(self)
-        del record["price"], record["ratio"], record["servers"]
+        del record["price"], record["ratio"], record["servers"], record["identity"]
         money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
         return record | {"failures": dict(self.failures)} | (money if self.price.known else dict.fromkeys(money))
 
