@@ -319,8 +319,9 @@ class ListedPass(ApiPass):
                     f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; "
                     "take judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
-            if prompt.condition.defense in self.thinking:
-                at = rating_place([str(token) for token, _ in answer.lists])
+            if self.spec.framed:
+                led = prompt.condition.defense in self.thinking
+                at = rating_place([str(token) for token, _ in answer.lists], led)
                 answer = replace(answer, lists=[] if at is None else answer.lists[at:])
             logprobs = answer.lists[0][1].logprobs if answer.lists else {}
             if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
