@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import http.client
 import json
 import math
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -101,6 +104,7 @@ def answer(
     lists: bool = True,
     after: float = 0.0,
     cached: int = 0,
+    model: str = "small-1",
 ) -> Reply:
     """A good answer in the form that was asked for, of a model that says `likely` next."""
 
@@ -108,7 +112,7 @@ def answer(
         time.sleep(after)
         body = seen["body"]
         tops = sorted((likely or LIKELY).items(), key=lambda one: -one[1])
-        content: dict[str, Any] = {"model": "small-1", "system_fingerprint": "fp_1"}
+        content: dict[str, Any] = {"model": model, "system_fingerprint": "fp_1"}
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         wanted = body.get("top_logprobs") or body.get("logprobs")
         listed = [{"token": token, "logprob": math.log(p)} for token, p in tops[: int(wanted or 0)]]
@@ -128,26 +132,34 @@ def answer(
 
 
 class BatchProvider:
-    """The batch APIs of OpenAI, Anthropic and Gemini as they are documented, behind one address; single messages, too.
+    """The batch APIs of OpenAI and Anthropic as they are documented, behind one address; single messages, too.
 
     Attributes:
+        text: of every answer, or a function of the request.
         batches: id -> its requests by their keys, in the order of submission.
         looks: times that a batch is looked at before it is over.
         fate: of a request, by the number of its batch (from 0) and its own: `ok`, `expired`, `overloaded` or `invalid`.
         cut: submissions that arrive, and whose answer does not.
+        others: other commands' batches, newer ones, that the list holds.
+        page: batches of a page of the list at most.
+        again: batches with which a page repeats the end of the page before.
+        lie: what the results hold in the place of their lines, and how often so.
     """
 
-    def __init__(self, text: str = "4") -> None:
+    def __init__(self, text: str | Callable[[dict[str, Any]], str] = "4") -> None:
         self.text, self.looks, self.cut = text, 1, 0
+        self.others, self.page, self.again = 0, 100, 0
         self.batches: dict[str, dict[str, Any]] = {}
         self.about: dict[str, dict[str, Any]] = {}
         self.files: dict[str, bytes] = {}
         self.fate: Callable[[int, int], str] = lambda batch, number: "ok"
+        self.lie: Callable[[list[Any]], list[Any]] = lambda lines: lines
 
     def __call__(self, handler: Handler, seen: dict[str, Any]) -> None:
-        path, body = seen["path"].partition("?")[0].removeprefix("/v1"), seen["body"]
+        path, _, query = seen["path"].removeprefix("/v1").partition("?")
+        body = seen["body"]
         if seen["method"] == "GET":
-            found = self.shown(path)
+            found = self.shown(path, dict(urllib.parse.parse_qsl(query)))
             found = found if isinstance(found, str) else json.dumps(found)
         elif path == "/files":
             parts = seen["raw"].split(b"--" + seen["headers"]["content-type"].partition("boundary=")[2].encode())
@@ -161,9 +173,6 @@ class BatchProvider:
             found = self.made({row["custom_id"]: row["body"] for row in rows}, body["metadata"])
         elif path == "/messages/batches":
             found = self.made({row["custom_id"]: row["params"] for row in body["requests"]}, {})
-        elif path.endswith(":batchGenerateContent"):
-            rows = body["batch"]["input_config"]["requests"]["requests"]
-            found = self.made({row["metadata"]["key"]: row["request"] for row in rows}, body["batch"])
         else:
             found = json.dumps(self.message(body))
         if self.cut and seen["method"] == "POST" and "batch" in path.lower():
@@ -173,46 +182,58 @@ class BatchProvider:
         handler.send(200, found)
 
     def made(self, requests: dict[str, Any], about: dict[str, Any]) -> str:
-        name = f"batches/{len(self.batches)}" if "display_name" in about else f"batch_{len(self.batches)}"
-        self.batches[name], self.about[name] = requests, {**about, "looks": self.looks}
+        name = f"batch_{len(self.batches)}"
+        self.batches[name] = requests
+        self.about[name] = {"metadata": about, "looks": self.looks, "at": time.time()}
         return json.dumps(self.state(name))
 
-    def shown(self, path: str) -> Any:
+    def paid(self) -> Counter[str]:
+        """Key -> how often its request was answered."""
+        return Counter(key for name in self.batches for key in self.batches[name] if self.fates(name, key) == "ok")
+
+    def shown(self, path: str, query: dict[str, str]) -> Any:
         if path in ("/batches", "/messages/batches"):
-            rows = [self.state(name, 0) for name in self.batches]
-            return {"data": rows, "operations": rows}
+            return self.listed(query.get("after", query.get("after_id")), min(self.page, int(query["limit"])))
         if path.endswith("/content"):
             kind, _, name = path.split("/")[2].partition("-")
-            rows = [self.row(name, key, kind) for key in self.batches[name]]
-            return "\n".join(json.dumps(row) for row in rows if row)
+            rows = self.lie([row for key in self.batches[name] if (row := self.row(name, key, kind))])
+            return "\n".join(json.dumps(row) for row in rows)
         if path.endswith("/results"):
             name = path.split("/")[3]
-            return "\n".join(json.dumps(self.row(name, key, "results")) for key in self.batches[name])
-        return self.state(path.removeprefix("/messages").removeprefix("/batches/" if "batch_" in path else "/"))
+            return "\n".join(map(json.dumps, self.lie([self.row(name, key, "results") for key in self.batches[name]])))
+        return self.state(path.rpartition("/")[2])
+
+    def listed(self, after: str | None, size: int) -> dict[str, Any]:
+        """A page of the list, newest first."""
+        now = self.dated(time.time())
+        counts = {"completed": 10**6, "processing": 0}
+        other = {"status": "completed", "created_at": now, "metadata": None, "request_counts": counts}
+        rows = [{"id": f"other_{number}", **other} for number in range(self.others)]
+        rows += [self.state(name, 0) for name in reversed(self.batches)]
+        start = 0 if after is None else 1 + [row["id"] for row in rows].index(after)
+        page = rows[max(0, start - self.again) : start + size]
+        return {"data": page, "has_more": start + size < len(rows), "last_id": page[-1]["id"] if page else None}
+
+    @staticmethod
+    def dated(at: float) -> str:
+        return datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat()
 
     def state(self, name: str, look: int = 1) -> dict[str, Any]:
-        """What all three say of a batch, in one record."""
-        about, count = self.about[name], len(self.batches[name])
+        """What both say of a batch, in one record."""
+        about = self.about[name]
         about["looks"] -= look
         over = about["looks"] < 0
         fates = [self.fates(name, key) for key in self.batches[name]]
-        state = "EXPIRED" if over and set(fates) == {"expired"} else "SUCCEEDED" if over else "RUNNING"
-        record: dict[str, Any] = {"id": name, "name": name, "created_at": "2999-01-01T00:00:00Z"}
-        record |= {"status": "completed" if over else "in_progress", "metadata": dict(about), "done": over}
-        record |= {
-            "output_file_id": f"output-{name}" if over else None,
-            "error_file_id": f"error-{name}" if over else None,
-        }
-        record["request_counts"] = {"completed": count if over else 0, "processing": 0 if over else count}
+        record: dict[str, Any] = {"id": name, "created_at": self.dated(about["at"]), "metadata": about["metadata"]}
+        record |= {"status": "completed" if over else "in_progress", "done": over}
+        record |= {"output_file_id": f"output-{name}", "error_file_id": f"error-{name}"} if over else {}
+        good = fates.count("ok") if over else 0
+        if about["metadata"]:
+            record["request_counts"] = {"completed": good, "failed": len(fates) - good if over else 0}
+        else:
+            counts = {"succeeded": good, "errored": len(fates) - good if over else 0}
+            record["request_counts"] = {**counts, "processing": 0 if over else len(fates)}
         record["processing_status"] = "ended" if over else "in_progress"
-        if "display_name" in about:
-            record["metadata"] = {"state": f"BATCH_STATE_{state}", "displayName": about["display_name"]}
-            record["metadata"]["batchStats"] = {
-                "requestCount": str(count),
-                "pendingRequestCount": str(0 if over else count),
-            }
-            rows = [self.row(name, key, "inline") for key in self.batches[name]] if state == "SUCCEEDED" else []
-            record["response"] = {"inlinedResponses": {"inlinedResponses": rows}}
         return record
 
     def fates(self, name: str, key: str) -> str:
@@ -221,9 +242,6 @@ class BatchProvider:
     def row(self, name: str, key: str, kind: str) -> dict[str, Any] | None:
         fate, message = self.fates(name, key), self.message(self.batches[name][key])
         code = {"ok": 200, "expired": None, "overloaded": 503, "invalid": 400}[fate]
-        if kind == "inline":
-            error = {"error": {"code": 3 if fate == "invalid" else 14, "message": fate}}
-            return {"metadata": {"key": key}, **({"response": message} if fate == "ok" else error)}
         if kind == "results":
             types = {"ok": "succeeded", "expired": "expired"}
             fault = {"overloaded": "overloaded_error", "invalid": "invalid_request_error"}.get(fate)
@@ -238,8 +256,9 @@ class BatchProvider:
 
     def message(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request, in the form that its body asks for."""
+        text = self.text if isinstance(self.text, str) else self.text(body)
         if "contents" in body:
-            said = {"content": {"parts": [{"text": self.text}]}}
+            said = {"content": {"parts": [{"text": text}]}}
             if "logprobs" in body["generationConfig"]:
                 listed = [{"token": token, "logProbability": math.log(p)} for token, p in LIKELY.items()]
                 said["logprobsResult"] = {"chosenCandidates": listed[:1], "topCandidates": [{"candidates": listed}]}
@@ -249,11 +268,11 @@ class BatchProvider:
             usage = {"input_tokens": 40, "cache_read_input_tokens": 60, "output_tokens": 1}
             return {
                 "type": "message",
-                "content": [{"type": "text", "text": self.text}],
+                "content": [{"type": "text", "text": text}],
                 "usage": usage,
                 "model": "small-1",
             }
-        choice: dict[str, Any] = {"message": {"content": self.text}}
+        choice: dict[str, Any] = {"message": {"content": text}}
         if body.get("logprobs"):
             listed = [{"token": token, "logprob": math.log(p)} for token, p in LIKELY.items()]
             choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}

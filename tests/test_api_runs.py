@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -258,11 +259,52 @@ def test_several_servers_share_the_articles_and_another_one_reads_nothing_anew(r
         assert len(one.seen) + len(two.seen) + len(three.seen) == len(readings)
 
 
+@pytest.mark.parametrize("how", [(), ("judge.scores_from=text", "decoding=[greedy]")])
+def test_servers_of_two_models_are_refused_each_time_and_nothing_is_stored(run, small_servers, how):
+    one, two, _ = small_servers
+    two.otherwise = answer(model="folder/another")
+    fleet = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", *how)
+    for _ in range(4):
+        code, _, err = run(*fleet, mistaken=True)
+        assert code == 2
+        names = {f"{one.url} answers as small-1", f"{two.url} answers as folder/another"}
+        assert any(name in err for name in names)
+        assert f"{one.url} as small-1" in err or f"{two.url} as folder/another" in err
+    stored = sqlite3.connect("outputs/readings.sqlite").execute("SELECT count(*) FROM readings").fetchone()
+    assert stored == (0,)
+    two.otherwise = answer()
+    run(*fleet)
+
+
+def test_a_name_is_kept_with_the_store_and_a_later_server_of_another_refused(run, small_servers):
+    one, two, _ = small_servers
+    run(f"judge.url={one.url}")
+    two.otherwise = answer(model="another")
+    later = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null")
+    one.otherwise = status(503)  # so that only the other one answers
+    for _ in range(3):
+        _, _, err = run(*later, "judge.retries=2", mistaken=True)
+        assert f"{two.url} answers as another, and {one.url} as small-1" in err
+    one.otherwise = answer()
+    _, _, err = run(*later, mistaken=True)
+    assert f"{two.url} answers as another, and {one.url} as small-1" in err
+    run(*later, f"judge.url=[{one.url}]")
+
+
+def test_a_server_that_changes_its_model_is_told(run, small_server):
+    small_server.replies = [answer()] * 5
+    small_server.otherwise = answer(model="small-2")
+    _, out, err = run("judge.concurrency=1", "print=all")
+    assert f"judge.url={small_server.url}: it answers as small-2, and answered as small-1 before" in err
+    assert err.count("small-2") == 1
+    assert "it changed while it was asked" in " ".join(out.split())
+
+
 def test_a_run_goes_on_where_one_of_its_servers_dies(run, small_servers):
     one, two, _ = small_servers
     two.replies = [answer()] * 3
     two.otherwise = status(503, "going down")
-    run(f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", "judge.concurrency=auto", "judge.backoff=0.05")
+    run(f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", "judge.concurrency=4", "judge.backoff=0.05")
     count = len(RunFolder.open("run").read("readings"))
     servers = RunFolder.open("run").read("environment")["served"]["main"]["servers"]
     assert servers[two.url]["requests"] == 3
@@ -316,6 +358,7 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"scores_from": "guess"}, "scores_from"),
         ({"max_cost": 1}, "max_cost"),
         ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),
     ],

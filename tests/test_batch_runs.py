@@ -1,6 +1,7 @@
-"""judge.batch end to end, against a provider that follows the documented protocols of three: whole batches, commands
+"""judge.batch end to end, against a provider that follows the documented protocols of two: whole batches, commands
 that are cut off, what expires or fails, money, and a planted key."""
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -21,7 +22,6 @@ QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "r
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "decoding=[greedy]")
 WAYS = {
     "chat": ("judge.model=small",),
-    "gemini": ("judge.model=small",),
     "anthropic": ("judge.model=anthropic-small", "judge.scores_from=text"),
 }
 
@@ -83,11 +83,16 @@ def test_a_command_ends_after_submission_and_the_same_command_fetches(run, provi
     assert notes() == []
 
 
-@pytest.mark.parametrize(("way", "arrived"), [("chat", True), ("gemini", True), ("anthropic", True), ("chat", False)])
+@pytest.mark.parametrize(
+    ("way", "arrived", "others"),
+    [("chat", True, 0), ("anthropic", True, 0), ("chat", False, 0), ("chat", True, 250), ("anthropic", True, 250)],
+)
 def test_a_submission_that_was_cut_off_is_paid_once_and_not_lost(
-    run, provider, small_server, way, arrived, monkeypatch
+    run, provider, small_server, way, arrived, others, monkeypatch
 ):
     monkeypatch.setattr(batch, "_SETTLED", 0.2 if arrived else 0.0)
+    provider.others = others  # newer ones, on two pages and a half, each of which repeats some of the one before
+    provider.again = 20
     if arrived:
         provider.cut = 1
         assert "The same command looks whether the batch has arrived" in run(way, code=2)
@@ -112,7 +117,7 @@ def test_killed_while_it_waits(run, provider, monkeypatch):
     assert len(provider.batches) == 1
 
 
-@pytest.mark.parametrize(("way", "fate"), [("chat", "expired"), ("gemini", "overloaded"), ("anthropic", "expired")])
+@pytest.mark.parametrize(("way", "fate"), [("chat", "expired"), ("chat", "overloaded"), ("anthropic", "expired")])
 def test_what_expires_or_fails_for_now_goes_into_another_batch(run, provider, way, fate):
     provider.fate = lambda batch, number: fate if batch == 0 and number % 3 == 0 else "ok"
     run(way)
@@ -124,23 +129,157 @@ def test_what_expires_or_fails_for_now_goes_into_another_batch(run, provider, wa
 
 def test_a_batch_that_expires_whole_is_submitted_again_but_not_for_ever(run, provider):
     provider.fate = lambda batch, number: "expired"
-    told = run("gemini", "judge.retries=2", code=2)
-    assert "failed for good (no answer came back)" in told
+    told = run("chat", "judge.retries=2", code=2)
+    assert "failed for good (not in time)" in told
     assert len(provider.batches) == 3
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=pytest.mark.exhaustive) if way == "gemini" else way for way in WAYS]
-)
-def test_what_is_refused_for_good_is_a_sentence_and_the_rest_is_kept(run, provider, way):
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_refused_for_good_is_a_sentence_and_sent_again_on_request(run, provider, way):
     provider.fate = lambda batch, number: "invalid" if number == 1 else "ok"
     told = run(way, code=2)
     assert "1 of the" in told
-    assert "failed for good" in told
-    first = len(provider.batches["batches/0" if way == "gemini" else "batch_0"])
+    assert "1 of the 12 requests that were missing failed for good (invalid)" in told
+    assert "All other answers are stored" in told
+    first = len(provider.batches["batch_0"])
     provider.fate = lambda batch, number: "ok"
-    run(way)
+    for how in ("wait", "submit", "submit"):
+        assert "judge.retry_refused=true" in run(way, f"judge.batch={how}", code=2)
+    assert len(provider.batches) == 1
+    run(way, "judge.retry_refused=true")
     assert [len(requests) for requests in provider.batches.values()] == [first, 1]
+    assert notes() == []
+
+
+def test_what_is_refused_again_is_asked_for_once_a_command(run, provider):
+    provider.fate = lambda batch, number: "invalid" if number == 1 or batch else "ok"
+    run("chat", code=2)
+    for _ in range(2):
+        assert "failed for good" in run("chat", "judge.retry_refused=true", code=2)
+    assert [len(requests) for requests in provider.batches.values()] == [12, 1, 1]
+
+
+def test_a_list_without_an_end_is_not_taken_for_one_without_the_batch(run, provider, monkeypatch):
+    provider.cut = 1
+    run("chat", code=2)
+    whole = provider.listed
+    monkeypatch.setattr(provider, "listed", lambda after, size: {"data": [{"id": "other_0"}], "has_more": True})
+    assert "its list of batches has no end" in run("chat", code=2)
+    monkeypatch.setattr(provider, "listed", whole)
+    run("chat")
+    assert len(provider.batches) == 1
+
+
+def test_anothers_batch_of_the_same_size_is_found_out_and_the_own_one_taken(run, provider, monkeypatch):
+    monkeypatch.setattr(batch, "_SETTLED", 0.2)
+    provider.cut = 1
+    run("anthropic", code=2)
+    (mine,) = provider.batches.values()
+    provider.made({f"another-{number}": body for number, body in enumerate(mine.values())}, {})
+    (note,) = [json.loads(path.read_text()) for path in notes()]
+    provider.about["batch_0"]["at"] = note["made"] + 3
+    provider.about["batch_1"]["at"] = note["made"] + 1  # so that it seems to be the one
+    run("anthropic")
+    assert len(provider.batches) == 2
+    assert notes() == []
+
+
+def two_answers(lines):
+    other = json.loads(json.dumps(lines[:1]).replace('"4"', '"1"'))
+    return [*lines, *other, *lines[3:6]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_answers_to_one_request_are_told_and_neither_is_stored(run, provider, way):
+    provider.lie = two_answers
+    told = run(way, "judge.scores_from=text", code=2)
+    assert "1 of the 12 requests that were missing failed for good (the results hold two different answers" in told
+    run(way, "judge.scores_from=text", code=2)
+    assert len(provider.batches) == 1
+    provider.lie = lambda lines: lines
+    run(way, "judge.scores_from=text", "judge.retry_refused=true")
+    assert [len(requests) for requests in provider.batches.values()] == [12, 1]
+    assert set(RunFolder.open("run").read("scores")["score"]) == {4.0}
+
+
+@pytest.mark.parametrize(
+    ("way", "custom_id"),
+    [("chat", ["a"]), ("chat", None), ("chat", "left out"), ("anthropic", 4), ("anthropic", "another")],
+)
+def test_an_answer_that_names_no_request_is_told_and_not_paid_again(run, provider, way, custom_id):
+    if custom_id == "left out":
+        provider.lie = lambda lines: lines[1:]
+    else:
+        provider.lie = lambda lines: [*({**line, "custom_id": custom_id} for line in lines[:1]), *lines[1:]]
+    for stored in ("11 answers of it are stored", "0 answers of it are stored"):
+        told = run(way, code=2)
+        assert "the results of batch batch_0 lack 1 of its requests" in told
+        assert "though 12 were answered" in told
+        assert stored in told
+    provider.lie = lambda lines: lines
+    run(way)
+    assert len(provider.batches) == 1
+    assert notes() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b'{"keys": 3}'])
+def test_a_damaged_note_is_told_and_nothing_is_paid_again(run, provider, content):
+    provider.looks = 2
+    run("chat", "judge.batch=submit", code=75)
+    (note,) = notes()
+    whole = note.read_bytes()
+    note.write_bytes(content)
+    told = run("chat", "judge.batch=submit", code=2)
+    assert note.name in told
+    assert "to pay for its requests again, remove it" in told
+    note.write_bytes(whole)
+    run("chat", "judge.batch=wait")
+    assert len(provider.batches) == 1
+
+
+def test_any_flipped_bit_of_a_note_is_noticed(tmp_path):
+    note = batch.Note("judgebench-1", "batch_1", 3.5, "http://127.0.0.1:8000/v1", "m", ["ab", "cd"], 0.25, 1)
+    note.save(tmp_path)
+    path = tmp_path / "judgebench-1.json"
+    whole = path.read_bytes()
+    assert batch.Note.load(path) == note
+    silent = []
+    for at in range(0, 8 * len(whole), 3):
+        flipped = bytearray(whole)
+        flipped[at // 8] ^= 1 << at % 8
+        path.write_bytes(flipped)
+        with contextlib.suppress(UserError):
+            silent.append(batch.Note.load(path))
+    assert [one for one in silent if one != note] == []
+
+
+def test_a_note_of_an_earlier_version_is_read_and_its_flipped_url_noticed(run, provider):
+    provider.looks = 2
+    run("chat", "judge.batch=submit", code=75)
+    (path,) = notes()
+    content = json.loads(path.read_text())
+    for name in ("checksum", "refused", "guessed", "foreign"):
+        del content[name]
+    path.write_text(json.dumps(content | {"url": content["url"].replace("127.0.0.1", "126.0.0.1")}))
+    assert "its keys are of another judge" in run("chat", "judge.batch=submit", code=2)
+    path.write_text(json.dumps(content))
+    run("chat")
+    assert len(provider.batches) == 1
+
+
+def test_notes_lie_beside_the_store_whatever_it_is_called(run, provider, tmp_path, monkeypatch):
+    provider.looks = 2
+    here, there = tmp_path / "work", tmp_path / "there"
+    for folder in (here / "outputs", there):
+        folder.mkdir(exist_ok=True)
+    (there / "link.sqlite").symlink_to(here / "outputs" / "readings.sqlite")
+    run("chat", "judge.batch=submit", f"store={there / 'link.sqlite'}", code=75)
+    (note,) = tmp_path.rglob("*.batches/*.json")
+    assert note.parent == here / "outputs" / "readings.sqlite.batches"
+    monkeypatch.chdir(there)
+    run("chat", "judge.batch=wait", "store=../work/outputs/readings.sqlite")
+    assert len(provider.batches) == 1
+    assert "name one, as store=outputs/readings.sqlite" in run("chat", "store=':memory:'", code=2)
 
 
 def test_all_shards_of_a_scoring_are_submitted_before_any_is_waited_for(
@@ -188,13 +327,13 @@ def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeyp
     key = "sk-planted-4711-0815-abcdef"
     monkeypatch.setenv("PLANTED_API_KEY", key)
     provider.looks = 10
-    names = {"chat": "authorization", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+    names = {"chat": "authorization", "anthropic": "x-api-key"}
     for way, name in names.items():
         del small_server.seen[:]
         out = run(way, "judge.batch=submit", "judge.key_variable=PLANTED_API_KEY", code=75)
         assert key not in out
         assert all(key in seen["headers"][name] for seen in small_server.seen)
-    assert len(notes()) == 3
+    assert len(notes()) == 2
     assert not [path for path in Path().rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
 
@@ -205,6 +344,7 @@ def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeyp
         ({"url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "judge.batch"),
         ({"protocol": "anthropic"}, "judge.scores_from"),
         ({"batch": "yes"}, "judge.batch"),
+        ({"protocol": "gemini"}, r"judge\.batch: judgebench sends Gemini no batches .* take judge\.batch=null"),
     ],
 )
 def test_settings_that_cannot_be_batches_are_sentences(given, words):

@@ -53,6 +53,15 @@ def test_the_place_of_a_rating():
     assert rating_place(["<think>", "Final Rating: 1", "</think>", "\n", "Final Rating", ":", " 5"]) == 6
     assert rating_place(["Final Rating", ":"]) is None
     assert rating_place([]) is None
+    # thoughts that the budget has cut, also nested ones and those of other tags
+    for tokens in (["<think>", "Final Rating:", " 1"], ["<think>", "<think>", "</think>", "Final Rating:", " 1"]):
+        assert rating_place(tokens) is None
+    assert rating_place(["<|channel|>", "analysis", "<|message|>", "Final Rating:", " 4"]) is None
+    # a score that nothing leads to begins the answer, behind the thoughts
+    assert rating_place(["4"], led=False) == 0
+    assert rating_place(["<", "think", ">", "3", "</think>", "\n\n", "4"], led=False) == 6
+    assert rating_place(["<think>", "3"], led=False) is None
+    assert rating_place(["\n", "<reasoning>", "3"], led=False) is None
 
 
 @pytest.mark.parametrize("assistant", ["model", "early_exit", "null_context"])
@@ -143,6 +152,28 @@ def test_a_chat_server_is_read_where_its_own_answer_rates(judgebench, small_serv
     small_server.otherwise = listed(["It is 3"], {"4": 0.5})
     judgebench(*asked(small_server, "defense.thought_tokens=3"))
     assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
+
+
+@pytest.mark.parametrize("reasoned", [False, True])
+@pytest.mark.parametrize(
+    ("thoughts", "closing"),
+    [
+        (["<think>", "Fine.\n"], ["</think>", "\n"]),
+        (["<thinking>", "<think>", "Fine.", "</think>", "\n"], ["</thinking>"]),
+        (["<|channel|>", "analysis", "<|message|>", "Fine.\n"], ["<|end|>", "<|channel|>", "final", "<|message|>"]),
+    ],
+)
+def test_no_probabilities_are_read_inside_thoughts(judgebench, small_server, thoughts, closing, reasoned):
+    rating = ["Final", " Rating", ":", " 4"] if reasoned else ["4"]
+    words = () if reasoned else ("defenses=[none]",)
+    tops = {rating[-1]: 0.75, "2": 0.25}
+    small_server.otherwise = listed([*thoughts, *rating], tops)
+    judgebench(*asked(small_server, *words))
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
+    small_server.otherwise = listed([*thoughts, *closing, *rating], tops)
+    judgebench(*asked(small_server, *words, "store=closed.sqlite"))
+    probabilities = np.exp(np.array(RunFolder.open("run").read("readings")["main_logprobs"].tolist()))
+    assert probabilities == pytest.approx(np.tile([0, 0.25, 0, 0.75, 0], (len(probabilities), 1)), abs=1e-6)
 
 
 def test_a_server_that_goes_on_with_a_text_is_asked_twice(judgebench, small_server, tiny_pair, smollm2_tokenizer):

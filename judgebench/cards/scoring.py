@@ -289,7 +289,7 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
 
 _FREE: tuple[str, ...]
 _FREE = ("url", "key_variable", "price", "max_cost", "concurrency", "requests_per_minute", "tokens_per_minute")
-_FREE += ("timeout", "retries", "backoff", "longest_wait", "batch")
+_FREE += ("timeout", "retries", "backoff", "longest_wait", "batch", "retry_refused")
 """Settings of served judges that say where and how fast they are asked."""
 
 

@@ -16,7 +16,7 @@ Anything else has failed, refusals and digits inside reasoning among them.
 A number's token is `⟦4.0⟧`, so that what surrounds it can be matched without reading digits again. Where the scores are
 letters or words, these are the tokens and numbers are not. `tokenize` takes four steps:
 
-1. *Clean*: reasoning in think tags, markup and odd characters go.
+1. *Clean*: markup and odd characters go, as reasoning in think tags has before (`thoughts.answer_span`).
 2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become tokens. What cannot
    be a score does not: `4th`, `GPT-4`, `80%`, the numbers of a list, `Summary 2`.
 3. *Echoes* of the scale vanish: `(1-5)`, `between 1 and 5`, `5-point scale`, `out of 5` in a heading.
@@ -31,6 +31,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from judgebench.decoding.thoughts import answer_span
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 TOKEN = r"⟦([^⟦⟧]{1,40})⟧"
@@ -94,8 +95,6 @@ LONGEST = 100_000
 """Characters of an answer that are read, about 25,000 tokens: more than judges are given to write. Of a longer answer
 the last are read, where the verdict stands, and not its reasoning in think tags."""
 
-_THINK, _END_OF_THINK = (re.compile(rf"<{tag}>|◁{tag}▷|\[{tag}\]", re.IGNORECASE) for tag in ("think", "/think"))
-
 
 def read_part(text: str) -> str:
     """The part of an answer that is read: all, or of more than `LONGEST` characters the last of them.
@@ -106,7 +105,7 @@ def read_part(text: str) -> str:
     """
     if len(text) <= LONGEST:
         return text
-    answer = _without_reasoning(text)
+    answer = text[slice(*answer_span(text))]
     # a letter before what was cut: half of a number is not a number, and the middle of a line is not its beginning
     return answer if len(answer) <= LONGEST else f"x{answer[-LONGEST:]}"
 
@@ -122,14 +121,8 @@ def warn_of_cut(texts: Iterable[str]) -> None:
         )
 
 
-def _without_reasoning(text: str) -> str:
-    """The text after the last think tag's end; where a tag has none, the text before it: the answer broke off."""
-    ends = [tag.end() for tag in _END_OF_THINK.finditer(text)]
-    return _THINK.split(text[ends[-1] if ends else 0 :], maxsplit=1)[0]
-
-
 def _clean(text: str) -> str:
-    text = _without_reasoning(text.translate(_CHARACTERS).lower())
+    text = text.translate(_CHARACTERS).lower()
     text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
     text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
     text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
@@ -314,8 +307,14 @@ def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float
     return _score(text, score_range, choices, (_final, _overall, _marked, _headed, _prose, _lone))
 
 
+def _answer_in(text: str) -> str:
+    """The part of a text that is read, without thoughts."""
+    part = read_part(text)
+    return part[slice(*answer_span(part))]
+
+
 def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None, kinds: Sequence[Evidence]) -> Score:
-    text = read_part(text)
+    text = _answer_in(text)
     if score_range.worded:
         text = _with_marks(text, score_range.labels)
     elif choices:
@@ -355,7 +354,7 @@ def parse_place(text: str, choices: Mapping[str, float] | None = None, score_ran
         read = Score(TIE, FAILED)
     if read.status != FAILED:
         return read
-    lines = read_part(text).split("\n")
+    lines = _answer_in(text).split("\n")
     places = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
     places |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
     return Score(places.pop(), PARSED) if len(places) == 1 else read

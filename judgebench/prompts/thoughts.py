@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from judgebench.decoding.thoughts import answer_span
 from judgebench.prompts.tokens import encode_texts
 from judgebench.types import Prompt
 
@@ -44,16 +45,31 @@ def after_thoughts(prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedT
     return replace(prompt, tail=prompt.tail + text + closing, token_ids=ids)
 
 
-def rating_place(tokens: Sequence[str]) -> int | None:
-    """The index of the token with which an answer [tokens] begins its final rating, the last one; None where it gives
+def rating_place(tokens: Sequence[str], led: bool = True) -> int | None:
+    """The index of the token with which an answer [tokens] begins its score, behind all thoughts; None where it gives
     none, as where its budget was spent.
+
+    Args:
+        led: the score stands behind the last `Final Rating:`; else it begins the answer.
 
     Example:
         >>> rating_place(["Good", ".\\n", "Final", " Rating", ":", " **", "4", "**"])
         6
+        >>> rating_place(["<think>", "Final Rating: 3", "</think>", "\\n", "4"], led=False)
+        4
     """
-    if not (led := [*_ANSWERS.finditer("".join(tokens))]):
-        return None
+    text = "".join(tokens)
+    start, stop = answer_span(text)
+    # 1. the answer, or what leads to its score
+    if led:
+        if not (leads := [*_ANSWERS.finditer(text, start, stop)]):
+            return None
+        start = leads[-1].end()
+    elif start == 0 and stop == len(text):
+        return 0
+    # 2. the first token there that says something
     starts = np.cumsum([0, *map(len, tokens)])
-    spoken = (any(c.isalnum() or c in "-−" for c in token) for token in tokens)
-    return next((i for i, says in enumerate(spoken) if says and starts[i] >= led[-1].end()), None)
+    for index, token in enumerate(tokens):
+        if start <= starts[index] < stop and any(c.isalnum() or c in "-−" for c in token):
+            return index
+    return None

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judgebench.decoding import parse_answer, parser
-from judgebench.decoding.parser import parse_final
+from judgebench.decoding.parser import parse_final, parse_place
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
@@ -30,6 +30,44 @@ MISREAD = {
     "between three and four, so 3.5",
 }
 """Labelled answers that the parser is known to read otherwise than a person does."""
+
+
+THOUGHTS = {
+    "<think>Maybe. {}": "</think>",
+    "<think>A. <think>B. {}</think>": "C.</think>",
+    "<think>A. <reasoning>B. {}</think>No. <think>C.": "</think>",
+    "<THINKING>\n{}\n": "</THINKING>",
+    "<thought effort='high'>{}": "</thought>",
+    "<seed:think>{}": "</seed:think>",
+    "<reasoning>Clear. {}\n": "</reasoning>",
+    "<scratchpad>{}": "</scratchpad>",
+    "<|channel|>analysis<|message|>Clear. {}<|end|><|start|>assistant": "<|channel|>final<|message|>",
+    "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>commentary<|message|>So": "<|channel|>final",
+    "analysisWe rate it. {}": "assistantfinal",
+    "<|begin_of_thought|>{}": "<|end_of_thought|>",
+    "<|START_THINKING|>{}": "<|END_THINKING|>",
+    "◁think▷{}": "◁/think▷",
+    "[THINK]{}": "[/THINK]",
+}
+
+
+@pytest.mark.parametrize("thoughts", THOUGHTS)
+@pytest.mark.parametrize("verdict", ["Final Rating: 4", "Score: 4", "4"])
+def test_no_score_comes_out_of_thoughts(thoughts, verdict):
+    text = thoughts.format(f"\n{verdict}\n")
+    closed = f"{text}{THOUGHTS[thoughts]}"
+    assert parse_answer(text, ScoreRange(1, 5)).status == FAILED
+    assert parse_final(text, ScoreRange(1, 5)).status == FAILED
+    assert parse_answer(closed, ScoreRange(1, 5)).status == FAILED
+    assert parse_answer(f"{closed}\n2", ScoreRange(1, 5)) == Score(2.0, PARSED)
+    assert parse_final(f"{closed}\nFinal Rating: 2", ScoreRange(1, 5)) == Score(2.0, PARSED)
+
+
+def test_no_place_comes_out_of_thoughts_and_reasons_behind_a_score_are_none():
+    assert parse_place("<think>\nSummary 1\n").status == FAILED
+    assert parse_place("<think>\nSummary 1\n</think>Summary 2") == Score(2.0, PARSED)
+    for reasons in ("<reasoning>Two of 3 facts.</reasoning>", "<reasoning>Two of 3 facts"):
+        assert parse_answer(f"<score>4</score>{reasons}", ScoreRange(1, 5)) == Score(4.0, PARSED)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -107,12 +108,14 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def started(folder, tmp_path, ready) -> Iterator[Callable[..., Started]]:
-    """Starts runs; all are gone when the test is, with what they have started."""
+    """Starts runs, with constants of modules by their names where these are given; all are gone when the test is, with
+    what they have started."""
     runs: list[Started] = []
 
-    def start(*arguments: str) -> Started:
+    def start(*arguments: str, constants: Mapping[str, float] = MappingProxyType({})) -> Started:
         log = tmp_path / f"run{len(runs)}.log"
-        pid = ready({"arguments": arguments, "folder": os.getcwd(), "log": str(log)})
+        asked = {"arguments": arguments, "folder": os.getcwd(), "log": str(log), "constants": dict(constants)}
+        pid = ready(asked)
         runs.append(Started(pid, lambda: ready({"poll": pid}), log))
         return runs[-1]
 

@@ -1,6 +1,7 @@
 """A process that has imported everything, and on request forks one that runs judgebench: it starts in no time, and can
 be killed and interrupted like any other. It reads a JSON object a line, and answers with one."""
 
+import importlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 import lightning.pytorch
 import transformers.models.llama.modeling_llama  # noqa: F401 - what a run would import
 
+import judgebench.judges.api.reader
 import judgebench.pipeline
 import judgebench.study.sweep  # noqa: F401 - the same
 from judgebench.__main__ import main
@@ -25,6 +27,9 @@ def run(asked: dict[str, Any]) -> None:
         os.dup2(given, number)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["judgebench", *asked["arguments"]]
+    for name, value in asked["constants"].items():
+        module, _, constant = name.rpartition(".")
+        setattr(importlib.import_module(module), constant, value)
     code = 0
     try:
         main()

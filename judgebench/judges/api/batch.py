@@ -7,27 +7,39 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from judgebench.judges.api.client import Client, Unclear
 from judgebench.judges.api.passes import ApiPass, outer_loop_paused
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
+from judgebench.readings.reading import ModelReading
 from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import Held, atomic, locked
-from judgebench.runtime.parsing import read_bytes
+from judgebench.runtime.parsing import parse_json, read_bytes
 from judgebench.runtime.progress import Progressing
 
 _LONGEST_PAUSE = 60.0
 """Seconds between two looks at a batch."""
 _SETTLED = 60.0
 """Seconds after which a batch that was submitted stands in its provider's list, if it arrived."""
-Told = TypeVar("Told")
+_EARLIER = 3600.0
+"""Seconds before its note at which a batch without a name may have been made, by the provider's clock."""
 _PASSING = (408, 409, 425, 429)
+_PASSING_TYPES = (None, "api_error", "overloaded_error", "rate_limit_error", "timeout_error")
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+"""Errors of reading an answer that is not what the protocol has."""
+_LARGEST_NOTE = 2**28
+_TWO_ANSWERS = "the results hold two different answers to it"
+_NO_ANSWER = "no answer came back"
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -38,9 +50,12 @@ class Note:
         name: by which it is found at the provider.
         id: the provider's; None until it has answered.
         made: seconds since 1970.
-        keys: of the readings that its requests are for.
+        keys: of the readings that its requests are for, and that no answer is stored of.
         cost: USD that it was expected to cost at most.
         tries: times that some of its requests have failed in a batch before.
+        refused: key -> reason, of the requests that failed for good.
+        guessed: `id` was found by time and size alone.
+        foreign: ids that were found so, and are of others' batches.
     """
 
     name: str
@@ -51,33 +66,96 @@ class Note:
     keys: list[str]
     cost: float
     tries: int
+    refused: dict[str, str] = field(default_factory=dict)
+    guessed: bool = False
+    foreign: list[str] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path) -> Note:
+        """The note in a file; `UserError` where it is damaged. One of an earlier version has no checksum."""
+        remedy = (
+            "it notes a batch that is paid for, so restore it; to give up its answers and to pay for its requests "
+            "again, remove it and give the same command again"
+        )
+        content = parse_json(
+            read_bytes(path, f"judge.batch: {path}", _LARGEST_NOTE, remedy), f"judge.batch: {path}", remedy=remedy
+        )
+        try:
+            mark = content.pop("checksum", None)
+            note = cls(**content)
+        except _MALFORMED:
+            raise damaged(path, "it is not a note of a batch", remedy) from None
+        if note.name != path.stem or mark not in (None, _checksum(content)):
+            raise damaged(path, "it does not match its checksum or its name", remedy)
+        return note
 
     def save(self, folder: Path) -> None:
+        content = asdict(self)
+        content["checksum"] = _checksum(content)
         with atomic(folder / f"{self.name}.json") as temporary:
-            temporary.write_text(json.dumps(asdict(self)), "utf-8")
+            temporary.write_text(json.dumps(content), "utf-8")
+
+
+def damaged(path: Path, reason: str, remedy: str) -> UserError:
+    return UserError(f"judge.batch: {path} is damaged ({reason}); {remedy}.")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Look:
-    """The state of a batch: whether it is over, requests done, its record, and why none of it was done, if so."""
+    """The state of a batch.
+
+    Attributes:
+        over: nothing more comes.
+        done: requests that are over.
+        answered: requests that the provider says it has answered.
+        record: all that it says.
+        failure: the reason why none was carried out, if so.
+    """
 
     over: bool
     done: int
+    answered: int
     record: dict[str, Any]
     failure: str | None = None
 
 
-Outcome = tuple[str, Any, str, bool]
-"""Key, answer or None, a word on the failure, and whether another try may succeed."""
+class Outcome(NamedTuple):
+    """A line of a batch's results.
+
+    Attributes:
+        key: of the reading; anything else where the line is not what the protocol has.
+        payload: the answer; None where the request failed.
+        reason: of the failure.
+        passing: another try may succeed.
+    """
+
+    key: Any
+    payload: Any
+    reason: str
+    passing: bool
+
+    @property
+    def content(self) -> str:
+        """What it says, but for what differs whenever the same is said."""
+        if not isinstance(self.payload, dict):
+            return self.reason
+        said = {name: value for name, value in self.payload.items() if name not in ("id", "created", "usage")}
+        return json.dumps(said, sort_keys=True)
 
 
 class OpenAIBatches:
     """OpenAI's: a file of requests is uploaded, and files of answers and of errors come back."""
 
     most, most_bytes = 50_000, 190_000_000
+    address, cursor = "/batches", "after"
+    named: ClassVar[bool] = True
 
-    def __init__(self, client: Client, model: str):
-        self._client, self._model = client, model
+    def __init__(self, client: Client):
+        self._client = client
 
     async def _json(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -97,107 +175,116 @@ class OpenAIBatches:
         form = f"{head}Content-Type: application/jsonl\r\n\r\n".encode() + b"\n".join(rows) + f"\r\n--{name}--".encode()
         file = await self._json("POST", "/files", form + b"\r\n", f"multipart/form-data; boundary={name}")
         made = {"input_file_id": file["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        return str((await self._json("POST", "/batches", {**made, "metadata": {"judgebench": name}}))["id"])
+        return str((await self._json("POST", self.address, {**made, "metadata": {"judgebench": name}}))["id"])
+
+    async def listed(self) -> AsyncIterator[dict[str, Any]]:
+        """All batches of the account, page after page, each once."""
+        seen: set[str] = set()
+        after = ""
+        while True:
+            page = await self._json("GET", f"{self.address}?limit=100{after}")
+            new = {str(row["id"]): row for row in page["data"] if str(row["id"]) not in seen}
+            for row in new.values():
+                yield row
+            if not page.get("has_more"):
+                return
+            if not new:
+                raise ValueError("its list of batches has no end, and repeats itself")
+            seen.update(new)
+            after = f"&{self.cursor}={quote(str(page['data'][-1]['id']), safe='')}"
 
     async def find(self, note: Note, known: set[str]) -> str | None:
         """The id of a batch whose submission was not answered; None where there is no such."""
-        rows = (await self._json("GET", "/batches?limit=100"))["data"]
-        return next((row["id"] for row in rows if (row.get("metadata") or {}).get("judgebench") == note.name), None)
+        async for row in self.listed():
+            if (row.get("metadata") or {}).get("judgebench") == note.name:
+                return str(row["id"])
+        return None
 
     async def look(self, number: str) -> Look:
-        record = await self._json("GET", f"/batches/{number}")
-        counts, errors = record.get("request_counts") or {}, (record.get("errors") or {}).get("data") or [{}]
-        done = counts.get("completed", 0) + counts.get("failed", 0)
+        record = await self._json("GET", f"{self.address}/{number}")
+        counts = record.get("request_counts") or {}
+        answered = counts.get("completed", 0)
+        failure = None
+        if record["status"] == "failed":
+            errors = (record.get("errors") or {}).get("data") or [{}]
+            failure = str(errors[0].get("message"))
         over = record["status"] in ("completed", "expired", "cancelled", "failed")
-        return Look(over, done, record, str(errors[0].get("message")) if record["status"] == "failed" else None)
+        return Look(over, answered + counts.get("failed", 0), answered, record, failure)
 
     async def outcomes(self, look: Look) -> list[Outcome]:
-        found: list[Outcome] = []
-        for name in filter(None, (look.record.get("output_file_id"), look.record.get("error_file_id"))):
-            for row in self._rows(await self._client.call("GET", f"/files/{name}/content")):
-                response = row.get("response") or {}
-                code, body, error = response.get("status_code"), response.get("body") or {}, row.get("error") or {}
-                why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
-                passing = code is None or code in _PASSING or code >= 500
-                found.append((row["custom_id"], body if code == 200 else None, str(why), passing))
-        return found
+        names = [look.record.get("output_file_id"), look.record.get("error_file_id")]
+        contents = [await self._client.call("GET", f"/files/{name}/content") for name in names if name]
+        return [self._outcome(line) for content in contents for line in content.splitlines() if line.strip()]
 
-    def _rows(self, content: bytes) -> Iterator[Any]:
-        return (self._client.parsed(line) for line in content.splitlines() if line.strip())
+    def _outcome(self, line: bytes) -> Outcome:
+        """What a line of results says; one that cannot be read has no key."""
+        try:
+            return self.outcome(self._client.parsed(line))
+        except (UserError, *_MALFORMED):
+            return Outcome(None, None, "a line of its results cannot be read", False)
+
+    def outcome(self, row: Any) -> Outcome:
+        response = row.get("response") or {}
+        code = response.get("status_code")
+        body = response.get("body") or {}
+        error = row.get("error") or {}
+        why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
+        passing = code is None or code in _PASSING or code >= 500
+        return Outcome(row["custom_id"], body if code == 200 else None, str(why), passing)
 
 
 class AnthropicBatches(OpenAIBatches):
     """Anthropic's Message Batches, which have no names: one is found by its time and size."""
 
     most, most_bytes = 100_000, 240_000_000
+    address, cursor = "/messages/batches", "after_id"
+    named = False
 
     def row(self, key: str, request: Request) -> dict[str, Any]:
         return {"custom_id": key, "params": request.body}
 
     async def submit(self, name: str, rows: Sequence[bytes]) -> str:
         body = b'{"requests": [' + b",".join(rows) + b"]}"
-        return str((await self._json("POST", "/messages/batches", body))["id"])
+        return str((await self._json("POST", self.address, body))["id"])
 
     async def find(self, note: Note, known: set[str]) -> str | None:
         from datetime import datetime
 
-        for row in (await self._json("GET", "/messages/batches?limit=100"))["data"]:
+        nearest: dict[float, str] = {}
+        async for row in self.listed():
             since = datetime.fromisoformat(row["created_at"]).timestamp() - note.made
-            if row["id"] not in known and since > -_SETTLED and sum(row["request_counts"].values()) == len(note.keys):
-                return str(row["id"])
-        return None
+            size = sum(row["request_counts"].values())
+            if row["id"] not in known and since > -_EARLIER and size == len(note.keys):
+                nearest[abs(since)] = str(row["id"])
+        return nearest[min(nearest)] if nearest else None
 
     async def look(self, number: str) -> Look:
-        record = await self._json("GET", f"/messages/batches/{number}")
+        record = await self._json("GET", f"{self.address}/{number}")
         counts = record["request_counts"]
-        return Look(record["processing_status"] == "ended", sum(counts.values()) - counts["processing"], record)
+        done = sum(counts.values()) - counts["processing"]
+        return Look(record["processing_status"] == "ended", done, counts.get("succeeded", 0), record)
 
     async def outcomes(self, look: Look) -> list[Outcome]:
-        found: list[Outcome] = []
-        for row in self._rows(await self._client.call("GET", f"/messages/batches/{look.record['id']}/results")):
-            result = row["result"]
-            error = (result.get("error") or {}).get("error") or {}
-            why = error.get("message") or result["type"]
-            passing = error.get("type") in (None, "api_error", "overloaded_error", "rate_limit_error", "timeout_error")
-            found.append((row["custom_id"], result.get("message"), str(why), passing))
-        return found
+        content = await self._client.call("GET", f"{self.address}/{look.record['id']}/results")
+        return [self._outcome(line) for line in content.splitlines() if line.strip()]
+
+    def outcome(self, row: Any) -> Outcome:
+        result = row["result"]
+        error = (result.get("error") or {}).get("error") or {}
+        why = error.get("message") or result["type"]
+        return Outcome(row["custom_id"], result.get("message"), str(why), error.get("type") in _PASSING_TYPES)
 
 
-class GeminiBatches(OpenAIBatches):
-    """Gemini's batches of inline requests, of at most 20 MB."""
-
-    most, most_bytes = 50_000, 19_000_000
-
-    def row(self, key: str, request: Request) -> dict[str, Any]:
-        return {"request": request.body, "metadata": {"key": key}}
-
-    async def submit(self, name: str, rows: Sequence[bytes]) -> str:
-        head = f'{{"batch": {{"display_name": "{name}", "input_config": {{"requests": {{"requests": ['.encode()
-        body = head + b",".join(rows) + b"]}}}}"
-        return str((await self._json("POST", f"/models/{self._model}:batchGenerateContent", body))["name"])
-
-    async def find(self, note: Note, known: set[str]) -> str | None:
-        rows = (await self._json("GET", "/batches?pageSize=100")).get("operations") or []
-        return next((row["name"] for row in rows if (row["metadata"] or {}).get("displayName") == note.name), None)
-
-    async def look(self, number: str) -> Look:
-        record = await self._json("GET", f"/{number}")
-        about = record.get("metadata") or {}
-        state, stats = str(about.get("state", "")).rpartition("STATE_")[2], about.get("batchStats") or {}
-        done = int(stats.get("requestCount") or 0) - int(stats.get("pendingRequestCount") or 0)
-        failure = str((record.get("error") or {}).get("message")) if state == "FAILED" else None
-        return Look(state in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"), done, record, failure)
-
-    async def outcomes(self, look: Look) -> list[Outcome]:
-        rows = ((look.record.get("response") or {}).get("inlinedResponses") or {}).get("inlinedResponses") or []
-        return [
-            (row["metadata"]["key"], row.get("response"), str(error.get("message")), error.get("code") not in (3, 400))
-            for row in rows
-            for error in [row.get("error") or {}]
-        ]
+def _outcome_of(lines: Sequence[Outcome], key: str, look: Look) -> Outcome:
+    """The one outcome of a request, by the lines of results that name it."""
+    if not lines:
+        return Outcome(key, None, look.failure or _NO_ANSWER, look.failure is None)
+    if len({line.content for line in lines}) > 1:
+        return Outcome(key, None, _TWO_ANSWERS, False)
+    return lines[0]
 
 
-_PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
+_PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches}
 
 
 class _Given:
@@ -213,60 +300,81 @@ class _Given:
 
 
 class BatchedPass:
-    """A pass whose requests go in batches."""
+    """A pass whose requests go in batches.
+
+    Attributes:
+        batches: number of those under way.
+        refused: key -> reason, of the missing readings whose requests failed for good.
+    """
 
     def __init__(self, pass_: ApiPass, folder: Path):
-        self._pass, self._folder, spec = pass_, folder, pass_.spec
-        self._spec, self._account, self._bill, self._store = spec, pass_.account, pass_.bill, pass_.store
-        self._client = Client(spec, self._bill, self._account)
-        self._provider = _PROVIDERS[spec.protocol](self._client, spec.model)
+        self._pass = pass_
+        self._folder = folder
+        self._spec = pass_.spec
+        self._account = pass_.account
+        self._bill = pass_.bill
+        self._store = pass_.store
+        self._client = Client(self._spec, self._bill, self._account)
+        self._provider = _PROVIDERS[self._spec.protocol](self._client)
         self._wanted = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
         self._held: dict[str, float] = {}
         self._tries: dict[str, int] = {}
-        self.batches = 0  # under way
+        self.batches = 0
+        self.refused: dict[str, str] = {}
 
     async def close(self) -> None:
         await self._client.close()
 
+    def forgive(self) -> None:
+        """Forgets which requests were refused, so that they are sent again."""
+        for note in self._notes():
+            note.refused = {key: why for key, why in note.refused.items() if key not in self._wanted}
+            self._keep(note)
+
     async def step(self) -> tuple[int, int]:
-        """Stores what is answered and submits what was not: readings that are still missing, and how many of those the
-        provider says are done. `UserError` where a request fails for good or the money does not suffice."""
-        missing, away, done, self.batches = self._store.missing(self._wanted), set[str](), 0, 0
+        """Stores what is answered and submits what was not: readings that are missing and may come, and how many of
+        those the provider says are done. `UserError` where it cannot be trusted or the money does not suffice."""
+        missing = self._store.missing(self._wanted)
+        away: set[str] = set()
+        done = self.batches = 0
+        self.refused = {}
         notes = self._notes()
         for note in notes:
-            self._hold(note.name, note.cost)  # others' too: what is under way beside this store counts together
-            if missing.isdisjoint(note.keys):
-                continue
-            if note.id is None and not await self._found(note, {other.id for other in notes if other.id}):
-                self._forget(note)
-                continue
-            look = await self._told(self._provider.look(str(note.id)))
-            if look.over:
-                await self._collect(note, look)
-                continue
-            away |= missing.intersection(note.keys)
-            done += look.done
-            self.batches += 1
-        missing = self._store.missing(self._wanted)
+            # 1. what is under way beside this store counts together, others' too
+            self._hold(note.name, note.cost)
+            if not missing.isdisjoint(note.keys):
+                # 2. answers
+                look = await self._looked(note, {other.id for other in notes if other.id})
+                if look is not None and look.over:
+                    await self._collect(note, look)
+                elif look is not None:
+                    done += look.done
+                    self.batches += 1
+                away |= missing.intersection(note.keys)
+            self.refused |= {key: why for key, why in note.refused.items() if key in missing}
+        # 3. what nobody has been asked for
+        missing = self._store.missing(self._wanted).difference(self.refused)
         await self._submit([key for key in self._wanted if key in missing and key not in away])
         return len(missing), done
 
     def _notes(self) -> list[Note]:
         notes = []
         for path in sorted(self._folder.glob("*.json")):
-            remedy = "it notes a batch that is paid for; see the provider's own list before you remove it"
-            try:
-                note = Note(**json.loads(read_bytes(path, str(path), 2**28, remedy)))
-            except (ValueError, TypeError):
-                raise UserError(f"judge.batch: {path} cannot be read; {remedy}.") from None
-            notes += [note] if (note.url, note.model) == (self._spec.url, self._spec.model) else []
+            note = Note.load(path)
+            if (note.url, note.model) == (self._spec.url, self._spec.model):
+                notes.append(note)
+            elif not self._wanted.keys().isdisjoint(note.keys):  # keys are made of both
+                raise damaged(path, "its keys are of another judge", f"see what became of batch {note.id}, and mend it")
         return notes
 
-    async def _told(self, asked: Coroutine[Any, Any, Told]) -> Told:
+    def _path(self, note: Note) -> Path:
+        return self._folder / f"{note.name}.json"
+
+    async def _trusted(self, asked: Coroutine[Any, Any, Result]) -> Result:
         """The provider's answer; `Unclear` where it is not what the protocol has."""
         try:
             return await asked
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except _MALFORMED as error:
             where = f"{self._spec.role}.url={self._spec.url}"
             raise Unclear(f"{where}: its answer about a batch is not what the protocol has ({error!r}).") from None
 
@@ -274,54 +382,112 @@ class BatchedPass:
         self._bill.hold(amount - self._held.get(name, 0.0))
         self._held[name] = amount
 
-    def _forget(self, note: Note) -> None:
-        self._hold(note.name, 0.0)
-        (self._folder / f"{note.name}.json").unlink(missing_ok=True)
+    def _keep(self, note: Note) -> None:
+        """Saves a note of which something is still to be known, and removes any other."""
+        if note.keys or note.refused:
+            note.save(self._folder)
+        else:
+            self._hold(note.name, 0.0)
+            self._path(note).unlink(missing_ok=True)
+
+    async def _looked(self, note: Note, known: set[str]) -> Look | None:
+        """The state of a batch; None where it has never arrived, or is found to be another's: `keys` are empty then, or
+        it is looked for again."""
+        try:
+            if note.id is None and not await self._found(note, known):
+                note.keys = []
+                self._keep(note)
+                return None
+            return await self._trusted(self._provider.look(str(note.id)))
+        except UserError as error:
+            raise self._located(note, error) from None
+
+    def _located(self, note: Note, error: UserError | str) -> UserError:
+        return UserError(
+            f"{str(error).rstrip('.')}. Batch {note.id or note.name} is noted in {self._path(note)}: the same command "
+            "looks again. Where the provider has lost the batch, remove that file; its requests are then sent, and "
+            "paid for, again."
+        )
 
     async def _found(self, note: Note, known: set[str]) -> bool:
         """Looks for a batch whose submission was cut off: did it arrive?"""
         for wait in (0.0, max(0.0, note.made + _SETTLED - time.time())):
             await asyncio.sleep(wait)
-            note.id = await self._told(self._provider.find(note, known))
+            note.id = await self._trusted(self._provider.find(note, known.union(note.foreign)))
             if note.id is not None:
+                note.guessed = not self._provider.named
                 note.save(self._folder)
                 return True
         return False
 
     async def _collect(self, note: Note, look: Look) -> None:
-        """Stores the answers of a batch that is over, and forgets it once all of them are stored."""
-        outcomes = [] if look.failure else await self._told(self._provider.outcomes(look))
-        missing, answered, refused = self._store.missing(note.keys), set[str](), list[str]()
-        self._tries |= dict.fromkeys(note.keys, note.tries + 1)
+        """Stores the answers of a batch that is over; its note stays while something of it is missing or refused."""
+        # 1. lines of results by key
+        try:
+            outcomes = [] if look.failure else await self._trusted(self._provider.outcomes(look))
+        except UserError as error:
+            raise self._located(note, error) from None
+        lines: dict[str, list[Outcome]] = defaultdict(list)
+        for outcome in outcomes:
+            if isinstance(outcome.key, str):
+                lines[outcome.key].append(outcome)
+        if note.guessed and lines and lines.keys().isdisjoint(note.keys):
+            note.foreign.append(str(note.id))
+            note.id = None
+            note.save(self._folder)
+            return
+        # 2. answers that were given, and are not among the results
+        missing = self._store.missing(note.keys)
+        lost = [key for key in note.keys if key in missing and key not in lines]
+        submitted = {*note.keys, *note.refused, *(lines.keys() - self._store.missing(lines))}
+        strays = [outcome for outcome in outcomes if not isinstance(outcome.key, str) or outcome.key not in submitted]
+        answered = sum(any(line.payload is not None for line in lines[key]) for key in submitted & lines.keys())
+        hidden = lost if strays or answered < look.answered else []
+        # 3. answers to be stored, and requests that failed
+        rest = list(hidden)
         readings = []
-        for key, payload, why, passing in outcomes:
-            if key not in missing:
+        for key in note.keys:
+            if key not in missing or key in rest:
+                continue
+            outcome = _outcome_of(lines[key], key, look)
+            if outcome.payload is not None and key not in self._wanted:
+                rest.append(key)  # another command's
                 continue
             try:
-                if payload is not None and (prompt := self._wanted.get(key)) is not None:
-                    answer = answer_of(payload, numbered=False)
-                    request = self._pass.expected(prompt, key)[0]
-                    self._bill.settle(self._account, 0.0, request.estimate, answer.usage)
-                    readings.append(await self._pass.taken(prompt, key, _Given(answer), {"batch": note.id}))
+                if outcome.payload is not None:
+                    readings.append(await self._reading(note, outcome))
             except BrokenAnswer as error:
-                payload, why = None, str(error)
-            if payload is not None:
-                answered.add(key)  # or it is another command's
-                continue
-            self._account.failures["in a batch"] += 1
-            refused += [] if passing and note.tries < self._spec.retries else [why]
-        lost = missing.difference(answered, (key for key, *_ in outcomes))  # as those of a batch that has expired
-        refused += ["no answer came back"] * len(lost) if note.tries >= self._spec.retries else []
+                outcome = Outcome(key, None, str(error), False)
+            if outcome.payload is None:
+                self._failed(note, outcome)
+        # 4. store
         self._store.put(readings)
-        if not self._store.missing(answered):
-            self._forget(note)
+        note.keys = rest
+        note.guessed = False
+        note.cost = 0.0
         self._hold(note.name, 0.0)
-        if look.failure or refused:
-            count = len(note.keys) if look.failure else len(refused)
-            raise UserError(
-                f"{self._spec.role}.url={self._spec.url}: {count:,} of the {len(note.keys):,} requests of batch "
-                f"{note.id} failed for good ({look.failure or refused[0]}). {len(readings):,} answers of it are stored."
+        self._keep(note)
+        if hidden:
+            shown = f" and hold a line for {strays[0].key!r:.60}," if strays else ""
+            raise self._located(
+                note,
+                f"{self._spec.role}.url={self._spec.url}: the results of batch {note.id} lack {len(hidden):,} of its "
+                f"requests{shown} though {look.answered:,} were answered. {len(readings):,} answers of it are stored",
             )
+
+    def _failed(self, note: Note, outcome: Outcome) -> None:
+        """Counts a failure; what may pass is tried again, what does not is noted."""
+        self._account.failures["in a batch"] += 1
+        self._tries[outcome.key] = note.tries + 1
+        if not outcome.passing or note.tries >= self._spec.retries:
+            note.refused[outcome.key] = outcome.reason
+
+    async def _reading(self, note: Note, outcome: Outcome) -> ModelReading:
+        prompt = self._wanted[outcome.key]
+        answer = answer_of(outcome.payload, numbered=False)
+        request = self._pass.expected(prompt, outcome.key)[0]
+        self._bill.settle(self._account, 0.0, request.estimate, answer.usage)
+        return await self._pass.taken(prompt, outcome.key, _Given(answer), {"batch": note.id})
 
     async def _submit(self, keys: Sequence[str]) -> None:
         """Sends requests in as many batches as they need, when there is money for all of them."""
@@ -335,16 +501,18 @@ class BatchedPass:
         for chunk in self._chunks(asked):
             names = [key for key, _ in chunk]
             name = f"judgebench-{hashlib.sha256(f'{time.time()} {names}'.encode()).hexdigest()[:32]}"
-            note = Note(name, None, time.time(), str(self._spec.url), self._spec.model, names, 0.0, 0)
-            note.cost, note.tries = sum(costs[key] for key in names), max(self._tries.get(key, 0) for key in names)
+            cost = sum(costs[key] for key in names)
+            tries = max(self._tries.get(key, 0) for key in names)
+            note = Note(name, None, time.time(), str(self._spec.url), self._spec.model, names, cost, tries)
             note.save(self._folder)
             self._hold(name, note.cost)
             try:
-                note.id = await self._told(self._provider.submit(name, [row for _, row in chunk]))
+                note.id = await self._trusted(self._provider.submit(name, [row for _, row in chunk]))
             except Unclear as error:
                 raise UserError(f"{error} The same command looks whether the batch has arrived.") from None
             except UserError:
-                self._forget(note)
+                note.keys = []
+                self._keep(note)
                 raise
             note.save(self._folder)
             self.batches += 1
@@ -363,14 +531,27 @@ class BatchedPass:
             yield chunk
 
 
+def notes_folder(store: Path) -> Path:
+    """The folder of the notes of batches beside a store: the same by whatever path, link or working directory the store
+    is named."""
+    if str(store) == ":memory:":
+        raise UserError(
+            "judge.batch: a later command finds its batches by notes beside the store; name one, as "
+            "store=outputs/readings.sqlite."
+        )
+    return Path(f"{os.path.realpath(store)}.batches")
+
+
 def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
     """Asks for what is missing in batches; False where nothing was. `ComeBack` where it is submitted, and not to be
-    waited for; `UserError` where another command is at work with the same batches."""
+    waited for; `UserError` where requests were refused, or another command is at work with the same batches."""
     passes = [pass_ for pass_ in passes if pass_.missing()]
     if not passes:
         return False
-    spec, folder = passes[0].spec, Path(f"{passes[0].store.path}.batches")
+    spec = passes[0].spec
+    folder = notes_folder(passes[0].store.path)
     with ExitStack() as stack:
+        # 1. one command at a time
         stack.enter_context(outer_loop_paused())
         try:
             stack.enter_context(locked(folder))
@@ -379,21 +560,41 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
         runner = stack.enter_context(asyncio.Runner())
         work = [BatchedPass(pass_, folder) for pass_ in passes]
         stack.callback(lambda: [runner.run(each.close()) for each in work])
-        total, told, pause = sum(len(pass_.missing()) for pass_ in passes), 0, spec.backoff
+        if spec.retry_refused:
+            for each in work:
+                each.forgive()
+        # 2. look again and again
+        total = sum(len(pass_.missing()) for pass_ in passes)
+        most = 0
+        pause = spec.backoff
         progress = stack.enter_context(Progressing("Waiting for batches", total, shown and spec.batch == "wait"))
         while True:
             states = [runner.run(each.step()) for each in work]
             missing = sum(count for count, _ in states)
-            now = total - missing + sum(done for _, done in states)
-            progress.advance(max(0, now - told), passes[0].bill.spent)
-            told = max(told, now)
+            refused = {key: why for each in work for key, why in each.refused.items()}
+            now = total - missing - len(refused) + sum(done for _, done in states)
+            progress.advance(max(0, now - most), passes[0].bill.spent)
+            most = max(most, now)
+            if refused and not missing:
+                raise UserError(_refusal(spec, refused, total))
             if not missing:
                 return True
             if spec.batch == "submit":
                 count = sum(each.batches for each in work)
+                more = f" {len(refused):,} were refused." if refused else ""
                 raise ComeBack(
                     f"judge.batch: {missing:,} requests are with {spec.where} in {count:,} batches, which takes up "
-                    "to a day. Give the same command again to fetch the answers; judge.batch=wait waits for them."
+                    f"to a day.{more} Give the same command again to fetch the answers; judge.batch=wait waits for "
+                    "them."
                 )
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)
+
+
+def _refusal(spec: Any, refused: dict[str, str], total: int) -> str:
+    reason = next(iter(refused.values()))
+    return (
+        f"{spec.role}.url={spec.url}: {len(refused):,} of the {total:,} requests that were missing failed for good "
+        f"({reason}). All other answers are stored, and these requests are not sent again by themselves; "
+        f"{spec.role}.retry_refused=true sends them again."
+    )

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.judges.api.fleet import Server, Slots, available
+from judgebench.judges.api.fleet import Server, available
 from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
 from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
@@ -40,8 +41,6 @@ _SHORTEST_KEY = 8
 
 _LARGEST_FILE, _LONGEST_CALL = 2**31, 3600.0
 """Bytes of a batch's answers, and seconds in which they, or its requests, are sent."""
-_BUSY = ("429", "503", "timeout")
-"""Failures of a server that was sent too much at once."""
 
 
 class Stopped(Exception):
@@ -50,6 +49,10 @@ class Stopped(Exception):
 
 class Unclear(UserError):
     """No answer came, and the request may have been carried out."""
+
+
+class OtherModel(UserError):
+    """A server of several answers as another model than the others, or than when the store's readings were made."""
 
 
 class RateLimit:
@@ -118,10 +121,9 @@ class Client:
                     f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
                     f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
                 ) from None
-            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": None}
+            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": spec.concurrency}
             told = account.servers.setdefault(url, new)
-            slots = Slots(None if isinstance(spec.concurrency, str) else spec.concurrency, told["concurrency"])
-            self._servers.append(Server(url, http, slots, told))
+            self._servers.append(Server(url, http, asyncio.Semaphore(spec.concurrency), told))
         self._requests, self._tokens = RateLimit(spec.requests_per_minute), RateLimit(spec.tokens_per_minute)
         self.stopped = False
 
@@ -156,8 +158,6 @@ class Client:
                 continue
             except _Failure as failure:
                 server.told["failures"] += 1
-                if failure.kind in _BUSY:
-                    server.slots.refused(failure.sent)
                 if failure.kind != "429":
                     server.strike(failure.sent, spec.backoff, spec.longest_wait)
                 if tries > spec.retries:
@@ -221,22 +221,36 @@ class Client:
         )
 
     def _note(self, server: Server, answer: Answer) -> None:
-        """Records what a server answers as; `UserError` where that is another model than another server's."""
-        told, name = server.told, (answer.model or "").rstrip("/\\")
-        told["requests"] += 1
-        told["concurrency"] = server.slots.limit
-        if [answer.model, answer.fingerprint] in told["models"]:
+        """Records what a server answers as; `OtherModel` where that is not the model of the judge's other answers."""
+        server.told["requests"] += 1
+        models = server.told["models"]
+        if answer.model and answer.model not in [model for model, _ in models]:
+            self.agree(server.url, answer.model)
+        if [answer.model, answer.fingerprint] not in models:
+            models.append([answer.model, answer.fingerprint])
+
+    def agree(self, url: str, model: str) -> None:
+        """Compares the name under which a server answers, folders aside, with that of all answers before.
+
+        Raises:
+            OtherModel: several servers of one judge differ. One that changes is said.
+        """
+        if self._account.identity is None:
+            self._account.identity = (url, model)
+        first_url, first = self._account.identity
+        if _last_part(model) == _last_part(first):
             return
-        told["models"].append([answer.model, answer.fingerprint])
-        for other in self._servers:
-            if other is server:  # a server may change its own; the run says so
-                continue
-            names = [str(model).rstrip("/\\") for model, _ in other.told["models"] if model is not None]
-            if name and any(re.split(r"[/\\]", one)[-1] != re.split(r"[/\\]", name)[-1] for one in names):
-                raise UserError(
-                    f"{self._at(self._spec.where)}: {server.url} answers as {name}, and {other.url} as {names[0]}; "
-                    "several servers of one judge serve the same model."
-                )
+        if len(self._spec.urls) > 1:
+            raise OtherModel(
+                f"{self._at(self._spec.where)}: {url} answers as {model}, and {first_url} as {first}; several servers "
+                "of one judge serve the same model. Leave away the server of the other one; or name another store, "
+                "which begins anew."
+            )
+        print(
+            f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. The readings of both "
+            "stay in the store; name another one to keep them apart.",
+            file=sys.stderr,
+        )
 
     async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
         """The provider's answer to a request about batches. One that only looks is tried again, as `retries` says; one
@@ -359,6 +373,11 @@ class Client:
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
         return (line.replace(self._key, "***") if self._key else line)[:_SHOWN].rstrip(".")
+
+
+def _last_part(model: str) -> str:
+    """A model's name without the folders before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]
 
 
 def retry_after(response: httpx.Response) -> float | None:

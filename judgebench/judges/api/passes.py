@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
-from judgebench.judges.api.client import Client, Stopped
+from judgebench.judges.api.client import Client, OtherModel, Stopped
 from judgebench.judges.api.fleet import homes
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
@@ -67,6 +67,7 @@ class ApiPass(Pass):
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
+    _agreed: bool = field(default=False, init=False)
 
     @property
     def title(self) -> str:
@@ -85,7 +86,7 @@ class ApiPass(Pass):
 
     def batches(self, token_budget: int) -> list[Batch]:
         """The prompts in the order given, of each server's a few for each request that may be under way."""
-        size, of_server = _AT_ONCE * self.spec.at_once, defaultdict[int, list[Prompt]](list)
+        size, of_server = _AT_ONCE * self.spec.concurrency, defaultdict[int, list[Prompt]](list)
         for prompt in self.prompts:
             of_server[self._homes[prompt.example.group_id][0]].append(prompt)
         turns = range(0, max(map(len, of_server.values()), default=0), size)
@@ -97,6 +98,9 @@ class ApiPass(Pass):
 
     def prepare(self) -> None:
         """Opens what sends requests; `release` closes it."""
+        identity = self._identity()
+        self._agreed = identity is not None
+        self.account.identity = self.account.identity or identity
         self._client = Client(self.spec, self.bill, self.account)
         self._runner = asyncio.Runner()
 
@@ -126,22 +130,17 @@ class ApiPass(Pass):
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
-
-        async def put(prompt: Prompt, key: str) -> ModelReading:
-            assert self._client is not None
-            try:
-                reading = await self.taken(prompt, key, self._client, {})
-                self.store.put([reading])
-            except UserError:
-                self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
-                raise
-            self._stored += 1
-            if self.stored is not None:
-                self.stored()
-            return reading
-
-        tasks = [asyncio.create_task(put(wanted[key], key)) for key in wanted if key in missing]
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        keys = [key for key in wanted if key in missing]
+        # 1. one answer of each of several servers, before any is stored: they must agree on the model
+        first = self._first_of_each(wanted, keys)
+        outcomes = await self._gathered(wanted, first, self._asked)
+        if not any(isinstance(outcome, OtherModel) for outcome in outcomes):
+            for reading in outcomes:
+                if isinstance(reading, ModelReading):
+                    self._put(reading)
+        # 2. all others, each stored at once
+        if not any(isinstance(outcome, BaseException) for outcome in outcomes):
+            outcomes += await self._gathered(wanted, [key for key in keys if key not in first], self._read)
         errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
         if ours := [error for error in errors if not isinstance(error, UserError)]:
             raise ours[0]
@@ -149,6 +148,73 @@ class ApiPass(Pass):
             stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
             raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
         return [each for each in outcomes if isinstance(each, ModelReading)]
+
+    async def _gathered(
+        self,
+        wanted: Mapping[str, Prompt],
+        keys: Iterable[str],
+        read: Callable[[Prompt, str], Coroutine[Any, Any, ModelReading]],
+    ) -> list[ModelReading | BaseException]:
+        return await asyncio.gather(*(read(wanted[key], key) for key in keys), return_exceptions=True)
+
+    def _first_of_each(self, wanted: Mapping[str, Prompt], keys: Iterable[str]) -> set[str]:
+        """A key of each server, of several, that has not said yet what it answers as."""
+        if len(self.spec.urls) == 1:
+            return set()
+        first: dict[str, str] = {}
+        for key in keys:
+            url = self.spec.urls[self._homes[wanted[key].example.group_id][0]]
+            if not self.account.servers[url]["models"]:
+                first.setdefault(url, key)
+        return set(first.values())
+
+    async def _asked(self, prompt: Prompt, key: str) -> ModelReading:
+        assert self._client is not None
+        try:
+            return await self.taken(prompt, key, self._client, {})
+        except UserError:
+            self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
+            raise
+
+    async def _read(self, prompt: Prompt, key: str) -> ModelReading:
+        reading = await self._asked(prompt, key)
+        self._put(reading)
+        return reading
+
+    def _put(self, reading: ModelReading) -> None:
+        """Stores a reading, and before the first one the model's name."""
+        assert self._client is not None
+        try:
+            if not self._agreed and self.account.identity is not None:
+                self._agree(self._client)
+            self.store.put([reading])
+        except UserError:
+            self._client.stopped = True
+            raise
+        self._stored += 1
+        if self.stored is not None:
+            self.stored()
+
+    def _agree(self, client: Client) -> None:
+        """Keeps with the store which server told which name first; where another command was faster, its name holds."""
+        key, (url, model) = self._identity_key, self.account.identity or ("", "")
+        self.store.put([ModelReading(key, None, json.dumps({"url": url, "model": model}), 0.0)])
+        self.account.identity = self._identity()
+        client.agree(url, model)
+        self._agreed = True
+
+    @property
+    def _identity_key(self) -> str:
+        """The key under which the store keeps the name that the judge's first answer was given under."""
+        identity = {"served as": {"url": self.spec.urls[0], "model": self.spec.model}}
+        return reading_key(identity, np.array([], np.int32))
+
+    def _identity(self) -> tuple[str, str] | None:
+        key = self._identity_key
+        if (reading := self.store.get([key]).get(key)) is None:
+            return None
+        record = answer_record(reading)
+        return str(record["url"]), str(record["model"])
 
     async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
         assert self._client is not None
@@ -253,8 +319,9 @@ class ListedPass(ApiPass):
                     f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; "
                     "take judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
                 )
-            if prompt.condition.defense in self.thinking:
-                at = rating_place([str(token) for token, _ in answer.lists])
+            if self.spec.framed:
+                led = prompt.condition.defense in self.thinking
+                at = rating_place([str(token) for token, _ in answer.lists], led)
                 answer = replace(answer, lists=[] if at is None else answer.lists[at:])
             logprobs = answer.lists[0][1].logprobs if answer.lists else {}
             if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -180,7 +181,11 @@ class _Lists(BaseModel):
 
 
 class _Message(BaseModel):
+    """`reasoning` and `reasoning_content` are thoughts that a server has taken out of `content`."""
+
     content: str | None = None
+    reasoning: Any = None
+    reasoning_content: Any = None
 
 
 class _Choice(BaseModel):
@@ -245,9 +250,12 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
             raise BrokenAnswer("it holds no text")
         text = choice.text if choice.message is None else choice.message.content
         usage = None if answer.usage is None else answer.usage.counts()
+        lists = _openai_lists(choice.logprobs or _Lists(), numbered)
+        if lists and choice.message and (choice.message.reasoning or choice.message.reasoning_content):
+            lists = _lists_of_content(lists, text or "")
         return Answer(
             text or "",
-            _openai_lists(choice.logprobs or _Lists(), numbered),
+            lists,
             None if text and usage is not None and not usage.completion else usage,
             *(None if name is None else str(name)[:200] for name in (answer.model, answer.system_fingerprint)),
         )
@@ -261,11 +269,24 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         raise BrokenAnswer(f"the answer is not what the protocol has ({error})") from None
 
 
+def _lists_of_content(lists: list[tuple[Hashable, Listing]], content: str) -> list[tuple[Hashable, Listing]]:
+    """The lists of an answer's tokens, where those of the thoughts before it may come along; none where no answer is
+    behind the thoughts."""
+    text = "".join(str(token) for token, _ in lists)
+    start = text.rfind(content.strip()) if content.strip() else -1
+    if start < 0:
+        return []
+    lengths = accumulate((len(str(token)) for token, _ in lists), initial=0)
+    return [pair for pair, at in zip(lists, lengths, strict=False) if at >= start]
+
+
 def _as_openai(payload: Any) -> Any:
     """An answer of Anthropic's or Gemini's in the form of OpenAI's; any other as it is."""
 
     def choice(parts: Any) -> dict[str, Any]:
-        return {"message": {"content": "".join(part.get("text") or "" for part in parts)}}
+        thoughts = any(part.get("thought") for part in parts)
+        content = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+        return {"message": {"content": content, "reasoning": thoughts}}
 
     try:
         if payload.get("type") == "message":  # its count of input tokens is of those outside of the cache

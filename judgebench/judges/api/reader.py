@@ -172,7 +172,7 @@ class ApiReader(BaseReader):
     def _by_server(self, role: str) -> dict[str, Any]:
         spec = self.sides[role]
         told = {"concurrency": spec.concurrency, "servers": self._accounts[role].servers}
-        told = told if len(spec.urls) > 1 or spec.concurrency == "auto" else {}
+        told = told if len(spec.urls) > 1 else {}
         return told | ({"batch": spec.batch} if spec.batch else {})
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:

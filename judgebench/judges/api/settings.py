@@ -84,7 +84,9 @@ class Account:
         unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what never arrived.
         ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
         servers: url -> requests and failures of each server, the names under which it answered, and `concurrency`, how
-            many requests it was sent at once, as set or found out.
+            many requests it is sent at once.
+        identity: the server that first told a model's name, in this run or when the store's first readings were made,
+            and that name.
     """
 
     price: Price
@@ -99,11 +101,12 @@ class Account:
     unconfirmed: float = 0.0
     ratio: float = 1.0
     servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    identity: tuple[str, str] | None = None
 
     def record(self) -> dict[str, Any]:
         """For environment.json; money is None where prices are unknown."""
         record = asdict(self)
-        del record["price"], record["ratio"], record["servers"]
+        del record["price"], record["ratio"], record["servers"], record["identity"]
         money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
         return record | {"failures": dict(self.failures)} | (money if self.price.known else dict.fromkeys(money))
 
@@ -184,8 +187,6 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
 
 MOST_LISTED = 2**18
 """Tokens of a list."""
-MOST_AT_ONCE = 256
-"""Requests to one server, where their number is found out."""
 _CHARACTERS = 4
 """Characters of a token, where no tokenizer is at hand."""
 _UNLIMITED = 2**31
@@ -204,6 +205,7 @@ class ApiSpec(JudgeSettings):
     title: Annotated[str, NotBlank()] | None = None
     protocol: Annotated[str, OneOf(("chat", "completions", "anthropic", "gemini"))] = "chat"
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
+    retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
     explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
@@ -219,7 +221,7 @@ class ApiSpec(JudgeSettings):
     revision: str | None = None
     trust_remote_code: bool = False
     context: Annotated[int, Ge(1), Le(2**40)] | None = None
-    concurrency: Annotated[int, Ge(1), Le(1024)] | Annotated[str, OneOf(("auto",))] = 8
+    concurrency: Annotated[int, Ge(1), Le(1024)] = 8
     requests_per_minute: _PerMinute | None = None
     tokens_per_minute: _PerMinute | None = None
     timeout: _Seconds = 120.0
@@ -242,7 +244,13 @@ class ApiSpec(JudgeSettings):
         mistakes = Mistakes()
         self._check_address(mistakes)
         # a key may stand in an address by mistake, and what a model is called and loaded by has sentences of its own
-        elsewhere = ("url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role")
+        elsewhere = ["url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role"]
+        if self.concurrency == "auto":
+            elsewhere.append("concurrency")
+            mistakes.add(
+                f"{self.role}.concurrency: auto is not found out any more; give the number of requests that a server "
+                f"takes at once, as {self.role}.concurrency=8 (for a judge card: +{self.role}.concurrency=8)."
+            )
         with mistakes.caught():
             check_fields(self, self.role, of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
         with mistakes.caught():
@@ -264,10 +272,15 @@ class ApiSpec(JudgeSettings):
             )
         if self.explicit is not None and self.protocol in ("anthropic", "gemini"):
             mistakes.add(f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it at null.")
-        if self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
+        if self.batch and self.protocol == "gemini":
+            mistakes.add(
+                f"{self.role}.batch: judgebench sends Gemini no batches any more; take judge.batch=null and "
+                "judge.concurrency=8, or the batches of OpenAI (judge=openai) or Anthropic (judge=anthropic)."
+            )
+        elif self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
             mistakes.add(
                 f"{self.role}.batch: batches are of messages to one provider, and each is answered at once; take one "
-                "judge.url, judge.protocol=chat, anthropic or gemini and judge.explicit=null; or judge.batch=null."
+                "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
             )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
@@ -294,11 +307,6 @@ class ApiSpec(JudgeSettings):
     def where(self) -> str:
         """The servers' addresses, for people."""
         return ", ".join(self.urls)
-
-    @property
-    def at_once(self) -> int:
-        """Most requests that one server is sent at once."""
-        return MOST_AT_ONCE if isinstance(self.concurrency, str) else self.concurrency
 
     @property
     def framed(self) -> bool:

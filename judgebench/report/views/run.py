@@ -106,16 +106,12 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def by_server(judge: Mapping[str, Any]) -> str:
-    """Requests that each of several servers answered, and how many it was sent at once; nothing of a server alone, but
-    for what was found out."""
+    """Requests that each of several servers answered; nothing of a server alone."""
     servers = judge.get("servers") or {}
-    if len(servers) < 2 and judge.get("concurrency") != "auto":
+    if len(servers) < 2:
         return ""
-    asked = {url: told for url, told in servers.items() if told["requests"] or told["failures"]}
-    found = ", {} at once as found out" if judge.get("concurrency") == "auto" else ""
-    return "; ".join(
-        f"{url} answered {told['requests']:,}{found.format(told['concurrency'])}" for url, told in asked.items()
-    )
+    asked = {url: record["requests"] for url, record in servers.items() if record["requests"] or record["failures"]}
+    return "; ".join(f"{url} answered {requests:,}" for url, requests in asked.items())
 
 
 def served_lines(served: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Several servers of one judge: whose an article is, one that goes down, and how many requests each takes at once."""
+"""Several servers of one judge: whose an article is, and one that goes down."""
 
 import pytest
 
@@ -64,21 +64,6 @@ def test_servers_of_two_models_are_no_judge(small_servers):
     first.replies = [answer(), status(500)]
     with pytest.raises(UserError, match=r"answers as folder/another, and http://127.0.0.1:\d+/v1 as small-1"):
         raise send(spec_of(first, second, concurrency=1), 2, order=(0, 1))[0][1]
-
-
-def test_refusals_and_what_brings_nothing_find_how_many_requests_a_server_takes(small_server):
-    def crowded(most):
-        def reply(handler, seen):
-            (answer(after=0.05) if small_server.under_way <= most else status(429))(handler, seen)
-
-        return reply
-
-    small_server.otherwise = crowded(12)
-    found, account = send(spec_of(small_server, concurrency="auto", retries=30), 400)
-    assert [one.text for one in found] == ["4"] * 400
-    assert 4 <= account.servers[small_server.url]["concurrency"] <= 16
-    assert small_server.most_under_way <= 32
-    assert account.retries < 100, "it stays near what it has found"
 
 
 @pytest.mark.parametrize(

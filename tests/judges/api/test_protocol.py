@@ -91,6 +91,31 @@ def test_sglangs_own_answer():
     assert found.usage == Usage(9, 8, 1)
 
 
+def test_thoughts_that_a_server_takes_out_are_neither_text_nor_lists():
+    places = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in ("So", " 3", "</t>", "\n", "4", "<e>")]
+    message = {"content": "4", "reasoning_content": "So 3"}
+    choice = {"message": message, "logprobs": {"content": places}}
+    found = answer_of({"choices": [choice]}, numbered=False)
+    assert (found.text, [token for token, _ in found.lists]) == ("4", ["4", "<e>"])
+    cut = {"message": {"content": None, "reasoning": "So 3"}, "logprobs": {"content": places[:2]}}
+    assert answer_of({"choices": [cut]}, numbered=False).lists == []
+    plain = {"message": {"content": "So 3", "reasoning": None}, "logprobs": {"content": places[:2]}}
+    assert len(answer_of({"choices": [plain]}, numbered=False).lists) == 2
+
+
+def test_thoughts_of_gemini_are_no_answer():
+    parts = [{"text": "Final Rating: 2", "thought": True}, {"text": "4"}]
+    tokens = [{"token": token, "logProbability": -0.5} for token in ("Final Rating: 2", "4")]
+    lists = {"chosenCandidates": tokens, "topCandidates": [{"candidates": []}] * 2}
+
+    def found(count):
+        said = {"content": {"parts": parts[:count]}, "logprobsResult": lists if count == 2 else None}
+        return answer_of({"candidates": [said], "usageMetadata": {"promptTokenCount": 9}}, numbered=False)
+
+    assert (found(2).text, [token for token, _ in found(2).lists]) == ("4", ["4"])
+    assert found(1).text == ""
+
+
 def test_what_is_missing_is_none_and_not_a_guess():
     found = answer_of({"choices": [{"message": {"content": None}, "logprobs": None}]}, numbered=False)
     assert (found.text, found.lists, found.usage, found.model, found.fingerprint) == ("", None, None, None, None)
