@@ -18,16 +18,18 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
+from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import check_config, data_of
 from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic, user_path
+from judgebench.runtime.files import Input, atomic, check_outputs, user_path
 from judgebench.study.jobs import check_one_run
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
+_TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class GateSettings:
 
     def __post_init__(self) -> None:
         check_fields(self, "gate")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that are asked for, by their keys."""
+        names = {"junit": self.junit, "summary": self.summary}
+        return {key: name for key, name in names.items() if name is not None and name.strip()}
 
 
 @dataclass(frozen=True)
@@ -76,10 +84,9 @@ class Decision:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
         from judgebench.report.render import TEMPLATES
 
-        for name, template in ((settings.junit, "gate.xml.j2"), (settings.summary, "gate.md.j2")):
-            if name is None or not name.strip():
-                continue
-            path, text = user_path(name), TEMPLATES.get_template(template).render(gate=self)
+        for key, name in settings.files.items():
+            path, template = user_path(name), TEMPLATES.get_template(_TEMPLATES[key])
+            text = template.render(gate=self)
             try:
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
@@ -108,9 +115,14 @@ def _main(config: DictConfig) -> None:
         if OmegaConf.is_missing(config, "card"):
             raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.")
         card = JudgeCard.read(path_of(config, "card"))
-        from judgebench.cards.requirements import Outcome, requirements_of  # it takes a second to import
+        # these take a second to import
+        from judgebench.cards.requirements import Outcome, requirements_of
+        from judgebench.results.schema import run_inputs
 
         required = requirements_of(plain(config.get("require")), card)
+        store, its_run = path_of(config, "store"), run_inputs(path_of(config, "run_dir"))
+        inputs = [*inputs_of(config), *card.inputs(), *its_run, Input(f"store={store}", store)]
+        check_outputs([(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs)
         # 2. the measurement; a mistake stands in the files, too
         try:
             decision = _measured(config, card, settings, required)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from judgebench.runtime.errors import Refusal, UserError
-from judgebench.runtime.files import user_path
+from judgebench.runtime.files import check_outputs, user_path
 
 if TYPE_CHECKING:
     from judgebench.experiment import Experiment
@@ -68,11 +68,14 @@ def _refuse(message: str) -> NoReturn:
 
 def record(run: Path, out: Path) -> list[str]:
     """Writes a run's readings as one file; lines for people: what was left out and why, what was recorded, its path."""
+    from judgebench.config.inputs import inputs_of
     from judgebench.readings.reading import write_recording
     from judgebench.results.folder import RunFolder
+    from judgebench.results.schema import run_inputs
 
     folder = RunFolder.open(run)
     config = folder.read("config")
+    check_outputs([(f"out={out}", out)], [*run_inputs(run), *inputs_of(config)])
     if config["judge"].get("_target_") == _RECORDED:
         raise UserError(f"{run}: its readings are recorded ones already; pass on the file that it read.")
     experiment, left_out = _rebuilt(folder, config)

@@ -25,10 +25,11 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
+from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.prompts.rubrics import PAPER, named_layout
 from judgebench.runtime.errors import UserError, escape_control, shown
-from judgebench.runtime.files import atomic, user_path
+from judgebench.runtime.files import Input, atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.types import ScoreRange
 
@@ -235,6 +236,11 @@ class JudgeCard:
             return "No intervals: the card has no map from its scores to the humans' scale, or that is unknown."
         again = "the card is of an earlier version; `python -m judgebench.calibrate data=... judge=...` makes another"
         return f"No intervals: {again}." if self.intervals is None else None
+
+    def inputs(self) -> list[Input]:
+        """The files that its judge needs: those beside it, and those that its parts name."""
+        beside = [(self.folder or Path()) / name for name in self.files]
+        return [*(Input(f"{path}, which the card needs", path) for path in beside), *inputs_of(self.parts)]
 
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else `UserError`; None

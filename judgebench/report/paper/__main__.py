@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
@@ -13,8 +14,9 @@ from judgebench.report.paper.cap import build_cap
 from judgebench.report.paper.cd import build
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.results.schema import run_inputs
 from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, check_outputs
 
 ARTIFACTS = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
 """The artifacts that tables are made of: readings and scores may be large."""
@@ -42,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
         # 2. files, and for each judge absolute against comparative assessment under attack
         if options.out:
+            names = [name for table in tables for name in table.files]
+            inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
+            check_outputs([(f"--out={options.out}", Path(options.out) / name) for name in names], inputs)
             figures = {}
             for title in dict.fromkeys(run.titles.get("main") for run in runs):
                 judged = [run for run in runs if run.titles.get("main") == title]
