@@ -18,16 +18,19 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import check_config, data_of
-from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic, user_path
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import atomic, check_outputs, user_path
+from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
+_TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class GateSettings:
 
     def __post_init__(self) -> None:
         check_fields(self, "gate")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that are asked for, by their keys."""
+        names = {"junit": self.junit, "summary": self.summary}
+        return {key: name for key, name in names.items() if name is not None and name.strip()}
 
 
 @dataclass(frozen=True)
@@ -70,16 +79,15 @@ class Decision:
         left = len(rows) - _MOST_LINES
         lines = [f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}" for state, name, said in rows]
         lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
-        return escape_control("\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]))
+        return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
         from judgebench.report.render import TEMPLATES
 
-        for name, template in ((settings.junit, "gate.xml.j2"), (settings.summary, "gate.md.j2")):
-            if name is None or not name.strip():
-                continue
-            path, text = user_path(name), TEMPLATES.get_template(template).render(gate=self)
+        for key, name in settings.files.items():
+            path, template = user_path(name), TEMPLATES.get_template(_TEMPLATES[key])
+            text = template.render(gate=self)
             try:
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
@@ -108,9 +116,14 @@ def _main(config: DictConfig) -> None:
         if OmegaConf.is_missing(config, "card"):
             raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.")
         card = JudgeCard.read(path_of(config, "card"))
-        from judgebench.cards.requirements import Outcome, requirements_of  # it takes a second to import
+        # these take a second to import
+        from judgebench.cards.requirements import Outcome, requirements_of
+        from judgebench.results.schema import run_inputs
 
         required = requirements_of(plain(config.get("require")), card)
+        inputs = [*inputs_of(config), *card.inputs()]
+        inputs += [*run_inputs(path_of(config, "run_dir")), store_of(config, inputs)]
+        check_outputs([(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs)
         # 2. the measurement; a mistake stands in the files, too
         try:
             decision = _measured(config, card, settings, required)
@@ -122,7 +135,7 @@ def _main(config: DictConfig) -> None:
         if decision is None:  # a dry run, or a process that only helped to read
             return
         decision.write(settings)
-        print(decision.terminal(), decision.folder, sep="\n")
+        print_safely(decision.terminal(), decision.folder)
     sys.exit(decision.code)
 
 
@@ -130,7 +143,7 @@ def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
-    from judgebench.cards.calibration import fingerprint
+    from judgebench.cards.calibration import share_in_card
     from judgebench.cards.judge import check_models, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
     from judgebench.stats.verdict import ENDS
@@ -181,8 +194,9 @@ def _measured(
     for change in changes_of(promised, figures) if settings.drift != "off" else ():
         state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
         outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    if fingerprint(parts.data) == card.data.get("sha256"):
-        notes.append("These texts made the card: its verdicts flatter it here, and a drift is harder to see.")
+    if share := share_in_card(card, parts.data):
+        texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
+        notes.append(f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see.")
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from judgebench.config.dropped import dropped
-from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_store, user_path
+from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
@@ -29,8 +31,12 @@ _AT_ONCE = 2**16
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
-    from judgebench.cli import as_sentence
+    from judgebench.cli import exit_code
 
+    return exit_code("judgebench.store", arguments, partial(_work, arguments))
+
+
+def _work(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m judgebench.store",
         usage="%(prog)s [-h] COMMAND STORE [STORE ...] [KEY=VALUE ...]",
@@ -41,27 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("words", nargs="*", metavar="COMMAND STORE", help="see above")
     parser.error = _refuse  # type: ignore[method-assign]
-    try:
-        with as_sentence():
-            command, *words = parser.parse_args(arguments).words or [""]
-            if sentence := dropped(f"store {command}"):
-                raise UserError(sentence)
-            if command not in _SETTINGS:
-                _refuse(f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}")
-            given = dict(word.split("=", 1) for word in words if "=" in word and not user_path(word).exists())
-            stores = [user_path(word) for word in words if "=" not in word or user_path(word).exists()]
-            if wrong := [key for key in given if key not in _SETTINGS[command]]:
-                _refuse(f"{command} has no {', '.join(wrong)}, but {', '.join(_SETTINGS[command]) or 'no settings'}")
-            if not stores or (command == "merge" and not given.get("out")):
-                _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
-            # all of them are there, before the first is looked at
-            opened = [_opened(path) for path in stores]
-            if command == "merge":
-                return _merge(opened, user_path(given["out"]))
-            return max(map(_verify, opened))
-    except Refusal as refusal:
-        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
-        return 2
+    command, *words = parser.parse_args(arguments).words or [""]
+    if sentence := dropped(f"store {command}"):
+        raise UserError(sentence)
+    if command not in _SETTINGS:
+        _refuse(f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}")
+    given = dict(word.split("=", 1) for word in words if "=" in word and not user_path(word).exists())
+    stores = [user_path(word) for word in words if "=" not in word or user_path(word).exists()]
+    if wrong := [key for key in given if key not in _SETTINGS[command]]:
+        _refuse(f"{command} has no {', '.join(wrong)}, but {', '.join(_SETTINGS[command]) or 'no settings'}")
+    if not stores or (command == "merge" and not given.get("out")):
+        _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
+    # all of them are there, before the first is looked at
+    opened = [_opened(path) for path in stores]
+    if command == "merge":
+        return _merge(opened, user_path(given["out"]))
+    return max(map(_verify, opened))
 
 
 def _refuse(message: str) -> NoReturn:
@@ -87,9 +88,9 @@ def _verify(store: ReadingStore) -> int:
         else:
             damaged += 1
     if not damaged:
-        print(f"{store.path}: {intact:,} readings, all as they were written")
+        print_safely(f"{store.path}: {intact:,} readings, all as they were written")
         return 0
-    print(
+    print_safely(
         f"{store.path}: {intact:,} readings as they were written; {damaged:,} do not match their checksums. A run that "
         f"needs them reads them again; `python -m judgebench.store merge {store.path} out=OTHER` leaves them out."
     )
@@ -116,7 +117,7 @@ def _merge(stores: Sequence[ReadingStore], out: Path) -> int:
         store.close()
     target.close()
     left_out = f"; {damaged:,} that do not match their checksums were left out" if damaged else ""
-    print(f"{added:,} readings added, {present:,} were there{left_out}", out, sep="\n")
+    print_safely(f"{added:,} readings added, {present:,} were there{left_out}", out)
     return 0
 
 

@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge, check_settings
 from judgebench.config.fields import plain
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
@@ -29,8 +30,8 @@ from judgebench.job import show_dry_run
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
-from judgebench.runtime.errors import ComeBack, UserError, escape_control
-from judgebench.runtime.files import LOCK, Held, atomic, csv_cell, locked, sha256_of, user_path
+from judgebench.runtime.errors import ComeBack, UserError
+from judgebench.runtime.files import LOCK, Held, atomic, check_outputs, csv_cell, locked, sha256_of, user_path
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
@@ -55,16 +56,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     that were scored before it stay. Gives the file or folder of scores; None after a dry run, and in a process that
     only helped to read."""
     # 1. the settings, and the judge
-    target, shard = path_of(config, "out"), config.get("shard")
-    if target.suffix not in ("", *_ENDINGS):
-        raise UserError(
-            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
-            "folder of .parquet files."
-        )
-    if target.suffix and target.is_dir():
-        raise UserError(f"out={target}: this is a folder; name a file.")
-    if not target.suffix and target.is_file():
-        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
+    target, shard = _target(config, card), config.get("shard")
     if type(shard) is not int or shard < 1:
         raise UserError(f"shard: {shard!r} is no number of rows; give a whole number of at least 1.")
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
@@ -75,13 +67,14 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     # 2. the texts, all of them checked before the first is read
     data, dimensions = plain(config.data), [card.dimension]
     Unrated(dimensions=dimensions, **data).given_path("a file of rows, or a folder of them")
-    texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"])
+    texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"])
+    known: Any = {"dimensions": dimensions, "longest": data["longest"]}
     if len(texts.sizes) > 1:
         judge.in_shards()
     console = Terminal()
     if config.dry_run:
         _, rows = next(texts.shards([0]))
-        show_dry_run(judge.about(Unrated(texts=rows, dimensions=dimensions)), console)
+        show_dry_run(judge.about(Unrated(texts=rows, **known)), console)
         if len(texts.sizes) > 1:
             times = texts.rows / texts.sizes[0]
             first = f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others are like them, all"
@@ -102,7 +95,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         for number, rows in texts.shards(todo):
             with parts.kept_after_mistakes(), whole.part(len(rows)) if several else nullcontext():
                 try:
-                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, dimensions=dimensions)))
+                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, **known)))
                 except ComeBack as error:  # the other shards go into batches, too
                     away.append(error)
                     continue
@@ -117,7 +110,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         notes = parts.join()
     # 4. what came of it
     rows, failed, wide = (sum(note[name] for note in notes) for name in ("rows", "failed", "wide"))
-    lines = [f"{rows} texts scored by {escape_control(card.title)}; {failed} without a score."]
+    lines = [f"{rows} texts scored by {card.title}; {failed} without a score."]
     if texts.cut:
         lines.append(
             f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes larger ones."
@@ -129,8 +122,24 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         lines.append(served_lines(served))
     share = f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval wider than"
     lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
-    for line in [*lines, *map(escape_control, card.verdict)]:
+    for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
+    return target
+
+
+def _target(config: DictConfig, card: JudgeCard) -> Path:
+    """The file or folder that the key `out` names; `UserError` where scores cannot lie there."""
+    target = path_of(config, "out")
+    if target.suffix not in ("", *_ENDINGS):
+        raise UserError(
+            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
+            "folder of .parquet files."
+        )
+    if not target.suffix and target.is_file():
+        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
+    files = [target] if target.suffix else [target / _MANIFEST, target / "part-000000.parquet"]
+    inputs = [*inputs_of(config), *card.inputs()]
+    check_outputs([(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)])
     return target
 
 

@@ -38,6 +38,7 @@ from judgebench.config.fields import (
     plain,
     settings_of,
 )
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
@@ -51,7 +52,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.files import check_store, user_path
+from judgebench.runtime.files import check_outputs, check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
@@ -192,9 +193,19 @@ def _check_machine(config: DictConfig) -> None:
         )
 
 
+def _check_outputs(config: DictConfig) -> None:
+    """Refuses a run folder, or a store, whose files are inputs or would become some."""
+    from judgebench.results.schema import own_files  # it needs pyarrow
+
+    folder, inputs = path_of(config, "run_dir"), list(inputs_of(config))
+    files = [path for path in own_files(folder) if not path.is_dir()]
+    check_outputs([(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)])
+
+
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_data,
     _check_machine,
+    _check_outputs,
     lambda config: check_store(path_of(config, "store")),
 )
 """Checks of paths, files and devices of this machine."""

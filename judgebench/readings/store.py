@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +32,7 @@ from judgebench.readings.reading import (
 from judgebench.runtime.distributed import Processes, here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import NO_STORE, check_store, on_network
+from judgebench.runtime.terminal import print_safely
 
 _FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")
@@ -220,10 +220,10 @@ class ReadingStore:
         new = damaged - self._damaged_keys
         self._damaged_keys |= new
         if new:
-            print(
+            print_safely(
                 f"judgebench: store={self.path}: {len(new):,} of its readings do not match their checksums or cannot "
                 "be read any more, as after a fault of the disk, or hold what no model says; they are read again.",
-                file=sys.stderr,
+                error=True,
             )
 
     def _identity(self) -> tuple[int, int] | None:
@@ -263,10 +263,10 @@ class ReadingStore:
                 "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
             ).rowcount
             if count:
-                print(
+                print_safely(
                     f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
                     f"checksums; its {count:,} readings have them now, and stay.",
-                    file=sys.stderr,
+                    error=True,
                 )
 
     @contextmanager

@@ -6,15 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
+from judgebench.cli import exit_code
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.results.schema import run_inputs
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, check_outputs
+from judgebench.runtime.terminal import print_safely
 
 _COMPARISON = "comparison.html"
 
@@ -29,22 +34,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"where the page goes; without it, RUN/report.html (with its figures), or ./{_COMPARISON} of several",
     )
     options = parser.parse_args(arguments)
-    try:
-        print(_written(options.run, options.out))
-    except UserError as error:
-        print(f"judgebench: {error}", file=sys.stderr)
-        return 2
+    return exit_code("judgebench.report", arguments, partial(_work, options.run, options.out))
+
+
+def _work(paths: Sequence[str], out: str | None) -> int:
+    print_safely(_written(paths, out))
     return 0
 
 
 def _written(paths: Sequence[str], out: str | None) -> Path:
     """Writes the page of one or several runs and returns its path."""
-    runs: list[Results] = []
+    target, runs = Path(out or _COMPARISON), list[Results]()
+    if out is not None or len(paths) > 1:
+        check_outputs([(f"--out={target}", target)], chain.from_iterable(run_inputs(Path(run)) for run in paths))
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
         runs.append(Results.load(path))
-    target = Path(out or _COMPARISON)
     if len(runs) == 1:
         figures = draw_all(runs[0])
         page = render_report(runs[0], figures)

@@ -26,7 +26,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 import judgebench
-from judgebench.results.schema import ARTIFACTS, FILES, PLACES, Presence, columns_of, is_ours
+from judgebench.results.schema import ARTIFACTS, FILES, Presence, columns_of, own_files
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
 from judgebench.runtime.parquet import read_table, write_table
@@ -129,13 +129,8 @@ class RunFolder:
         folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
         """
         with self.writing(self.path):
-            for name in FILES:
-                (self.path / name).unlink(missing_ok=True)
-            for place in PLACES:
-                folder = self.path / place
-                for path in list(folder.iterdir()) if folder.is_dir() else []:
-                    if is_ours(place, path.name):
-                        path.unlink(missing_ok=True)
+            for path in own_files(self.path):
+                path.unlink(missing_ok=True)
 
     def write(self, name: str, value: Any) -> Path:
         """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose `attrs` become notes
@@ -178,13 +173,8 @@ class RunFolder:
         """Writes digests.json, the last of a run's files, of the files written or (None) of all that a run has: by it a
         reader sees whether another has changed."""
         if paths is None:
-            folders = {place: self.path / place for place in PLACES}
-            paths = [
-                path
-                for place, folder in folders.items()
-                for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-                if path.is_file() and is_ours(place, path.name) and path.name[0] != "." and path.name != DIGESTS
-            ]
+            own = (path for path in own_files(self.path) if path.is_file())
+            paths = [path for path in own if path.name[0] != "." and path.name != DIGESTS]
         elif not (self.path / DIGESTS).is_file():  # of an earlier version
             return
         with self.writing(self.path / DIGESTS):

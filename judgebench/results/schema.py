@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
-from judgebench.runtime.files import DIGESTS
+from judgebench.runtime.files import DIGESTS, Input
 from judgebench.types import LABELS, RANGE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TEXT, _NUMBER, _INTEGER, _BOOLEAN = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _TEXTS, _LOGPROBS = pa.list_(pa.string()), pa.list_(pa.float32())
@@ -184,6 +188,18 @@ def is_ours(place: str, name: str) -> bool:
     """
     half = _TEMPORARY.fullmatch(name)
     return bool(PLACES[place].fullmatch(half["name"] if half else name))
+
+
+def own_files(folder: Path) -> list[Path]:
+    """The files at the top of a run folder, whether or not they are there, and all others of the run's own that are."""
+    places = [(place, folder / place) for place in PLACES if (folder / place).is_dir()]
+    there = [path for place, inner in places for path in sorted(inner.iterdir()) if is_ours(place, path.name)]
+    return list(dict.fromkeys([*(folder / name for name in FILES), *there]))
+
+
+def run_inputs(folder: Path) -> list[Input]:
+    """A run's own files, as what a command reads."""
+    return [Input(f"{path.name} of the run {folder}", path) for path in own_files(folder)]
 
 
 def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:

@@ -11,7 +11,8 @@ from typing import Any
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
-    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"  # marks of direction, breaks, and of no width
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"  # marks of direction, breaks, and of no width
+    "\ud800-\udfff\ufffe\uffff]"  # half characters and no characters, which XML forbids
     "|\r(?!\n)"
 )
 

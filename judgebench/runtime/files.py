@@ -1,4 +1,4 @@
-"""Files that are whole or not there, one run at a time in a folder, digests, CSV, and which disks are remote."""
+"""Files that are whole or not there and overwrite no input; one run at a time in a folder; digests; CSV; disks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -29,8 +31,8 @@ DIGESTS = "digests.json"
 A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that it does not name.
 """
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a cell that a spreadsheet takes for a formula."""
+_FORMULA = (*"=+-@", *"＝＋－＠")
+"""Signs that a spreadsheet takes for the beginning of a formula, also in full width and behind white space."""
 
 NETWORK = frozenset(
     (
@@ -60,6 +62,72 @@ def check_store(path: Path) -> None:
             f"store={path}: {beside} holds readings of a Parquet store, which would be read again; "
             f"{DROPPED['store=parquet:']}."
         )
+
+
+class Input(NamedTuple):
+    """A file or folder that a command reads.
+
+    Attributes:
+        name: how the user names it, as "data.path=texts.jsonl".
+        patterns: of a folder, which files below it are read; `fnmatch` compares them with the ends of their paths.
+    """
+
+    name: str
+    path: Path
+    patterns: Sequence[str] = ()
+
+
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")  # a drive of Windows has one letter
+
+
+def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) -> None:
+    """Refuses files that a command would write where writing would destroy an input, or become one; `UserError` names
+    both. An output counts as an input for those behind it.
+
+    Args:
+        outputs: how the user names each, as "out=scores.jsonl", and the file.
+    """
+    sources = list(inputs)
+    for name, path in outputs:
+        if _ADDRESS.match(str(path)):
+            raise UserError(
+                f"{name}: results are written to a folder of this machine, or one that is mounted there; name one, and "
+                "copy them afterwards."
+            )
+        if os.path.exists(path) and not os.path.isfile(path):
+            kind = "a folder" if os.path.isdir(path) else "no regular file"
+            raise UserError(f"{name}: this is {kind}; name a file.")
+        place = Path(os.path.realpath(path))
+        for source in sources:
+            if _identity(path) == _identity(source.path):
+                raise UserError(
+                    f"{name}: it would overwrite {source.name}, which the same command uses; name another place."
+                )
+            if _lies_in(place, source):
+                raise UserError(
+                    f"{name}: it lies in {source.name}, so that the next command would read it as a part of that; name "
+                    "a place outside of it."
+                )
+        sources.append(Input(name, path))
+
+
+def _identity(path: Path) -> object:
+    """Device and inode of a file or folder; the resolved path of one that does not exist."""
+    place = os.path.realpath(path)
+    try:
+        status = os.stat(place)
+    except OSError:
+        return place
+    return status.st_dev, status.st_ino
+
+
+def _lies_in(place: Path, source: Input) -> bool:
+    """True where a resolved path lies in the folder of an input and fits one of its patterns."""
+    for folder in place.parents if source.patterns and os.path.isdir(source.path) else ():
+        if _identity(folder) == _identity(source.path):
+            inside = f"/{place.relative_to(folder).as_posix()}"
+            return any(fnmatch(inside, f"*/{pattern}") for pattern in source.patterns)
+    return False
 
 
 @contextmanager
@@ -181,7 +249,8 @@ def csv_cell(value: Any) -> Any:
         float(value)
         if value == value.strip():
             return text
-    return f"'{text}" if value.startswith(_FORMULA) else text
+    start = value.lstrip()
+    return f"'{text}" if start.startswith(_FORMULA) or value.startswith(("\t", "\r", "\n")) else text
 
 
 def on_network(path: Path) -> bool:

@@ -18,6 +18,7 @@ from optuna.trial import Trial, TrialState
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.terminal import print_safely
 from judgebench.study import storage
 from judgebench.study.queue import DUPLICATE, ENDED, FAILED, LOST, REASON, Queue, count, failed, task_of
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
@@ -210,7 +211,7 @@ def _line(error: BaseException) -> str:
 
 
 def _say(*parts: str) -> None:
-    print("  ".join(part for part in parts if part), flush=True)
+    print_safely("  ".join(part for part in parts if part))
 
 
 def _number(values: Sequence[float]) -> str:

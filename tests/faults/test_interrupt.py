@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -91,3 +93,43 @@ def test_two_processes_both_end(command, tiny_pair, whom):
         assert run.ends() == code, run.said
     assert not psutil.wait_procs(ranks, timeout=30)[1]
     assert not Path("run").exists()
+
+
+SENT = """
+import os, sys, time
+import judgebench.{module} as module
+
+def work(*arguments):
+    os.kill(os.getpid(), {signal})
+    time.sleep(60)
+
+module._work = work
+sys.exit(module.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("store", ["verify", "readings.sqlite"]),
+        ("record", ["run", "out=readings.parquet"]),
+        ("report.__main__", ["run"]),
+        ("report.paper.__main__", ["run"]),
+    ],
+)
+def test_in_a_command_without_hydra(tmp_path, module, arguments, by):
+    program = SENT.format(module=module, signal=int(by))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (128 + by, "", False), done.stderr
+    command = f"python -m judgebench.{module.removesuffix('.__main__')} {' '.join(arguments)}"
+    assert done.stderr.endswith(
+        f"judgebench: interrupted. Nothing that was finished is lost. Go on with the same command: {command}\n"
+    )

@@ -1,0 +1,65 @@
+"""The files and folders that a configuration reads, so that no command writes over one of them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from judgebench.config.fields import plain
+from judgebench.config.keys import path_of
+from judgebench.data.rows import local_path
+from judgebench.runtime.files import Input, check_outputs, place_of
+
+_GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attacks", "defenses", "defense", "tutor")
+"""Keys whose values may name files, or hold keys that do."""
+
+
+def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
+    """The inputs of a configuration on this machine: its texts, and each file that a value of `_GROUPS` names, wherever
+    it stands there; of a folder, as that of a model, the files in it."""
+    for name in _GROUPS:
+        for key, text in _texts(name, plain(config.get(name))):
+            path = os.path.expanduser(text)
+            files = sorted(Path(path).iterdir()) if os.path.isdir(path) else [Path(path)]
+            yield from (Input(f"{key}={text}", file) for file in files if os.path.isfile(file))
+    data = plain(config.get("data"))
+    if isinstance(data, Mapping) and isinstance(data.get("path"), str) and data["path"].strip():
+        yield _data(data["path"], data.get("layouts"))
+
+
+def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
+    """The store of readings, over which nothing else may be written; `UserError` where it is one of the inputs."""
+    path = path_of(config, "store")
+    store = Input(f"store={path}", place_of(path))
+    # readings are added to a store that a judge is read from, too
+    others = [source for source in inputs if ".store=" not in source.name]
+    if not store.path.is_dir():
+        check_outputs([store[:2]], (source._replace(patterns=()) for source in others))
+    return store
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Each text inside a plain value, with its key."""
+    if isinstance(value, str):
+        yield key, value
+    for name, item in value.items() if isinstance(value, Mapping) else ():
+        yield from _texts(f"{key}.{name}", item)
+    for item in value if isinstance(value, list) else ():
+        yield from _texts(key, item)
+
+
+def _data(path: str, layouts: Any) -> Input:
+    """The texts: a file; a folder, of which everything or what fits a layout is read; or a pattern."""
+    here, name = local_path(path.removeprefix("file://")), f"data.path={path}"
+    if glob.has_magic(path) and not here.exists():
+        folder = os.path.dirname(re.split(r"[*?\[]", str(here))[0])
+        pattern = str(here)[len(folder) :].lstrip("/")
+        return Input(name, Path(folder), [pattern.replace("**/", "*")])
+    known = layouts if isinstance(layouts, list) else [{}]
+    return Input(name, here, [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)])
