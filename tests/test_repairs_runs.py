@@ -77,10 +77,10 @@ def test_every_p_is_corrected_over_the_whole_table(league):
 
 
 def test_tasks_end_in_one_league(judgebench):
-    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false")
+    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false", "worth=false")
     code, out, err = judgebench("+exp=[tasks,repairs]", *given, *QUICK)
     assert code == 0, err
-    assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict, which takes worth=true
+    assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict
     assert "conala_sample, quality: take main, expectation in range 0-4." in words_of(out)
     assert "Which repair helps?" in Path("run/tasks.html").read_text("utf-8")
     silent = judgebench("+exp=[tasks,repairs]", *given, *QUICK, "print=none")[1]

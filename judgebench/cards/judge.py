@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -137,16 +137,27 @@ class Judge:
         further `context`; many at once (`score_all`) take less time each."""
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
-    def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]:
-        """The judge's answers to some texts: mappings with source, output and, or not, context. The shared part of
-        texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
-        fit into memory as `line-N`."""
-        frame = self.frame(texts) if texts else pd.DataFrame(columns=COLUMNS)
-        names = ("score", "estimate", "status", "low", "high", "wide")
-        return [Judged(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)]
+    @overload
+    def score_all(self, texts: pd.DataFrame) -> pd.DataFrame: ...
 
-    def frame(self, texts: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    @overload
+    def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]: ...
+
+    def score_all(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame | list[Judged]:
+        """The judge's answers to some texts: mappings with source, output and, or not, context; or a DataFrame with
+        such columns, which gives a DataFrame of the same index with the fields of `Judged` as columns. The shared part
+        of texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
+        fit into memory as `line-N`."""
+        frame = self.frame(texts) if len(texts) else pd.DataFrame(columns=COLUMNS)
+        scores = frame[list(Judged.__dataclass_fields__)]
+        if isinstance(texts, pd.DataFrame):
+            return scores.set_index(texts.index)
+        return [Judged(*row) for row in zip(*(scores[name].tolist() for name in scores), strict=True)]
+
+    def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
+        if isinstance(texts, pd.DataFrame):
+            texts = [row.dropna().to_dict() for _, row in texts.iterrows()]
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         _, frame = self.judged(self.about(data))
@@ -304,7 +315,7 @@ def scoring_config(
         **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
         **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
-        **{"report": False, "examples": False, "tables": []},
+        **{"report": False, "worth": False, "examples": False, "tables": []},
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
