@@ -35,7 +35,7 @@ def test_the_answer_names_what_is_taken_and_so_does_the_first_line_of_all_tables
     assert f"take {setting.removeprefix('main, ')}; Spearman {taken['promised_spearman']:.2f} [" in words_of(answer)
     # the gains are those of the league, the largest first
     gains = sorted((row["difference"], row["decoding"]) for row in league_rows(run) if row.get("difference"))
-    assert f"repairs {gains[-1][1]} for expectation {gains[-1][0]:+.2f} [" in words_of(answer)
+    assert f"repairs {gains[-1][1]} instead of expectation {gains[-1][0]:+.2f} [" in words_of(answer)
     tables = words_of(in_terminal(run))
     assert tables.startswith(f"{taken['dimension']}: take {setting}. It promises Spearman ")
     assert recommendations(run)[0] in tables
