@@ -190,7 +190,7 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             else:
                 jobs.check_one_run(hydra_config)
             parts = check_config(config)
-            objective = jobs.checked_objective(config)
+            objective = jobs.checked_objective(config, hydra_config)
             if sweeping:
                 jobs.check_processes(config)
             finished = run_checked(parts)

@@ -32,10 +32,11 @@ from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.job import Read, trainers
 from judgebench.judges.api.settings import is_loopback
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.models import Models, Trainers
 from judgebench.judges.panel import PanelSpec, member_named, score_shares
 from judgebench.judges.replay import ReplaySpec
-from judgebench.runtime.errors import UserError, escape_control, shown
+from judgebench.runtime.errors import Mistakes, UserError, escape_control, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
@@ -111,6 +112,7 @@ class Judge:
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
+        check_places(card, self._config)
         self._parts = check_config(self._config, here=False)
         self._members = card_judges(self._parts.judge, store, check_models)
         # earlier answers and panels are asked by texts, of which there are none
@@ -399,9 +401,37 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 """Keys, besides the model, that change a judge's answers."""
 
 
-def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
+def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None:
+    """Checks that models whose place the card alone has named are there; else `UserError` with what names another.
+
+    Args:
+        instead: what else would do, for the error.
+    """
+    mistakes = Mistakes()
+    for role, of in (("judge", "main"), ("assistant", "assistant")):
+        path = card.parts[role].get("path")
+        if not path or of not in card.models or config[role].get("path") != path or not card.models[of].get("sha256"):
+            continue
+        if ModelSource(path).elsewhere:
+            model = card.models[of]
+            mistakes.add(
+                f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), which is not here at "
+                f"{path}; say where its folder is, as +{role}.path=DIR{instead}."
+            )
+    mistakes.tell()
+
+
+ANOTHER = "give check_models=false to score with another at your own risk: the card's figures say nothing of it"
+"""What else to do where a model is not the one that was calibrated."""
+
+
+def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]], another: str = ANOTHER) -> None:
     """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
-    served, by their names and, once they have answered, by what their servers say they are."""
+    served, by their names and, once they have answered, by what their servers say they are.
+
+    Args:
+        another: what to do with another model, for the error.
+    """
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # answers to other texts are another file
         return
     for role, model in card.models.items():
@@ -425,10 +455,7 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]])
             )
         else:
             continue
-        raise UserError(
-            f"card: its {role} model {fault}, or give check_models=false to score with another at your own risk: the "
-            "card's figures say nothing of it."
-        )
+        raise UserError(f"card: its {role} model {fault}; or {another}.")
 
 
 def _served_names(model: Mapping[str, Any]) -> set[str]:
