@@ -19,8 +19,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
-from judgebench.config.parts import Parts, check_config, with_data
-from judgebench.judges.spec import PANEL
+from judgebench.config.parts import Parts, check_config, with_data, with_read
+from judgebench.judges.spec import PANEL, REPLAYED
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
@@ -71,6 +71,8 @@ def handle_errors(
                     raise
         except Refusal as refusal:
             mistake = _mistake(refusal.__cause__)
+            if mistake is not None:
+                mistake = with_remedies(mistake, given, added, config_name, module)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
             print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
@@ -82,6 +84,59 @@ def handle_errors(
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
             sys.exit(143 if _by_sigterm(stop) else 130)
+
+
+_MOST_MENDED = 8
+"""Mistakes that are looked for one behind the other."""
+
+
+def with_remedies(
+    mistake: UserError, given: Sequence[str], added: Sequence[str], config_name: str, module: str = ""
+) -> UserError:
+    """A mistake with all that come behind it, and the command that is right: what each says would be right is taken,
+    and the rest is checked again.
+
+    Args:
+        given: arguments of the command line.
+        added: those that the command adds by itself.
+        module: how the command is started; empty for a call in Python.
+    """
+    if not mistake.give or any(argument.startswith("-") for argument in given):
+        return mistake
+    overrides, sentences, last = list(given), list(mistake.sentences), mistake
+    for _ in range(_MOST_MENDED):
+        overrides = _overridden(overrides, last.give)
+        try:
+            if config_name == "config":
+                _check_whole([*overrides, *added])
+            break
+        except UserError as error:
+            sentences += [sentence for sentence in error.sentences if sentence not in sentences]
+            last = error
+            if not error.give:
+                break
+    words = [masked_argument(override) for override in overrides]
+    right = shlex.join(["python", "-m", module, *words]) if module else f"judgebench.run({words!r})"
+    which = "This command is right" if last.give else "Mend what is still wrong in this command, which is right in the rest"
+    return UserError(*sentences, command=f"{which}:\n  {right}")
+
+
+def _overridden(overrides: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Overrides with new ones, each in the place of those of its key."""
+    keys = {override.partition("=")[0].lstrip("+") for override in new}
+    return [*(one for one in overrides if one.partition("=")[0].lstrip("+") not in keys), *new]
+
+
+def _check_whole(overrides: Sequence[str]) -> None:
+    """Checks all of a run that costs seconds at most: its configuration, data, rubrics, and answers of earlier."""
+    with composing(overrides, "config") as composed:
+        config = composed(overrides)
+    with known_to_hydra(config):
+        parts = with_read(check_config(config))
+        if REPLAYED in parts.judge.gives:
+            from judgebench.experiment import Experiment
+
+            Experiment.parse(config, parts)
 
 
 @contextmanager
@@ -165,6 +220,8 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             return results or Results()
     except Refusal as refusal:
         mistake = _mistake(refusal.__cause__)
+        if mistake is not None:
+            mistake = with_remedies(mistake, given, (), "config")
         raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
 
 
