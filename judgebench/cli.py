@@ -117,7 +117,9 @@ def with_remedies(
                 break
     words = [masked_argument(override) for override in overrides]
     right = shlex.join(["python", "-m", module, *words]) if module else f"judgebench.run({words!r})"
-    which = "This command is right" if last.give else "Mend what is still wrong in this command, which is right in the rest"
+    which = (
+        "This command is right" if last.give else "Mend what is still wrong in this command, which is right in the rest"
+    )
     return UserError(*sentences, command=f"{which}:\n  {right}")
 
 

@@ -126,7 +126,9 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     scored = judge.score_all(table)
     assert list(scored.columns) == ["score", "estimate", "status", "low", "high", "wide"]
     assert list(scored.index) == [3, 1, 4, 0, 5]
-    listed = judge.score_all([text | {"context": context} for text, context in zip(texts[:5], ["", *"bcde"], strict=True)])
+    listed = judge.score_all(
+        [text | {"context": context} for text, context in zip(texts[:5], ["", *"bcde"], strict=True)]
+    )
     assert list(scored["score"]) == [judged.score for judged in listed]
     assert list(table.join(scored)["status"]) == ["parsed"] * 5
     assert judge.score_all(table[:0]).empty

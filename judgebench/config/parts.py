@@ -27,6 +27,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
+from judgebench.config.defaults import read_dimensions, stand_in_rubrics
 from judgebench.config.fields import (
     LOGGER_MODES,
     Margins,
@@ -37,7 +38,6 @@ from judgebench.config.fields import (
     plain,
     settings_of,
 )
-from judgebench.config.defaults import read_dimensions, stand_in_rubrics
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated

@@ -103,7 +103,7 @@ def _first_rows(path: Path) -> Iterable[FileRow]:
 def _span(dataset: Dataset, dimension: str) -> tuple[float, float] | None:
     """The lowest and the highest score that a human gave; None where all are the same, or there is none."""
     means = np.array([example.human[dimension] for example in dataset.examples])
-    scores = dataset.ratings.get(dimension, means)
+    scores = np.append(dataset.ratings.get(dimension, means), means)
     scores = scores[np.isfinite(scores)]
     return (float(scores.min()), float(scores.max())) if len(scores) and scores.min() < scores.max() else None
 
@@ -128,7 +128,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None
         fitting = next((ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high))
         first = outside[0]
         raise UserError(
-            f"{dataset.places[first]}: the human score {means[first]:g} for '{name}' lies outside the data's own scale, "
+            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human score {means[first]:g} for '{name}' lies outside the data's own scale, "
             f"{least:g} to {most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which is "
             "what data.scale must hold.",
             give=["data.scale=[{:g},{:g}]".format(*fitting)],

@@ -281,7 +281,17 @@ class AnswerIndex:
 
 
 _USUAL = {
-    "text": ("answer", "judge_answer", "response", "judgment", "judgement", "completion", "reply", "judge", "judge_score"),
+    "text": (
+        "answer",
+        "judge_answer",
+        "response",
+        "judgment",
+        "judgement",
+        "completion",
+        "reply",
+        "judge",
+        "judge_score",
+    ),
     "example_id": ("id", "example", "text_id", "item", "uid", "name"),
 }
 """Entry of `judge.fields` -> names that files have for it, the likeliest first."""
@@ -303,9 +313,7 @@ def in_order(rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Pr
     if any(_named(row, fields) or not row.has(fields.text) for row in rows):
         return None
     names = [numbers[found] for found in sorted(numbers, key=lambda found: int(found[1]))]  # type: ignore[index]
-    return [
-        replace(row, values={**row.values, fields.example_id: name}) for row, name in zip(rows, names, strict=True)
-    ]
+    return [replace(row, values={**row.values, fields.example_id: name}) for row, name in zip(rows, names, strict=True)]
 
 
 def check_present(rows: Sequence[FileRow], fields: AnswerFields) -> None:

@@ -137,9 +137,7 @@ def load_rubrics(
     return rubrics
 
 
-def _no_rubrics(
-    missing: Sequence[str], variants: Mapping[str, str], title: str, names: Sequence[str]
-) -> UserError:
+def _no_rubrics(missing: Sequence[str], variants: Mapping[str, str], title: str, names: Sequence[str]) -> UserError:
     """The mistake of dimensions without a rubric; what would be right is the rubric about a text as a whole."""
     sentences, chosen = [], dict(variants)
     for dimension in missing:
