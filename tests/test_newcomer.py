@@ -1,5 +1,5 @@
-"""A newcomer's own rated texts: what their file says plainly is taken from it, and all else that is wrong comes at once,
-with a command that is right."""
+"""A newcomer's own rated texts: what their file says plainly is taken from it, and all else that is wrong comes at
+once, with a command that is right."""
 
 import csv
 import json
@@ -103,7 +103,7 @@ def test_what_only_its_owner_can_mend_stays_in_the_command(judgebench, texts):
 
 
 def test_in_python_it_is_a_call(judgebench, texts):
-    with pytest.raises(UserError, match="This command is right:\n  judgebench.run") as raised:
+    with pytest.raises(UserError, match=r"This command is right:\n  judgebench\.run") as raised:
         package.run(["data=jsonl", "data.path=mine.jsonl", "judge=replay", "judge.path=right.jsonl", *QUICK])
     call = str(raised.value).splitlines()[-1]
     results = eval(call, {"judgebench": package})

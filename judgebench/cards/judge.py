@@ -159,7 +159,7 @@ class Judge:
     def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
         if isinstance(texts, pd.DataFrame):
-            texts = [row.dropna().to_dict() for _, row in texts.iterrows()]
+            texts = [{str(name): text for name, text in row.dropna().items()} for _, row in texts.iterrows()]
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         _, frame = self.judged(self.about(data))

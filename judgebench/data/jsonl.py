@@ -128,9 +128,9 @@ def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None
         fitting = next((ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high))
         first = outside[0]
         raise UserError(
-            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human score {means[first]:g} for '{name}' lies outside the data's own scale, "
-            f"{least:g} to {most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which is "
-            "what data.scale must hold.",
+            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human score "
+            f"{means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to {most:g}, and so do "
+            f"{len(outside) - 1} more: they go from {low:g} to {high:g}, which is what data.scale must hold.",
             give=["data.scale=[{:g},{:g}]".format(*fitting)],
         )
 

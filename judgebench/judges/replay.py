@@ -327,8 +327,8 @@ def check_present(rows: Sequence[FileRow], fields: AnswerFields) -> None:
         give += [f"judge.fields.{entry}={name}" for name in usual[:1]]
     there = ", ".join(f"'{name}'" for name in rows[0].values) or "none"
     raise UserError(
-        f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, and judge.fields says "
-        "which of them holds the answer and which names its example.",
+        f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, and judge.fields "
+        "says which of them holds the answer and which names its example.",
         give=give if any("fields.text" in one for one in give) else (),
     )
 
