@@ -233,7 +233,7 @@ class ReplaySpec(NoModel):
             whole = list(json_lines(path, "judge.path"))
             numbered = in_order(whole, names, prompts)
             if numbered is None:
-                check_present(whole, names)
+                check_answers(whole, names)
             answers = match(path.name, numbered or whole, names, text, prompts, split, dataset)
             return replace(answers, in_order=numbered is not None)
         rows = self._index.rows([prompt.example for prompt in prompts])
@@ -316,7 +316,7 @@ def in_order(rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Pr
     return [replace(row, values={**row.values, fields.example_id: name}) for row, name in zip(rows, names, strict=True)]
 
 
-def check_present(rows: Sequence[FileRow], fields: AnswerFields) -> None:
+def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
     """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
     if not rows or rows[0].has(fields.text):
         return

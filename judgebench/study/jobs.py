@@ -184,7 +184,8 @@ class SweepSummary(Callback):
                 name = config.hydra.runtime.choices.get("sweeps")
                 raise UserError(
                     f"dry_run={str(config.dry_run).lower()}: a dry run measures nothing that a search could compare; "
-                    f"leave it out, or leave out -m{f' and +sweeps={name}' if name else ''} to see what one trial would read."
+                    f"leave it out, or leave out -m{f' and +sweeps={name}' if name else ''} to see what one trial "
+                    "would read."
                 )
             # how many processes a job of SLURM's has is known where it runs
             if not str(config.hydra.launcher.get("_target_")).endswith("submitit_launcher.SlurmLauncher"):
