@@ -19,7 +19,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
-from judgebench.config.parts import Parts, check_config, with_data
+from judgebench.config.parts import Parts, check_config, with_data, with_read
+from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
@@ -55,7 +56,7 @@ def handle_errors(
     given = sys.argv[1:]
     sys.argv += added
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # without it Hydra prints its own words, and ends the program with 1
-    with ending(module, given):
+    with ending(module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)):
         with as_sentence():
             check_command(sys.argv[1:], config_name, look)
         try:
@@ -83,19 +84,24 @@ def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], i
 
 
 @contextmanager
-def ending(module: str, given: Sequence[str]) -> Iterator[None]:
+def ending(
+    module: str, given: Sequence[str], remedied: Callable[[UserError], UserError] = lambda mistake: mistake
+) -> Iterator[None]:
     """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with 130, SIGTERM
     with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
         given: its arguments.
+        remedied: adds to a mistake what else is wrong, and the command that is right.
     """
     with UNTIL_THE_END, _terminable():
         try:
             yield
         except Refusal as refusal:
             mistake = _mistake(refusal.__cause__)
+            if mistake is not None:
+                mistake = remedied(mistake)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
             said = hide(refusal.sentence if mistake is None else mistake.listed)
@@ -108,6 +114,61 @@ def ending(module: str, given: Sequence[str]) -> Iterator[None]:
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print_safely(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", error=True)
             sys.exit(143 if _by_sigterm(stop) else 130)
+
+
+_MOST_MENDED = 8
+"""Mistakes that are looked for one behind the other."""
+
+
+def with_remedies(
+    mistake: UserError, given: Sequence[str], added: Sequence[str], config_name: str, module: str = ""
+) -> UserError:
+    """A mistake with all that come behind it, and the command that is right: what each says would be right is taken,
+    and the rest is checked again.
+
+    Args:
+        given: arguments of the command line.
+        added: those that the command adds by itself.
+        module: how the command is started; empty for a call in Python.
+    """
+    if not mistake.give or any(argument.startswith("-") for argument in given):
+        return mistake
+    overrides, sentences, last = list(given), list(mistake.sentences), mistake
+    for _ in range(_MOST_MENDED):
+        overrides = _overridden(overrides, last.give)
+        try:
+            if config_name == "config":
+                _check_whole([*overrides, *added])
+            break
+        except UserError as error:
+            sentences += [sentence for sentence in error.sentences if sentence not in sentences]
+            last = error
+            if not error.give:
+                break
+    words = [masked_argument(override) for override in overrides]
+    right = shlex.join(["python", "-m", module, *words]) if module else f"judgebench.run({words!r})"
+    which = (
+        "This command is right" if last.give else "Mend what is still wrong in this command, which is right in the rest"
+    )
+    return UserError(*sentences, command=f"{which}:\n  {right}")
+
+
+def _overridden(overrides: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Overrides with new ones, each in the place of those of its key."""
+    keys = {override.partition("=")[0].lstrip("+") for override in new}
+    return [*(one for one in overrides if one.partition("=")[0].lstrip("+") not in keys), *new]
+
+
+def _check_whole(overrides: Sequence[str]) -> None:
+    """Checks all of a run that costs seconds at most: its configuration, data, rubrics, and answers of earlier."""
+    with composing(overrides, "config") as composed:
+        config = composed(overrides)
+    with known_to_hydra(config):
+        parts = with_read(check_config(config))
+        if REPLAYED in parts.judge.gives:
+            from judgebench.experiment import Experiment
+
+            Experiment.parse(config, parts)
 
 
 @contextmanager
@@ -191,6 +252,8 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             return results or Results()
     except Refusal as refusal:
         mistake = _mistake(refusal.__cause__)
+        if mistake is not None:
+            mistake = with_remedies(mistake, given, (), "config")
         raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
 
 
@@ -212,7 +275,7 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             else:
                 jobs.check_one_run(hydra_config)
             parts = check_config(config)
-            objective = jobs.checked_objective(config)
+            objective = jobs.checked_objective(config, hydra_config)
             if sweeping:
                 jobs.check_processes(config)
             finished = run_checked(parts)

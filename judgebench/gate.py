@@ -19,7 +19,7 @@ from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.config.inputs import inputs_of, store_of
-from judgebench.config.keys import FOLDER, path_of
+from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.config.parts import check_config, data_of
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs, user_path
@@ -144,7 +144,7 @@ def _measured(
 ) -> Decision | None:
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
     from judgebench.cards.calibration import share_in_card
-    from judgebench.cards.judge import check_models, check_settings, scoring_config
+    from judgebench.cards.judge import check_models, check_places, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
     from judgebench.stats.verdict import ENDS
 
@@ -164,6 +164,7 @@ def _measured(
         for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
             whole[role] = {**OmegaConf.load(FOLDER / role / "recorded.yaml"), "path": settings.readings}
             del whole[role]["defaults"]
+    check_places(card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE")
     attacks = plain(config.attacks) or [row["attack"] for row in card.attacks if "resist_attacks" in required]
     changed: dict[str, Any] = {
         "name": "gate",
@@ -179,7 +180,8 @@ def _measured(
     if results is None:
         return None
     if settings.check_models:
-        check_models(card, results.environment["model_fingerprints"])
+        compared = f"measure the one here and compare it with the card: {command_line()} check_models=false"
+        check_models(card, results.environment["model_fingerprints"], compared)
     place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
     rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]

@@ -121,6 +121,17 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     assert (high - low < 4).any()
     assert {judged.wide for judged in together} == {False}
     assert judge.score_all([]) == []
+    # a DataFrame gives a DataFrame of its index, whatever else it holds
+    table = pd.DataFrame(texts[:5], index=[3, 1, 4, 0, 5]).assign(context=[None, *"bcde"], note=1.5)
+    scored = judge.score_all(table)
+    assert list(scored.columns) == ["score", "estimate", "status", "low", "high", "wide"]
+    assert list(scored.index) == [3, 1, 4, 0, 5]
+    listed = judge.score_all(
+        [text | {"context": context} for text, context in zip(texts[:5], ["", *"bcde"], strict=True)]
+    )
+    assert list(scored["score"]) == [judged.score for judged in listed]
+    assert list(table.join(scored)["status"]) == ["parsed"] * 5
+    assert judge.score_all(table[:0]).empty
     with pytest.raises(UserError, match="the judged text is empty"):
         judge.score("An article.", " ")
     # a text is never a template

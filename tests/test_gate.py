@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from functools import partial
@@ -272,6 +273,10 @@ def test_the_file_for_github_runs_as_printed_without_torch(place, tmp_path):
     steps = yaml.safe_load(workflow)["jobs"]["gate"]["steps"]
     commands = [step["run"] for step in steps if "run" in step and step["name"] != "Install"]
     assert len(commands) == 1
+    # judgebench is in no package index: what is installed is the folder of a checkout
+    (install,) = [step["run"] for step in steps if step.get("name") == "Install"]
+    checkouts = [step["with"]["path"] for step in steps if "checkout" in step.get("uses", "") and "with" in step]
+    assert install.split()[-1] in [f"./{path}" for path in checkouts]
     blocked = "class Blocked:\n    def find_spec(self, name, path=None, target=None):\n"
     blocked += "        if name in ('torch', 'lightning', 'transformers'):\n            raise ImportError(name)\n"
     (tmp_path / "sitecustomize.py").write_text(f"import sys\n\n\n{blocked}\n\nsys.meta_path.insert(0, Blocked())\n")
@@ -289,11 +294,31 @@ def test_the_file_for_github_runs_as_printed_without_torch(place, tmp_path):
     assert yaml.safe_load((ROOT / "conf" / "gate.yaml").read_text())["store"] == cached
 
 
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ([], r"its judge is Qwen2.5-Coder-1.5B-Instruct \(SHA-256 \w+...\), which is not here at model.gguf; say where "
+             r"its folder is, as \+judge.path=DIR; or give the judge's recorded readings .*, as readings=FILE"),
+        (["judge=recorded"], "judge=recorded: a card has its own judge; .* as .judge.path=DIR .* with readings=FILE"),
+        (["judge.path=DIR"], "judge.path: there is no key 'path' in judge; add it, as .judge.path=VALUE"),
+    ],
+)  # fmt: skip
+def test_the_gate_of_a_recorded_judge_names_what_it_takes(called, monkeypatch, tmp_path, more, sentence):
+    monkeypatch.chdir(tmp_path)
+    card = ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml"
+    asked = (f"card={card}", "data=conala_sample", "require={failed: 0}", *FAST)
+    code, _, err = called(gate_main, *asked, *more, mistaken=True)
+    assert code == 2
+    assert re.search(sentence, err), err
+
+
 def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_path, small_server):
+    version = "small-1"
+
     def reply(handler, seen):  # a judge that likes a summary by its number
         said = str(1 + int(re.search(r"Summary (\d)", seen["body"]["messages"][0]["content"])[1]))
         message = {"role": "assistant", "content": said}
-        handler.send(200, json.dumps({"model": "small-1", "choices": [{"index": 0, "message": message}]}))
+        handler.send(200, json.dumps({"model": version, "choices": [{"index": 0, "message": message}]}))
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -314,6 +339,14 @@ def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_p
     asked = len(small_server.seen)
     assert called(gate_main, *command)[0] == 0
     assert len(small_server.seen) == asked, "what was answered is stored"
+    # a new version of the model: the command that compares it with the card is named, and works
+    version = "small-2"
+    changed = (*command, "store=changed.sqlite")
+    code, _, err = called(gate_main, *changed, mistaken=True)
+    assert (code, "now says that it is small-2" in err) == (2, True), err
+    again = shlex.split(re.search(r"compare it with the card: (.*)\.$", err.strip())[1])
+    assert again == ["python", "-m", "judgebench.gate", *changed, "check_models=false"]
+    assert called(gate_main, *again[3:])[0] == 0
     small_server.otherwise = lambda handler, seen: handler.send(401, "{}")
     away = (*command, "store=other.sqlite", "junit=away.xml")
     code, out, err = called(gate_main, *away, mistaken=True)

@@ -227,6 +227,8 @@ def test_the_readme_names_targets_of_the_makefile():
         for word in line.split()
     ]
     assert {"demo", "test"} <= set(named) <= make
+    checked = re.findall(r"^make ([a-z-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert {"docs", "test"} <= set(checked) <= make  # links of the site are checked nowhere else
 
 
 def test_the_contributors_page_has_every_folder_and_file_of_the_package():

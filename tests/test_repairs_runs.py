@@ -35,7 +35,7 @@ def test_the_answer_names_what_is_taken_and_so_does_the_first_line_of_all_tables
     assert f"take {setting.removeprefix('main, ')}; Spearman {taken['promised_spearman']:.2f} [" in words_of(answer)
     # the gains are those of the league, the largest first
     gains = sorted((row["difference"], row["decoding"]) for row in league_rows(run) if row.get("difference"))
-    assert f"repairs {gains[-1][1]} for expectation {gains[-1][0]:+.2f} [" in words_of(answer)
+    assert f"repairs {gains[-1][1]} instead of expectation {gains[-1][0]:+.2f} [" in words_of(answer)
     tables = words_of(in_terminal(run))
     assert tables.startswith(f"{taken['dimension']}: take {setting}. It promises Spearman ")
     assert recommendations(run)[0] in tables
@@ -77,10 +77,10 @@ def test_every_p_is_corrected_over_the_whole_table(league):
 
 
 def test_tasks_end_in_one_league(judgebench):
-    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false")
+    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false", "worth=false")
     code, out, err = judgebench("+exp=[tasks,repairs]", *given, *QUICK)
     assert code == 0, err
-    assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict, which takes worth=true
+    assert "task Spearman conala_sample 0.69 [0.59, 0.76]" in words_of(out)  # without a verdict
     assert "conala_sample, quality: take main, expectation in range 0-4." in words_of(out)
     assert "Which repair helps?" in Path("run/tasks.html").read_text("utf-8")
     silent = judgebench("+exp=[tasks,repairs]", *given, *QUICK, "print=none")[1]

@@ -48,6 +48,10 @@ def test_texts_are_left_out_where_that_is_asked(judgebench, tiny_pair):
     run = Results.load("run")
     assert run.examples is None
     assert not (run.folder / "examples.parquet").exists()
+    # the page alone is left out with report=false: not the verdict, nor what it rests on
+    assert {row["use"] for row in run.verdict} >= {"order_texts", "report_scores"}
+    assert (run.folder / "worth" / "beside_humans.json").is_file()
+    assert not (run.folder / "report.html").exists()
     page = render_report(run, {})
     assert "This run has kept no texts" in page
     assert 'id="data-texts-0"' not in page

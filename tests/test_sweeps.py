@@ -110,6 +110,8 @@ def test_two_objectives(judgebench, tiny_pair):
             "judgebench: 3 of 8 trials failed",
         ),
         ("objective=[{judge: pair, decoding: nobody}]", "no record matches entry 1", "judgebench: "),
+        ("data.dev_share=0", "data.dev_share=0 leaves none; give it a share of the groups", "judgebench: "),
+        ("dry_run=true", "or leave out -m and +sweeps=cd_lambda_t to see what", "judgebench: dry_run=true: a dry run"),
     ],
 )
 def test_a_users_mistake_in_every_trial_is_one_sentence_in_the_end(judgebench, tiny_pair, mistake, line, end):

@@ -503,13 +503,14 @@ def card_view(card: JudgeCard) -> str:
         low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
         return f"{figures[name]:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else "")
 
+    scale = "" if card.scale is None else ", {:g}-{:g},".format(*card.scale)
     lines = [f"Judge card: {card.title}"]
     if promise.get("spearman") is not None:
         values = ", ".join(f"{name} {figure(promise, name)}" for name in ("spearman", "pearson"))
         lines.append(f"  promised on other articles, by {test['n']} texts: {values}")
     if test.get("mean_absolute_error") is not None:
         lines.append(
-            f"  estimates on the humans' scale are off by {figure(test, 'mean_absolute_error')}; always saying the "
-            f"mean: {figure(test, 'guess_error')}"
+            f"  estimates on the humans' scale{scale} are off by {figure(test, 'mean_absolute_error')} on average; "
+            f"always saying the mean: {figure(test, 'guess_error')}"
         )
     return "\n".join([*lines, *card.verdict])

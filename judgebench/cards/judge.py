@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -30,9 +30,10 @@ from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.job import Read, trainers
 from judgebench.judges.api.settings import is_loopback
+from judgebench.judges.loading import ModelSource
 from judgebench.judges.models import Models, Trainers
 from judgebench.judges.replay import ReplaySpec
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
@@ -107,6 +108,7 @@ class Judge:
         nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
         more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
+        check_places(card, self._config)
         self._parts = check_config(self._config, here=False)
         # earlier answers are asked by texts, of which there are none
         self._experiment = None if replayed else Experiment.parse(self._config, self._parts)
@@ -131,16 +133,27 @@ class Judge:
         further `context`; many at once (`score_all`) take less time each."""
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
-    def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]:
-        """The judge's answers to some texts: mappings with source, output and, or not, context. The shared part of
-        texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
-        fit into memory as `line-N`."""
-        frame = self.frame(texts) if texts else pd.DataFrame(columns=COLUMNS)
-        names = ("score", "estimate", "status", "low", "high", "wide")
-        return [Judged(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)]
+    @overload
+    def score_all(self, texts: pd.DataFrame) -> pd.DataFrame: ...
 
-    def frame(self, texts: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    @overload
+    def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]: ...
+
+    def score_all(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame | list[Judged]:
+        """The judge's answers to some texts: mappings with source, output and, or not, context; or a DataFrame with
+        such columns, which gives a DataFrame of the same index with the fields of `Judged` as columns. The shared part
+        of texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
+        fit into memory as `line-N`."""
+        frame = self.frame(texts) if len(texts) else pd.DataFrame(columns=COLUMNS)
+        scores = frame[list(Judged.__dataclass_fields__)]
+        if isinstance(texts, pd.DataFrame):
+            return scores.set_index(texts.index)
+        return [Judged(*row) for row in zip(*(scores[name].tolist() for name in scores), strict=True)]
+
+    def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
+        if isinstance(texts, pd.DataFrame):
+            texts = [{str(name): text for name, text in row.dropna().items()} for _, row in texts.iterrows()]
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         _, frame = self.judged(self.about(data))
@@ -228,7 +241,7 @@ def scoring_config(
         **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
         **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
-        **{"report": False, "examples": False, "tables": []},
+        **{"report": False, "worth": False, "examples": False, "tables": []},
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
@@ -312,9 +325,37 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 """Keys, besides the model, that change a judge's answers."""
 
 
-def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]]) -> None:
+def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None:
+    """Checks that models whose place the card alone has named are there; else `UserError` with what names another.
+
+    Args:
+        instead: what else would do, for the error.
+    """
+    mistakes = Mistakes()
+    for role, of in (("judge", "main"), ("assistant", "assistant")):
+        path = card.parts[role].get("path")
+        if not path or of not in card.models or config[role].get("path") != path or not card.models[of].get("sha256"):
+            continue
+        if ModelSource(path).elsewhere:
+            model = card.models[of]
+            mistakes.add(
+                f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), which is not here at "
+                f"{path}; say where its folder is, as +{role}.path=DIR{instead}."
+            )
+    mistakes.tell()
+
+
+ANOTHER = "give check_models=false to score with another at your own risk: the card's figures say nothing of it"
+"""What else to do where a model is not the one that was calibrated."""
+
+
+def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]], another: str = ANOTHER) -> None:
     """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
-    served, by their names and, once they have answered, by what their servers say they are."""
+    served, by their names and, once they have answered, by what their servers say they are.
+
+    Args:
+        another: what to do with another model, for the error.
+    """
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # answers to other texts are another file
         return
     for role, model in card.models.items():
@@ -338,10 +379,7 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]])
             )
         else:
             continue
-        raise UserError(
-            f"card: its {role} model {fault}, or give check_models=false to score with another at your own risk: the "
-            "card's figures say nothing of it."
-        )
+        raise UserError(f"card: its {role} model {fault}; or {another}.")
 
 
 def _served_names(model: Mapping[str, Any]) -> set[str]:

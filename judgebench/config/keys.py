@@ -289,14 +289,29 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
         known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
         where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
+        # a card's judge and assistant are empty: what differs here from the card is added
+        remedy = _nearest_of(str(cause.key), known, stem) if known else f"add it, as +{cause.full_key}=VALUE."
         sentence = dropped(str(cause.full_key)) or (
-            f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {_nearest_of(str(cause.key), known, stem)}"
+            f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {remedy}"
         )
+    elif override := re.match(r"Could not override '(\w+)'[^;]*;?.*?use (\+\S+)", str(error), re.DOTALL):
+        sentence = f"{override[2][1:]}: {_unchosen(override[1], override[2])}"
     else:
         parts = [str(each).partition("\n\n")[0].splitlines() for each in (error, cause) if each is not None]
         lines = [line.strip().rstrip(".") for lines in parts for line in lines if not line.startswith("See https")]
         sentence = f"The command line cannot be followed: {'; '.join(filter(None, lines))[:1000]}."
     return UserError(hider(argument_secrets(arguments))(sentence))
+
+
+def _unchosen(group: str, added: str) -> str:
+    """Advice where a choice of a group replaces none: the group is added, or is a card's own."""
+    if group in ("judge", "assistant"):
+        return (
+            f"a card has its own {group}; what differs here is added to it, as +{group}.path=DIR where its model lies, "
+            "and the gate takes recorded readings of its texts with readings=FILE."
+        )
+    there = ", ".join(choices(group))
+    return f"no {group} is chosen yet that this could replace; add it, as {added.rstrip('.')}; there are {there}."
 
 
 def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:

@@ -27,6 +27,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
+from judgebench.config.defaults import read_dimensions, stand_in_rubrics
 from judgebench.config.dropped import refuse_dropped, refuse_names
 from judgebench.config.fields import (
     LOGGER_MODES,
@@ -365,7 +366,14 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if not incomplete:
                 raise
 
+    data, parts = None, None
+    with caught():
+        data = read_dimensions(config)
+    with caught():
+        stand_in_rubrics(config)
     for name, make in _MAKERS.items():
+        if name == "cells" and config.get("dimensions") is None:  # which the data have not told
+            continue
         with caught():
             made[name] = make(config)
     with caught():
@@ -378,10 +386,12 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     learned, prompt = made.pop("attack", None), made.pop("prompt", (None, None))
     if {"judge", "assistant", "decodings"} <= set(made):
         search = learned if isinstance(learned, AdvSuffix) else None
-        parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1])
+        parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1], data=data)
         with caught():
             if config.data.get("dev_share", 0) is None:  # the run folder and a judge card say which it was
                 config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
+                if data is not None:
+                    data.divide(config.data.dev_share)
         with caught():
             _check_packages(parts)
             check_rules(parts, unmet_needs(parts), mismatches(parts))
@@ -398,15 +408,22 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():  # a model that can only be on this machine
             if isinstance(source := getattr(part, "source", None), ModelSource) and not source.on_hub:
                 source.locate(weights=False)
+    if mistakes.found and here and parts is not None and parts.cells:
+        with caught():  # what is wrong with data and rubrics is said at once, too
+            with_read(parts)
     mistakes.tell()
+    assert parts is not None
     return parts
 
 
 def with_data(parts: Parts) -> Parts:
     """The same with the data read, so that a mistake in them is named before what takes seconds is imported; in a later
     run of a process they are read when they are needed, if the last run's cannot be used again."""
-    if "judgebench.pipeline" in sys.modules:
-        return parts
+    return parts if "judgebench.pipeline" in sys.modules else with_read(parts)
+
+
+def with_read(parts: Parts) -> Parts:
+    """The same with the data read; `UserError` of all mistakes in data and rubrics."""
     mistakes = Mistakes()
     with mistakes.caught():
         parts = replace(parts, data=data_of(parts))
@@ -427,12 +444,13 @@ def with_data(parts: Parts) -> Parts:
 
 def data_of(parts: Parts) -> JudgeDataModule:
     """The data, read; `UserError` where it has no human scores of a dimension."""
-    data: JudgeDataModule = build_component(parts.config.data)
+    data: JudgeDataModule = parts.data or build_component(parts.config.data)
     data.setup()
     asked, known = dict.fromkeys(name for name, _ in parts.cells), ", ".join(data.dimensions)
     if missing := [name for name in asked if name not in data.dimensions]:
         raise UserError(
-            *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing)
+            *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing),
+            give=[f"dimensions=[{known}]"] if len(data.dimensions) == 1 else (),
         )
     if data.rated:
         _check_rated(

@@ -60,7 +60,7 @@ DEV, TEST = "dev", "test"
 JOINT = "joint"
 """The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one score."""
 
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 """Means of ratings may overstep an end of the scale by rounding, as in 4.9999999 + 1e-7."""
 
 
@@ -113,7 +113,7 @@ def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
         scale = loaded.scale.get(dimension)
         if not math.isfinite(value):
             refuse(i, f"the {whose} for '{dimension}' is not a finite number; give one")
-        if scale is not None and not scale[0] - _ROUNDING <= value <= scale[1] + _ROUNDING:
+        if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
             refuse(i, f"the {whose} for '{dimension}' lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}")
 
     # 1. dimensions, and the scores of single raters
@@ -373,7 +373,12 @@ class JudgeDataModule(ABC):
         self.dimensions = tuple(self.examples[0].human)
         self.scale, self.raters, self.rated = loaded.scale, tuple(loaded.raters), loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
-        self.split = split_groups((example.group_id for example in self.examples), self.dev_share, self.seed)
+        self.divide(self.dev_share)
+
+    def divide(self, dev_share: float) -> None:
+        """Splits the groups anew, with another share of them in the development split."""
+        self.dev_share = dev_share
+        self.split = split_groups((example.group_id for example in self.examples), dev_share, self.seed)
 
     def given_path(self, expected: str) -> Path:
         """`path`, with "~" expanded; `UserError` where none was given, which says what is `expected`, or where data was

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -229,6 +229,66 @@ def check_rated(path: Path, texts: Sequence[Rated], fields: str | Mapping[str, A
                 f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says which fields hold "
                 "scores."
             )
+
+
+# --- fields that a file lacks ----------------------------------------------------------------------------------------
+
+_USUAL: Mapping[str, Sequence[str]] = {
+    "source": ("source", "article", "document", "input", "question", "prompt", "dialogue", "context", "passage"),
+    "output": ("output", "summary", "response", "answer", "reply", "text", "translation", "candidate", "completion"),
+    "human": ("human", "rating", "ratings", "score", "scores", "grade", "stars", "label", "quality", "annotations"),
+}
+"""Entry of `data.fields` -> names that files have for it, the likeliest first."""
+
+_SAYS = {"source": "the article that a text answers to", "output": "the judged text", "human": "what people gave it"}
+
+
+def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
+    """`UserError` where none of a file's first rows has a field that is needed, with the fields that are likely meant.
+
+    Args:
+        fields: `TextFields` or `ScoredFields`.
+    """
+    first = list(islice(rows, _PROBED))
+    there = {name: row.values[name] for row in reversed(first) for name in row.values if row.has(name)}
+    named = {entry: getattr(fields, entry) for entry in _SAYS if isinstance(getattr(fields, entry, None), str)}
+    absent = {
+        entry: name
+        for entry, name in named.items()
+        if "{" not in name and first and not any(row.has(name) for row in first)
+    }
+    if not absent:
+        return
+    meant = {entry: _meant(entry, there, set(named.values())) for entry in absent}
+    alone = meant.get("source", "") is None  # a text that answers to nothing is its own source
+    if alone:
+        meant["source"] = meant.get("output") or named["output"]
+    lacking = ", ".join(f"'{name}' ({_SAYS[entry]})" for entry, name in absent.items())
+    listed = ", ".join(f"'{name}'" for name in there) or "none"
+    give = [f"data.fields.{entry}={_as_entry(entry, name, there)}" for entry, name in meant.items() if name]
+    give += ["data.rubrics=text"] if alone else []
+    raise UserError(
+        f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says which of them holds "
+        "what.",
+        give=give if None not in meant.values() else (),
+    )
+
+
+def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str | None:
+    """The field of a row that likely holds an entry of `data.fields`; None where no name is usual."""
+    lowered = {name.lower(): name for name in there if name not in named}
+    for usual in _USUAL[entry]:
+        name = lowered.get(usual)
+        if name is not None and (entry == "human" or isinstance(there[name], str)):
+            return name
+    return None
+
+
+def _as_entry(entry: str, name: str, there: Mapping[str, Any]) -> str:
+    """The value of an entry of `data.fields` on a command line; a field of one score is also its dimension."""
+    if entry != "human" or isinstance(there[name], Mapping):
+        return name
+    return f"{{{name}: {name}}}"
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------

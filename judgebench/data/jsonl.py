@@ -12,13 +12,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
+import numpy as np
+
+from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, JudgeDataModule
 from judgebench.data.fields import (
     Layouts,
     Rated,
     ScoredFields,
     Scores,
     TextFields,
+    check_present,
     check_rated,
     dataset_of,
     left_out_note,
@@ -65,6 +68,8 @@ class JsonLines(JudgeDataModule):
 
     def load(self) -> Dataset:
         path, needed = self.given_path(ANY_KIND), self.layouts.declared
+        if not needed:
+            check_present(path, self.layouts.known[0].fields, _first_rows(path))
         texts, left = self.layouts.read(path, partial(ScoredFields.rated, needed=needed), self.published)
         fields, scale = self.layouts.known[0].fields, self._given_scale
         if not needed:
@@ -75,7 +80,59 @@ class JsonLines(JudgeDataModule):
         self.note = left_out_note(left) or self.note
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
-        return dataset_of(texts, scale)
+        dataset = dataset_of(texts, scale)
+        if needed:
+            return dataset
+        spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
+        check_scale(dataset, spans)
+        if scale is not None:
+            return dataset
+        # the file's own scale, where none is given
+        taken = {name: ends for name, ends in spans.items() if ends is not None}
+        if taken:
+            ends = ", ".join(f"{low:g} to {high:g} ({name})" for name, (low, high) in taken.items())
+            said = f"The humans' scale is taken from their scores: {ends}; data.scale=[LOW,HIGH] gives another."
+            self.note = " ".join(filter(None, [self.note, said]))
+        return replace(dataset, scale=taken)
+
+
+def _first_rows(path: Path) -> Iterable[FileRow]:
+    return chain.from_iterable(map(file_rows, data_files(path)[:1]))
+
+
+def _span(dataset: Dataset, dimension: str) -> tuple[float, float] | None:
+    """The lowest and the highest score that a human gave; None where all are the same, or there is none."""
+    means = np.array([example.human[dimension] for example in dataset.examples])
+    scores = np.append(dataset.ratings.get(dimension, means), means)
+    scores = scores[np.isfinite(scores)]
+    return (float(scores.min()), float(scores.max())) if len(scores) and scores.min() < scores.max() else None
+
+
+_SCALES = ((0, 1), (-1, 1), (1, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 7), (1, 10), (0, 10), (1, 100), (0, 100))
+"""Scales that people are given, the narrowest first."""
+
+
+_FEW = 3
+"""Texts outside the given scale; as few are slips of the pen, and more are of another scale."""
+
+
+def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None]) -> None:
+    """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual one that holds all;
+    `validate` names single ones."""
+    for name, (least, most) in dataset.scale.items():
+        low, high = spans.get(name) or (least, most)
+        means = [example.human[name] for example in dataset.examples if name in example.human]
+        outside = [i for i, mean in enumerate(means) if mean < least - ROUNDING or mean > most + ROUNDING]
+        if len(outside) <= _FEW:
+            continue
+        fitting = next((ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high))
+        first = outside[0]
+        raise UserError(
+            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human score "
+            f"{means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to {most:g}, and so do "
+            f"{len(outside) - 1} more: they go from {low:g} to {high:g}, which is what data.scale must hold.",
+            give=["data.scale=[{:g},{:g}]".format(*fitting)],
+        )
 
 
 def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rated], list[UserError]]:
@@ -152,6 +209,8 @@ class Unrated(JudgeDataModule):
         rows: Iterable[FileRow]
         if self._texts:
             return replace(dataset_of(self._texts), rated=False)
+        if self._rows is None:
+            check_present(self.given_path(ANY_KIND), self._fields, _first_rows(self.given_path(ANY_KIND)))
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:

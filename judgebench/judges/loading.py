@@ -82,6 +82,11 @@ class ModelSource:
         return not user_path(self.path).exists()
 
     @property
+    def elsewhere(self) -> bool:
+        """True where the path leads to nothing, neither here nor on the hub."""
+        return not (self.path.startswith(PACKAGE) or self.on_hub or user_path(self.path).exists())
+
+    @property
     def _gguf(self) -> str | None:
         return self.gguf_file or (Path(self.path).name if self.path.endswith(".gguf") else None)
 

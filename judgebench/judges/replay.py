@@ -3,6 +3,7 @@ condition. They are measured like those of any judge."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ _Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
 _NAMED = 3
 _Name = Annotated[str, NotBlank()]
+_LINE = re.compile(r"line-(\d+)")  # what texts without names are called
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Answers:
         strays: a row each: names of examples that the data does not have.
         elsewhere: a row each: examples answered under conditions that are not judged.
         missing: prompts without a row.
+        in_order: neither rows nor texts have names, and they are about each other in their order.
     """
 
     file: str
@@ -99,6 +102,7 @@ class Answers:
     strays: Sequence[str]
     elsewhere: Sequence[str]
     missing: Sequence[Prompt]
+    in_order: bool = False
 
     def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
         return [prompt for prompt in prompts if _key(prompt) in self.given]
@@ -126,7 +130,8 @@ class Answers:
 
     @property
     def note(self) -> str:
-        return f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}. {self.left_out}".rstrip()
+        how = " Rows and texts have no names, and are taken in their order." if self.in_order else ""
+        return f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}.{how} {self.left_out}".rstrip()
 
     @property
     def left_out(self) -> str:
@@ -225,7 +230,12 @@ class ReplaySpec(NoModel):
             return repr(value) if number else row.text(names.text)
 
         if self._index is None:
-            return match(path.name, json_lines(path, "judge.path"), names, text, prompts, split, dataset)
+            whole = list(json_lines(path, "judge.path"))
+            numbered = in_order(whole, names, prompts)
+            if numbered is None:
+                check_answers(whole, names)
+            answers = match(path.name, numbered or whole, names, text, prompts, split, dataset)
+            return replace(answers, in_order=numbered is not None)
         rows = self._index.rows([prompt.example for prompt in prompts])
         if not rows:  # none of this shard's
             return Answers(path.name, 0, {}, (), (), prompts)
@@ -268,6 +278,59 @@ class AnswerIndex:
                 raw = file.read(self._ends[line + 1] - self._ends[line])
                 rows.append(json_row(raw, self._path.name, line + 1))
         return rows
+
+
+_USUAL = {
+    "text": (
+        "answer",
+        "judge_answer",
+        "response",
+        "judgment",
+        "judgement",
+        "completion",
+        "reply",
+        "judge",
+        "judge_score",
+    ),
+    "example_id": ("id", "example", "text_id", "item", "uid", "name"),
+}
+"""Entry of `judge.fields` -> names that files have for it, the likeliest first."""
+
+
+def _named(row: FileRow, fields: AnswerFields) -> bool:
+    """True of a row that names its example."""
+    both = [fields.group_id, fields.system_id]
+    whole = None not in both and all(row.has(str(name)) for name in both)
+    return whole or (fields.example_id is not None and row.has(fields.example_id))
+
+
+def in_order(rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Prompt]) -> list[FileRow] | None:
+    """Rows with the names of texts in the order of both files, where neither rows nor texts have any and there are as
+    many of both; else None."""
+    numbers = {_LINE.fullmatch(name): name for name in {prompt.example.example_id for prompt in prompts}}
+    if None in numbers or len(numbers) != len(rows) or fields.example_id is None:
+        return None
+    if any(_named(row, fields) or not row.has(fields.text) for row in rows):
+        return None
+    names = [numbers[found] for found in sorted(numbers, key=lambda found: int(found[1]))]  # type: ignore[index]
+    return [replace(row, values={**row.values, fields.example_id: name}) for row, name in zip(rows, names, strict=True)]
+
+
+def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
+    """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
+    if not rows or rows[0].has(fields.text):
+        return
+    meant = {"text": fields.text} | ({} if _named(rows[0], fields) else {"example_id": str(fields.example_id)})
+    give = []
+    for entry in meant:
+        usual = [name for name in _USUAL[entry] if rows[0].has(name)]
+        give += [f"judge.fields.{entry}={name}" for name in usual[:1]]
+    there = ", ".join(f"'{name}'" for name in rows[0].values) or "none"
+    raise UserError(
+        f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, and judge.fields "
+        "says which of them holds the answer and which names its example.",
+        give=give if any("fields.text" in one for one in give) else (),
+    )
 
 
 def match(

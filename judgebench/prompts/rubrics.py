@@ -42,6 +42,16 @@ _AT_THE_END = re.compile(
 )
 _MARKUP = re.compile(r"[*_`\"“”$]")
 
+UNASKED = """What the judge was asked about DIMENSION is unknown; its scores are from {min_range} to {max_range}.
+
+{{Document}}
+
+{{Summary}}"""
+"""A rubric in the place of that of a judge that nobody asks, as its answers are known."""
+
+_ANY = "overall"
+"""The rubric of a collection that asks about a text as a whole."""
+
 EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
 """The place of any of an example's texts in a rubric."""
 JUDGED_FIELD = re.compile("|".join(rf"\{{\{{{name}\}}\}}" for name in (*_OUTPUTS, *_COMPARED)))
@@ -97,12 +107,11 @@ def load_rubrics(
     variants = variants or {}
     if unknown := [dimension for dimension in variants if dimension not in {*names, *dimensions}]:
         raise UserError(f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}.")
+    if missing := [dimension for dimension in dimensions if variants.get(dimension, dimension) not in names]:
+        raise _no_rubrics(missing, variants, title, names)
     rubrics = {}
     for dimension in dimensions:
         name = variants.get(dimension, dimension)
-        if name not in names:
-            key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
-            raise UserError(f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has {', '.join(names)}.")
         forms = {}
         for form in ("", *FORMS):
             file = f"{name}.{form}" if form else name
@@ -111,6 +120,26 @@ def load_rubrics(
                 forms[form] = _template(texts[file], f"Rubric {file}.txt in {title}", references)
         rubrics[dimension] = Rubric(dimension, forms.pop(""), forms)
     return rubrics
+
+
+def _no_rubrics(missing: Sequence[str], variants: Mapping[str, str], title: str, names: Sequence[str]) -> UserError:
+    """The mistake of dimensions without a rubric; what would be right is the rubric about a text as a whole."""
+    sentences, chosen = [], dict(variants)
+    for dimension in missing:
+        key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
+        name = variants.get(dimension, dimension)
+        sentence = f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has {', '.join(names)}"
+        if _ANY in names and dimension not in variants:
+            chosen[dimension] = _ANY
+            sentence += (
+                f"; {_ANY} asks about a text as a whole, and words of your own are a file FOLDER/{dimension}.txt "
+                "with prompt.rubrics=FOLDER"
+            )
+        sentences.append(f"{sentence}.")
+    known = {**dict.fromkeys(missing), **chosen}
+    whole = None not in known.values() and all(name in names for name in known.values())
+    pairs = ",".join(f"{dimension}:{name}" for dimension, name in known.items())
+    return UserError(*sentences, give=[f"prompt.variants={{{pairs}}}"] if whole else ())
 
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:

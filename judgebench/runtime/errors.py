@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,19 +62,23 @@ class UserError(Exception):
 
     Attributes:
         sentences: one for each mistake.
+        give: overrides of the configuration that would be right; empty where that is not known.
+        command: a line that ends with the command that would be right; empty where that is not known.
     """
 
-    def __init__(self, *sentences: object) -> None:
+    def __init__(self, *sentences: object, give: Sequence[str] = (), command: str = "") -> None:
+        self.give, self.command = tuple(dict.fromkeys(give)), escape_control(command)
         shown = (escape_control(str(sentence)).encode("utf-8", "backslashreplace") for sentence in sentences)
         self.sentences = tuple(dict.fromkeys(sentence.decode("utf-8") for sentence in shown))
         super().__init__("\n".join(self.sentences))
 
     @property
     def listed(self) -> str:
-        """The sentence; of several, a line each."""
-        if len(self.sentences) == 1:
-            return as_line(self.sentences[0])
-        return "\n".join([f"{len(self.sentences)} mistakes:", *(f"- {as_line(one)}" for one in self.sentences)])
+        """The sentence; of several, a line each; and the command that would be right."""
+        lines = [as_line(sentence) for sentence in self.sentences]
+        if len(lines) > 1:
+            lines = [f"{len(lines)} mistakes:", *(f"- {line}" for line in lines)]
+        return "\n".join([*lines, *([self.command] if self.command else [])])
 
 
 class Mistakes:
@@ -114,7 +118,8 @@ class Mistakes:
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            raise UserError(*(sentence for error in self._errors for sentence in error.sentences))
+            sentences = [sentence for error in self._errors for sentence in error.sentences]
+            raise UserError(*sentences, give=[override for error in self._errors for override in error.give])
 
 
 class ReportedElsewhere(UserError):

@@ -262,20 +262,21 @@ class _Facts:
             return Said(UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by")
         r2 = "r2_unseen" if fitted.get("r2_unseen_low") is not None else "r2"
         # 1. errors, and one rater's: raw, calibrated, rater
-        of, ends = " for a system", [(system, "error_largest"), (system, "unseen_error_largest")]
+        off, ends = "largest system error", [(system, "error_largest"), (system, "unseen_error_largest")]
         rater: tuple[Mapping[str, Any], str] = (system, "rater_error_largest")
         if any(row.get(name) is None for row, name in (*ends, rater)):
             rater = (self.human, "single_mae")
             name = "mae" if self.human.get("single_mae") is None else "single_mae"
-            of, ends = " of {:g}-{:g}".format(*scale), [(raw, name), (fitted, name)]
+            off, ends = "off by", [(raw, name), (fitted, name)]
         errors, bar = [row.get(name) for row, name in ends], rater[0].get(rater[1])
         value = [ends[1][0].get(f"{ends[1][1]}{end}") for end in ENDS]
         theirs = [rater[0].get(f"{rater[1]}{end}") for end in ENDS]
-        far = f"off by {_two(errors[1])}{of}, raw {_two(errors[0])}"
-        far += f"; one rater {_two(bar)}" if bar is not None else ""
+        of = " of {:g}-{:g}".format(*scale)
+        far = f"{off} {_two(errors[1])}{of}, raw {_two(errors[0])}"
+        far += f"; rater {_two(bar)}" if bar is not None else ""
         # 2. within a rater's, raw or calibrated; better than a constant
         if bar is not None and self._explains(raw, "r2") and errors[0] is not None and errors[0] <= bar:
-            return Said(YES, f"off by {_two(errors[0])}{of}; one rater {_two(bar)}", value, theirs, scores="raw")
+            return Said(YES, f"{off} {_two(errors[0])}{of}; rater {_two(bar)}", value, theirs, scores="raw")
         if not self._explains(fitted, r2):
             explained, low, high = (_two(fitted.get(f"{r2}{end}")) for end in ENDS)
             return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, theirs)

@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.fields import plain
 from judgebench.config.keys import absences, tasks_in
+from judgebench.data.dataset import DEV
 from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file
@@ -105,12 +106,21 @@ def group_name(hydra_config: Any) -> str:
     return str(hydra_config.sweeper.get("study_name") or hydra_config.sweep.dir)
 
 
-def checked_objective(config: DictConfig) -> list[SweepObjective] | None:
-    """The config key `objective`, see `parse_objective`; None where it is the default."""
+def checked_objective(config: DictConfig, hydra_config: Any) -> list[SweepObjective] | None:
+    """The config key `objective`, see `parse_objective`; None where it is the default. `UserError` where a multirun
+    compares figures of the development split, and there is none."""
     from judgebench.stats.objective import parse_objective
 
-    objective = plain(config.get("objective"))
-    return None if objective is None else parse_objective(objective)
+    given = plain(config.get("objective"))
+    objective = None if given is None else parse_objective(given)
+    # the default is the development split's, and a search cannot do without
+    chooses = _is_study(hydra_config) if objective is None else any(entry.split == DEV for entry in objective)
+    if chooses and hydra_config.mode == RunMode.MULTIRUN and config.data.get("dev_share") == 0:
+        raise UserError(
+            "objective: a sweep chooses by the development split, and data.dev_share=0 leaves none; give it a share of "
+            "the groups, as data.dev_share=0.3."
+        )
+    return objective
 
 
 def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
@@ -171,6 +181,13 @@ class SweepSummary(Callback):
         made = [path for path in (folder, *folder.parents) if not path.exists()]
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
         try:
+            if _is_study(config.hydra) and config.get("dry_run"):
+                name = config.hydra.runtime.choices.get("sweeps")
+                raise UserError(
+                    f"dry_run={str(config.dry_run).lower()}: a dry run measures nothing that a search could compare; "
+                    f"leave it out, or leave out -m{f' and +sweeps={name}' if name else ''} to see what one trial "
+                    "would read."
+                )
             # how many processes a job of SLURM's has is known where it runs
             if not str(config.hydra.launcher.get("_target_")).endswith("submitit_launcher.SlurmLauncher"):
                 check_processes(config)
@@ -212,7 +229,7 @@ class SweepSummary(Callback):
             with atomic(_elsewhere(config) / f"{job['number']}.json") as temporary:
                 temporary.write_text(json.dumps(job), encoding="utf-8")
         sentence = getattr(result, "sentence", None)
-        if sentence and not _is_study(config):
+        if sentence and not _is_study(config.hydra):
             job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
@@ -227,7 +244,7 @@ class SweepSummary(Callback):
         from judgebench.study.summary import finish_sweep, jobs_as_trials
 
         study: dict[str, Any] = {"trials": [], "directions": []}
-        if not _is_study(config):
+        if not _is_study(config.hydra):
             study["trials"] = jobs_as_trials(jobs)
         elif (folder / STUDY).is_file():
             study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
@@ -283,9 +300,9 @@ class TaskSummary(SweepSummary):
         print_safely(folder)
 
 
-def _is_study(config: DictConfig) -> bool:
+def _is_study(hydra_config: Any) -> bool:
     """True where Optuna runs the jobs, rather than Hydra's own sweeper."""
-    return "optuna" in str(config.hydra.sweeper._target_).lower()
+    return "optuna" in str(hydra_config.sweeper._target_).lower()
 
 
 def _process() -> tuple[str, int]:

@@ -38,7 +38,11 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     assert [e.group_id for e in data.examples] == [group_hash(f"Article {i // 2}.", "") for i in range(6)]
     assert {(e.system_id, e.context) for e in data.examples} == {("system", "")}
     assert data.examples[1].human == {"clarity": 2.0, "tone": 2.5}
-    assert data.scale == {}
+    assert data.scale == {"clarity": (1.0, 2.0)}  # of tone all scores are one
+    assert (
+        data.note
+        == "The humans' scale is taken from their scores: 1 to 2 (clarity); data.scale=[LOW,HIGH] gives another."
+    )
 
 
 def test_columns_of_the_examples_own_names_are_taken_by_themselves_and_every_field_can_be_named(write_jsonl):
@@ -103,7 +107,7 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ready(write_jsonl(rows))
     for row in rows:
         del row["scores"]
-    with pytest.raises(UserError, match=rf"{start} any dimension in field 'scores'"):
+    with pytest.raises(UserError, match=r"mine.jsonl: no field 'scores' \(what people gave it\)"):
         ready(write_jsonl(rows))
 
 

@@ -96,7 +96,7 @@ BEFORE = {
             "ranges=[[0,4],[1,5]]",
             f"decoding=[{name}]",
             f"run_dir=run/{name}",
-            "report=false",
+            *("report=false", "worth=false"),
         )
         for name in ("greedy", "expectation")
     ]

@@ -30,7 +30,7 @@ MISTAKES = {
     "+seeed=3": "there is no group or key 'seeed'",
     "+judge.pth=/x": "judge.pth is unknown; judge.path is the nearest",
     # what Hydra says itself
-    "exp=demo": "To append to your default list use +exp=demo",
+    "exp=demo": "exp=demo: no exp is chosen yet that this could replace; add it, as +exp=demo; there are adv_suffix,",
     "+judge=gemini": "Multiple values for judge",
     "metrics.seed=" + 5000 * "9": "The command line cannot be followed: ",
     "metrics.seed=1,2": "To sweep over it, add --multirun",

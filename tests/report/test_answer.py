@@ -69,11 +69,27 @@ def test_one_dimension_has_a_line_a_use_what_to_take_what_repairs_buy_and_the_co
     gains = [row for row in repairs if row["kind"] == "agreement"]
     best = max(gains, key=lambda row: row["difference"])
     (line,) = (line for line in lines if line.startswith("  repairs"))
-    assert f"{best['decoding']} for {best['reference']} {best['difference']:+.2f} [" in line
+    assert f"{best['decoding']} instead of {best['reference']} {best['difference']:+.2f} [" in line
     assert ("may be chance" in line) == (best["p_holm"] >= 0.05)
     head = next(line for line in lines if line.startswith("  Spearman"))
     assert head.split()[1:] == ["0-4", "1-5", "2-6", "3-7", "mean"]
     assert sum(line.startswith(("  greedy", "  expectation", "  contrastive")) for line in lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "p", "clause"),
+    [
+        (0.02, 0.01, ""),
+        (-0.02, 0.4, ", may be chance"),
+        (0.02, 0.08, ", may be chance: p is 0.08 after Holm's correction over the planned comparisons"),
+    ],
+)
+def test_a_gain_that_may_be_chance_though_its_interval_says_otherwise_has_its_reason(run, low, p, clause):
+    gain = {"decoding": "expectation", "reference": "greedy", "difference": 0.19, "difference_high": 0.35}
+    gain |= {"kind": "agreement", "dimension": "coherence", "defense": "none", "judge": "main"}
+    results = results_of(run, **judged("coherence"), repairs=[gain | {"difference_low": low, "p_holm": p}])
+    said = " ".join(" ".join(answered(results)).split())
+    assert f"repairs expectation instead of greedy +0.19 [{low:+.2f}, +0.35]{clause} " in said
 
 
 @pytest.mark.parametrize("count", [2, 4, 9, 14])

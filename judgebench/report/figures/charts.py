@@ -215,7 +215,7 @@ _PART_KEYS = dict(zip(_PART_LOOKS, _PARTS.values(), strict=True))
 def repairs_chart(results: Results, dimension: str) -> Chart | None:
     """Differences in Spearman between decodings, means over the ranges."""
     rows = [dict(row) for row in results.repairs if row["dimension"] == dimension]
-    lines = [(f"{row['decoding']} for {row['reference']}", row) for row in rows if row["kind"] == AGREEMENT]
+    lines = [(f"{row['decoding']} instead of {row['reference']}", row) for row in rows if row["kind"] == AGREEMENT]
     # where all decodings are compared with one, the league has the differences
     lines += [(row["who"].removeprefix("main, "), row) for row in league_rows(results)
               if row["dimension"] == dimension and is_known(row.get("difference"))][:_MOST_LINES]  # fmt: skip

@@ -225,8 +225,7 @@ def _repairs(results: Results) -> list[tuple[str, str]]:
         return []
     gains = sorted((row for row in rows if row["kind"] == "agreement"), key=lambda row: -row["difference"])
     lines = [
-        f"{row['decoding']} for {row['reference']} {bounded(row, 'difference', signed_two)}"
-        + ("" if is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE else ", may be chance")
+        f"{row['decoding']} instead of {row['reference']} {bounded(row, 'difference', signed_two)}{_chance(row)}"
         for row in gains[:_GAINS]
     ]
     taken = {(row["judge"], row["decoding"]) for row in results.verdict}
@@ -239,6 +238,16 @@ def _repairs(results: Results) -> list[tuple[str, str]]:
     ]
     lines += [f"calibration: {', '.join(changes)}"] if changes else []
     return [("" if number else "repairs", line) for number, line in enumerate(lines)]
+
+
+def _chance(row: Row) -> str:
+    """A clause where a gain may be chance; with its reason, where the interval by itself says otherwise."""
+    p, low, high = (row[name] for name in ("p_holm", "difference_low", "difference_high"))
+    if is_known(p) and p < SIGNIFICANCE:
+        return ""
+    if not is_known(p) or not is_known(low) or low <= 0 <= high:
+        return ", may be chance"
+    return f", may be chance: p is {p:.2f} after Holm's correction over the planned comparisons"
 
 
 def correlation_table(results: Results, most: int = 6) -> Table | None:

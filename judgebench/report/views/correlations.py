@@ -266,7 +266,7 @@ LEVELS = View(
 # --- what each repair changes ----------------------------------------------------------------------------------------
 
 _KINDS = {
-    AGREEMENT: ("Spearman", "{decoding} for {reference}"),
+    AGREEMENT: ("Spearman", "{decoding} instead of {reference}"),
     POINTS: ("points off the humans' mean", "calibrated {decoding}"),
     RANGE_SHARE: ("range's share of variance", "calibrated {decoding}"),
     ATTACK: ("change by an attack, of the range", "{defense} against {attack}, {decoding}"),

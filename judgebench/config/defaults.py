@@ -1,0 +1,58 @@
+"""Defaults that the data give: the dimensions that a file has, and rubrics where nobody is asked anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from judgebench.components import TARGET, build_component
+from judgebench.config.fields import plain
+from judgebench.config.keys import list_at, typed
+from judgebench.prompts.rubrics import UNASKED, load_rubrics
+from judgebench.runtime.errors import UserError
+
+_USUAL = "coherence"
+"""The dimension that is judged of several where none is named."""
+
+
+def read_dimensions(config: DictConfig) -> Any:
+    """Sets `dimensions` of a configuration that names none to those of its data.
+
+    Returns:
+        The data, read; None where dimensions are named, and nothing was read.
+
+    Raises:
+        UserError: the data cannot be read, or have several dimensions.
+    """
+    if config.get("dimensions") is not None:
+        return None
+    data = build_component(config.data)
+    data.setup()
+    names = list(data.dimensions)
+    if len(names) > 1 and _USUAL not in names:
+        raise UserError(
+            f"dimensions: {data.name} has human scores for {', '.join(names)}; say which of them are judged, as "
+            f"'dimensions=[{names[0]}]'.",
+            give=[f"dimensions=[{','.join(names)}]"],
+        )
+    config.dimensions = names if len(names) == 1 else [_USUAL]
+    return data
+
+
+def stand_in_rubrics(config: DictConfig) -> None:
+    """Sets stand-ins for rubrics that a replayed judge lacks: it is asked nothing, and what it was asked is unknown."""
+    replayed = str(OmegaConf.select(config, f"judge.{TARGET}")).endswith(".ReplaySpec")
+    named = typed("prompt.rubrics") or typed("prompt.variants") or typed("prompt")
+    collection = plain(OmegaConf.select(config, "prompt.rubrics"))
+    if not replayed or named or not isinstance(collection, str) or config.get("dimensions") is None:
+        return
+    templates = {}
+    for dimension in map(str, list_at(config, "dimensions")):
+        try:
+            variants = plain(config.prompt.get("variants"))
+            templates[dimension] = load_rubrics(collection, [dimension], variants)[dimension].template
+        except UserError:
+            templates[dimension] = UNASKED.replace("DIMENSION", dimension)
+    if any(template.startswith(UNASKED[:10]) for template in templates.values()):
+        config.prompt.rubrics = templates
