@@ -96,7 +96,7 @@ PAGE = (
             *("candidates_", "embeddings_", "separability_"),
         )),
         Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
-        Fold("Scores given by every judge", ("scores_",)),
+        Fold("Scores given by every judge, and the probability of each", ("scores_", "logprobs_")),
         Fold("Bias against the humans' scores, and stability over ranges", (bias.DIAGNOSTICS,)),
     )),
     PageSection("errors", "Where is it wrong?", (
@@ -136,20 +136,21 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill and its key `figures` asks for, by name: `range_variance`,
-    `scores_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of learned phrases
-    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
+    `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
+    learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of judges' probabilities
     `reliability_<dimension>` and `abstention_<dimension>`; of texts compared `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
     # matplotlib takes seconds: the page of a usual run has its charts and tables without
     if results.config.get("figures", "png") is not None:
-        from judgebench.report.figures.scores import forecast_figures, score_figure, variance_figure
+        from judgebench.report.figures.scores import forecast_figures, logprob_figure, score_figure, variance_figure
         from judgebench.report.figures.style import file_name
 
         scores, titles, scale = results.scores, results.titles, results.scale
         figures["range_variance"] = variance_figure(results)
         for dimension in dict.fromkeys(scores["dimension"]):
             figures[f"scores_{file_name(dimension)}"] = score_figure(scores, dimension, scale[dimension], titles)
+            figures[f"logprobs_{file_name(dimension)}"] = logprob_figure(results, dimension)
         figures |= forecast_figures(results)
     if tuned := tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
