@@ -19,12 +19,12 @@ from judgebench.report.views import (
     run,
     taken,
 )
-from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
+from judgebench.report.views.bias import RANGE_VARIANCE
 from judgebench.report.views.forecasts import ABSTENTION, FORECASTS, error_tables
 from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
-from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
+from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.tuning.tuners import PER_RANGE
@@ -65,28 +65,25 @@ PAGE = (
         Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
     )),
     PageSection("use", "May I use this judge?", (
-        taken.use_lines, "chart_use", taken.VERDICTS.tables,
-        Fold("What earns each verdict", (taken.RULES_TABLE.tables,)),
+        taken.use_lines, taken.VERDICTS.tables,
+        Fold("What earns each verdict", (taken.rules,)),
     )),
     PageSection("distance", "How far from a human is it?", (
         taken.distance_lines, "chart_systems", taken.DISTANCE.tables,
-        Fold("Humans among themselves", (experts, HUMAN_VARIANCE)),
+        Fold("Humans among themselves", (experts,)),
         Fold("Spearman, Pearson and Kendall of every judge and decoding", (correlations.CORRELATION,)),
-        Fold("Within groups, and over systems", (correlations.LEVELS, correlations.other_levels)),
         Fold("In points: bias, error, same scores, kappa and AC2, raw and calibrated", (beside.POINTS,)),
         Fold("In a rater's place: alternative annotator test", (beside.STAND_IN,)),
-        Fold("Systems: pairs, ties, errors of means, clusters", (SYSTEMS, RANKED, SYSTEM_TESTS)),
+        Fold("Systems: pairs, and errors of means", (SYSTEMS,)),
     )),
     PageSection("setting", "Which setting do I take, and what does each repair buy?", (
-        taken.setting_lines, league.LEAGUE.tables,
+        taken.setting_lines, "chart_repairs", league.LEAGUE.tables,
         Fold("Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)),
-        Fold("Each repair in every range", (league.LEAGUE_BY_RANGE.tables,)),
         Fold("Differences between judges and decodings, range by range", (correlations.COMPARISONS,)),
         Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
-        Fold("How alike main and assistant are", (bias.SIMILARITY,)),
     )),
     PageSection("shift", "What can fool or shift it?", (
-        taken.shift_lines, taken.SHIFT.tables, taken.ATTACKED.tables,
+        taken.shift_lines, "chart_scores", taken.SHIFT.tables, taken.ATTACKED.tables,
         Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
         Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
         Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
@@ -97,12 +94,10 @@ PAGE = (
         )),
         Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
         Fold("Scores given by every judge, and the probability of each", ("scores_", "logprobs_")),
-        Fold("Bias against the humans' scores, and stability over ranges", (bias.DIAGNOSTICS,)),
     )),
     PageSection("errors", "Where is it wrong?", (
         taken.error_lines, "chart_errors", error_tables,
         Fold("Errors of each system and length", (forecasts.SLICES,)),
-        Fold("Errors of other judges, decodings and ranges", (forecasts.OTHER_ERRORS,)),
         Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
     )),
     PageSection("certainty", "How sure is all that?", (

@@ -17,7 +17,7 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Block, Col, Paragraph, Rows, View, records, rows_by
+from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, records, rows_by
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.bias import favorite_text, favorites, variance_frame
@@ -104,14 +104,14 @@ VERDICTS = View(
     sections=["head"], section="{head}",
 )  # fmt: skip
 
-RULES_TABLE = View(
-    "rules", "Rules",
-    lambda results: [rule._asdict() for rule in rules_of(results.config).values()] if results.verdict else [],
-    (
-        *(Col("use", "title", left=True), Col("measured by", "measured_by", left=True), Col("yes", "yes", left=True)),
-        *(Col("with care", "with_care", left=True), Col("no", "no", left=True)),
-    ),
-)  # fmt: skip
+
+def rules(results: Results) -> list[Block]:
+    """What each verdict is measured by, and what earns it, with this run's margins."""
+    rows = [
+        (rule.title, [f"{rule.measured_by}.", f"Yes: {rule.yes}.", f"With care: {rule.with_care}.", f"No: {rule.no}."])
+        for rule in rules_of(results.config).values()
+    ]
+    return [Facts(rows)] if results.verdict else []
 
 
 # --- how far from a human ---------------------------------------------------------------------------------------------
