@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from judgebench.report.formats import is_known, percent, points, short, signed_two, spaced, three, two
 from judgebench.report.table import Col, Rows, View, records, rows_by
-from judgebench.report.views.correlations import of_taken
 from judgebench.report.views.humans import ENDS, RATERS, human_figures
 from judgebench.results.results import Results, labelled
 from judgebench.stats.agreement import EXPERTS, PASSED
@@ -59,7 +58,7 @@ def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str
 
 def _points(results: Results) -> Rows:
     """The rows; where single raters are known, agreement is with these, else with their mean (`mean_*`)."""
-    rows = of_taken(results, judge_rows(results))
+    rows = judge_rows(results)
     singles = any(is_known(row["single_mae"]) for row in rows)
     for row in rows:
         row["why"] = row["points_reason"] if row["mae"] is None else None
@@ -71,7 +70,7 @@ def _points(results: Results) -> Rows:
 
 def _stand_in(results: Results) -> Rows:
     """The rows with `why`: a line below one whose test has no answer, or an answer that says little."""
-    rows = of_taken(results, judge_rows(results))
+    rows = judge_rows(results)
     for row in rows:
         who, row["why"] = f"{row['who']}, {row['scores']}: it passes,", ""
         if not is_known(row["passes"]):

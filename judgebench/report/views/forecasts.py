@@ -39,11 +39,8 @@ def forecast_frame(results: Results) -> pd.DataFrame:
 
 
 def _with(results: Results, *names: str) -> Rows:
-    """The rows of the judges that are taken, in every range, that know one of these figures."""
-    keys = ("dimension", "defense", "judge")
-    taken = {(*(lead[key] for key in keys), lead["decoding"]) for lead in taken_rows(results)}
-    rows = [row for row in records(forecast_frame(results))
-            if any((*(row[key] for key in keys), name) in taken for name in row["decodings"])]  # fmt: skip
+    """The rows that know one of these figures."""
+    rows = records(forecast_frame(results))
     return [row for row in rows if set(names) <= set(row) and any(row[name] is not None for name in names)]
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from judgebench.report.formats import is_known, no_text, percent, points, two
 from judgebench.report.table import Col, Rows, View, records
-from judgebench.report.views.correlations import of_taken, taken_rows
+from judgebench.report.views.correlations import taken_rows
 from judgebench.results.results import Results, labelled
 from judgebench.stats.scores import Cell
 
 
 def system_rows(results: Results) -> Rows:
-    """The records of systems.json with labels, of conditions with two systems or more; `tied`: how far apart the
-    judge's scores may be to count as a tie; `largest`: the largest error of a mean, and its system."""
+    """The records of systems.json with labels, of conditions with two systems or more; `largest`: the largest error of
+    a mean, and its system."""
     several = {(row["dimension"], row["defense"]) for row in results.systems if row["systems"] > 1}
     rows = records(labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several))
     for row in rows:
-        threshold, largest = row["tie_threshold"], row.get("error_largest")
+        largest = row.get("error_largest")
         row["largest"] = None if largest is None else f"{two(largest)}: {row['error_system']}"
-        row["tied"] = None if threshold is None else f"tied up to {threshold:.2g}" if threshold else "tied where equal"
     return rows
 
 
@@ -30,9 +29,10 @@ def taken_systems(results: Results) -> Rows:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 SYSTEMS = View(
-    "systems", "Systems as humans rank them", lambda results: of_taken(results, system_rows(results)),
+    "systems", "Systems as humans rank them", system_rows,
     (
         Col("range", "range", left=True),
+        Col("judge, decoding", "series", left=True),
         Col("soft pairs", "soft_pairwise_accuracy", percent, points,
             says="share of pairs of systems that judge and humans order alike, with its doubt: 1 less the mean "
             "distance of both p-values (soft pairwise accuracy)"),
@@ -53,7 +53,7 @@ SYSTEMS = View(
         Col("other systems", "unseen_error", two, two, group="error", optional=True,
             says="the same, calibrated by ratings of other systems"),
     ),
-    by=["condition"], size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}",
+    by=["condition"], size="{texts} {examples_word} of {systems} systems, {articles} {groups_word}", once=["range"],
     below="reason", note="system_errors.txt", brackets="{groups} resampled, for these very systems",
 )  # fmt: skip
-"""Accuracies over pairs of systems and errors of their means, a row a range of the setting taken."""
+"""Accuracies over pairs of systems and errors of their means, a row a range and series."""

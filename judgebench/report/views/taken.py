@@ -71,6 +71,29 @@ def _by_range(rows: Rows) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["dimension"], row["range"]): row for row in rows}
 
 
+def of_setting(view: View) -> View:
+    """The view without what the settings taken are not about: its rows of single raters stay."""
+
+    def rows(results: Results) -> Rows:
+        every = records(view.frame(results))
+        ours = set(map(id, of_taken(results, [row for row in every if "series" in row])))
+        return [row for row in every if "series" not in row or id(row) in ours]
+
+    return replace(view, frame=rows)
+
+
+def of_judges(view: View) -> View:
+    """The view of distributions without those of judges that are not taken."""
+    keys = ("dimension", "defense", "judge")
+
+    def rows(results: Results) -> Rows:
+        ours = {(*(lead[key] for key in keys), lead["decoding"]) for lead in taken_rows(results)}
+        return [row for row in records(view.frame(results))
+                if any((*(row[key] for key in keys), name) in ours for name in row["decodings"])]  # fmt: skip
+
+    return replace(view, frame=rows)
+
+
 # --- may I use it -----------------------------------------------------------------------------------------------------
 
 
@@ -248,9 +271,7 @@ SHIFT = View(
 )  # fmt: skip
 
 
-ATTACKED = replace(
-    attacks.ATTACKS, name="attacked", frame=lambda results: of_taken(results, attacks.attack_rows(results))
-)
+ATTACKED = replace(of_setting(attacks.ATTACKS), name="attacked")
 """Attacks on the setting taken."""
 
 
