@@ -38,7 +38,7 @@
   const narrow = matchMedia("(max-width: 40rem)").matches;
   const text = (field, more) => ({ field, title: field, minWidth: 74, formatter: (cell) => node(cell.getValue() ?? ""), ...more });
   const number = (field, title, more) => ({
-    field, title, hozAlign: "right", headerHozAlign: "right", headerSortStartingDir: "desc", sorter: "number", width: narrow ? 74 : 108,
+    field, title, hozAlign: "right", headerHozAlign: "right", headerSortStartingDir: "desc", sorter: "number", width: narrow ? 74 : 96,
     sorterParams: { alignEmptyValues: "bottom" }, formatter: (cell) => node(short(cell.getValue(), 2)), ...more,
   });
   const gapCell = (cell) => {
@@ -52,15 +52,15 @@
   };
   const flagCell = (cell) => el("span", { class: "chips" }, cell.getValue().map((flag) => el("span", { class: "chip", title: index.explained[flag] || null }, flag)));
   const columns = [
-    { field: "text", title: index.texts ? "text" : "example", minWidth: narrow ? 120 : 200, widthGrow: 3,
+    { field: "text", title: index.texts ? "text" : "example", minWidth: narrow ? 120 : 140, widthGrow: 3,
       formatter: (cell) => el("a", { href: Example.address(index, cell.getData().row), title: cell.getData().id }, cell.getValue()) },
     ...(narrow ? [] : ["system", "split", "dimension", "range", "attack", "defense"].filter(varies)).map((name) => text(name, name === "range" ? { width: 84 } : {})),
     number("human", narrow ? "human" : "humans", { formatter: (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(2)) }),
     number("score", narrow ? "judge" : "raw score", { formatter: scored }),
     ...(!narrow && rows.some((one) => one.calibrated !== null) ? [number("calibrated", "calibrated", { formatter: (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(2)) })] : []),
-    number("gap", narrow ? "apart" : "disagreement", { formatter: gapCell, width: narrow ? 70 : 140 }),
+    number("gap", narrow ? "apart" : "disagreement", { formatter: gapCell, width: narrow ? 70 : 136 }),
     ...(!narrow && rows.some((one) => one.attack !== "none") ? [number("change", "change by attack")] : []),
-    ...(!narrow && Object.keys(index.flags).length ? [{ field: "flags", title: "flags", minWidth: 120, sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc", formatter: flagCell }] : []),
+    ...(!narrow && Object.keys(index.flags).length ? [{ field: "flags", title: "flags", minWidth: 100, sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc", formatter: flagCell }] : []),
   ].map((one) => ({ ...one, titleFormatter: () => node(one.title) }));
 
   // 3. Filters
@@ -80,7 +80,7 @@
     const select = el("select", { "data-filter": name, on: { change: apply } }, el("option", { value: "" }, "all"),
       values.map(([value, count]) => el("option", { value }, `${value} (${count.toLocaleString("en")})`)));
     if (name === "split" && values.some(([value]) => value === "test")) select.value = "test";
-    if (advised && ["dimension", "range", "defense"].includes(name)) select.value = index.places[advised[1]][name];
+    if (advised && ["dimension", "range", "attack", "defense"].includes(name)) select.value = index.places[advised[1]][name];
     selects.set(name, select);
     form.append(el("label", {}, name === "flags" ? "flag or status" : name, select));
   }
