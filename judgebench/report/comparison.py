@@ -108,8 +108,7 @@ def _judge(run: Results) -> str:
 
 
 def _settings(runs: Sequence[Results]) -> list[str]:
-    """What tells runs apart, as "prompt.rubrics summary": one key where it is enough, else as many of the first as it
-    takes."""
+    """Settings that tell runs apart, as "prompt.rubrics summary": one key where it is enough, else the first keys."""
     # 1. key -> its values; of decodings their names, and of other keys those that all runs have
     rows = differing_keys(dict(zip(map(str, range(len(runs))), runs, strict=True)))
     values = {"decoding": [", ".join(_decodings(run)) for run in runs]}
@@ -208,7 +207,7 @@ def _answers(compared: Compared) -> list[Block]:
 
 
 def _examples(compared: Compared) -> list[Block]:
-    """Where they stand: not side by side."""
+    """The place of the examples of each run."""
     return [Paragraph("Examples stand on the page of each run: report.html in its folder.")]
 
 

@@ -181,7 +181,7 @@ def bounds(index: Index, run: Results) -> list[int]:
     divided."""
     sizes = np.bincount(index.example, minlength=len(index.examples)) * CHARACTERS / _ROWS
     if run.examples is not None:
-        texts = run.examples.set_index("example_id").reindex(index.examples)
+        texts = run.examples.set_index("example_id").reindex(list(index.examples))
         sizes += texts["output"].str.len().fillna(0) + texts["source"].str.len().fillna(0) / 8
     cuts, characters = [0], 0.0
     for i, size in enumerate(sizes):

@@ -128,22 +128,25 @@ def index_of(run: Results) -> Index:
     if CALIBRATED in scores:
         known = scores[CALIBRATED].notna().to_numpy()
         calibrated[rows[known]] = scores.loc[known, CALIBRATED]
+    texts = {name: list(map(str, about[name])) for name in ("group_id", "system_id", "split")}
     index = Index(
-        list(numbers),
-        *(about[name].astype(str).tolist() for name in ("group_id", "system_id", "split")),
-        places,
-        judged.all,
-        settings,
-        knobs,
-        keys % len(about),
-        keys // len(about),
-        human,
-        values,
-        status,
-        advised,
-        calibrated,
-        {},
-        {},
+        examples=list(numbers),
+        group=texts["group_id"],
+        system=texts["system_id"],
+        split=texts["split"],
+        places=places,
+        series=judged.all,
+        settings=settings,
+        knobs=knobs,
+        example=keys % len(about),
+        place=keys // len(about),
+        human=human,
+        scores=values,
+        status=status,
+        advised=advised,
+        calibrated=calibrated,
+        flags={},
+        raised={},
     )
     return _with_flags(index, run)
 

@@ -129,7 +129,7 @@ VERDICTS = View(
 
 
 def rules(results: Results) -> list[Block]:
-    """What each verdict is measured by, and what earns it, with this run's margins."""
+    """The measure of each verdict and what earns it, with this run's margins."""
     rows = [
         (rule.title, [f"{rule.measured_by}.", f"Yes: {rule.yes}.", f"With care: {rule.with_care}.", f"No: {rule.no}."])
         for rule in rules_of(results.config).values()
