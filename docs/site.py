@@ -16,6 +16,8 @@ from griffe import Extension
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
+NAME = re.compile(r"(?<!<pre>)(?<!</span>)(?<=<code>)[^<]+(?=</code>)")  # in a line of text: a block has lines in spans
+BREAKS = re.compile(r"(?<=\w)[/=](?=\w)")
 LINK = re.compile(r"(?<=\]\()([^):#\s]+)(?=[)#])")
 
 
@@ -60,6 +62,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The text of a page of docs/, with links to where files lie in the site."""
     path = ROOT / "docs" / page.file.src_uri
     return markdown if page.file.generated_by else linked(markdown, path)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """The page with places where names in it may break: within words they do not."""
+    return NAME.sub(lambda name: BREAKS.sub(r"\g<0><wbr>", name[0]), html)
 
 
 def linked(markdown: str, path: Path) -> str:

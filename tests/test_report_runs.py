@@ -30,10 +30,10 @@ def test_the_report_of_a_run_is_made_anew_to_the_letter(judgebench, tiny_pair):
 
     # the bars of the pair are the law's: the highest is the score that the run itself wrote
     judged = run
-    index = index_of([judged])
+    index = index_of(judged)
     series = next(i for i, one in enumerate(index.series) if one.judge == "pair")
     seen = 0
-    for chunk in reading_chunks(index, [judged], bounds(index, [judged])):
+    for chunk in reading_chunks(index, judged, bounds(index, judged)):
         for name, (reading,) in chunk["rows"].items():
             likely = np.array(reading["p"][str(series)])
             values = np.array(index.places[index.place[int(name)]].range.values)

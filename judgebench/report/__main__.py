@@ -60,11 +60,12 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
             folder.write_digests(drawn)
             return drawn[-1]
     else:
-        from judgebench.report.comparison import render_comparison  # matplotlib with it
+        from judgebench.report.comparison import named_runs, render_comparison
 
         # A run's report as a page names it that lies elsewhere: the two can then be moved together.
         reports = (os.path.relpath(run.folder / "report.html", target.parent) for run in runs)
         page = render_comparison(runs, [quote(report.replace(os.sep, "/")) for report in reports])
+        print_safely(*(f"{name}: {run.folder}" for name, run in named_runs(runs).items()))
     try:
         with atomic(target) as temporary:
             temporary.write_text(page, encoding="utf-8")

@@ -11,11 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.browser.data import browse
 from judgebench.report.figures.charts import ranking_chart
 from judgebench.report.formats import interval, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
-from judgebench.report.layout import EXAMPLES, Fold, PageSection
+from judgebench.report.layout import Fold, PageSection
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, rows_by
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.correlations import cell_scores, of_taken, taken_rows
@@ -33,6 +32,14 @@ _MOST = 26
 
 _OF_PLACE = ("run_dir", "store", "logger", "hydra", "report", "figures", "worth", "examples", "tables")
 """Of a configuration: where results go, not what they are."""
+
+_TELLING = ("judge", "prompt", "ranges", "assistant", "decoding", "dimensions", "data")
+"""Beginnings of keys that say most of what a run is, the first first."""
+
+_MOST_KEYS, _WIDE = 3, 40
+
+UNSET = "–"
+"""The value of a key that a run's configuration does not have."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +80,19 @@ class Compared:
 
 
 def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
-    """Runs by names that tell them apart: main model, judge, data set, folder, or judge and folder; at most `_MOST`."""
+    """Runs by names that tell them apart: main model, judge, data set, what differs in their configurations, folder, or
+    judge and folder; at most `_MOST`."""
     if not 1 <= len(runs) <= _MOST:
         raise UserError(f"a page of several runs takes up to {_MOST} run folders, got {len(runs)}.")
-    judges = [" with ".join(filter(None, (run.titles["main"], run.titles.get("assistant")))) for run in runs]
+    judges = list(map(_judge, runs))
+    settings = _settings(runs)
     folders = [run.path.name if run.path else "" for run in runs]
     tried = (
         [str(run.titles["main"]) for run in runs],
         judges,
         [run.dataset for run in runs],
+        settings,
+        [*map(", ".join, zip(judges, settings, strict=True))],
         folders,
         [*map(", ".join, zip(judges, folders, strict=True))],
     )
@@ -90,6 +101,31 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         seen: Counter[str] = Counter()
         names = [f"{name} ({seen[name]})" for name in tried[-1] if not seen.update([name])]
     return dict(zip(names, runs, strict=True))
+
+
+def _judge(run: Results) -> str:
+    return " with ".join(filter(None, (run.titles["main"], run.titles.get("assistant"))))
+
+
+def _settings(runs: Sequence[Results]) -> list[str]:
+    """Settings that tell runs apart, as "prompt.rubrics summary": one key where it is enough, else the first keys."""
+    # 1. key -> its values; of decodings their names, and of other keys those that all runs have
+    rows = differing_keys(dict(zip(map(str, range(len(runs))), runs, strict=True)))
+    values = {"decoding": [", ".join(_decodings(run)) for run in runs]}
+    values |= {row["key"]: list(row.values())[1:] for row in rows if UNSET not in row.values()}
+    values = {key: of for key, of in values.items() if len(set(of)) > 1}
+    # 2. those that say most first
+    order = {key: next((i for i, name in enumerate(_TELLING) if key.startswith(name)), len(_TELLING)) for key in values}
+    keys = sorted(values, key=lambda key: order[key])
+    keys = [key for key in keys if len(set(values[key])) == len(runs)][:1] or keys[:_MOST_KEYS]
+    # 3. the end of a path tells more than its beginning
+    texts = {key: [value if len(value) <= _WIDE else f"…{value[-_WIDE:]}" for value in values[key]] for key in keys}
+    return [", ".join(f"{key} {of[number]}" for key, of in texts.items()) for number in range(len(runs))]
+
+
+def _decodings(run: Results) -> list[str]:
+    decodings = run.config.get("decoding") or {}
+    return [name for name, entry in decodings.items() if isinstance(entry, Mapping)]
 
 
 def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0) -> str:
@@ -104,11 +140,12 @@ def render_comparison(runs: Sequence[Results], links: Sequence[str] = (), resamp
     named = named_runs(runs)
     compared = Compared(named, paired_differences(named, resamples, seed))
     charts = {f"chart_{part[0]['dimension']}": ranking_chart(part) for part in rows_by(compared.ranking, ["dimension"])}
-    browser = browse(named)
-    sections = rendered(SECTIONS, compared, charts, browser, runs[0].examples_word)
+    sections = rendered(SECTIONS, compared, charts, None, "")
+    judges = set(map(_judge, runs))
     title = f"{len(named)} runs compared on {runs[0].dataset}"
+    title = f"{judges.pop()}: {title}" if len(judges) == 1 else title
     facts = {"title": title, "titles": _titles(named), "links": links}
-    return render_page("comparison.html.j2", browser, sections=sections, runs=named, **facts)
+    return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
 
 
 def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
@@ -169,6 +206,11 @@ def _answers(compared: Compared) -> list[Block]:
     return [Paragraph(line) for line in lines]
 
 
+def _examples(compared: Compared) -> list[Block]:
+    """The place of the examples of each run."""
+    return [Paragraph("Examples stand on the page of each run: report.html in its folder.")]
+
+
 def _difference(compared: Compared, first: str, second: str, dimension: str) -> Row | None:
     """The record of the first run less the second; None where they were not compared."""
     turned = {BETTER: WORSE, WORSE: BETTER}
@@ -224,8 +266,9 @@ def matrix_tables(compared: Compared) -> list[Block]:
     return tables
 
 
-def config_tables(compared: Compared) -> list[Block]:
-    """Keys of which not all runs have the same value, and data sets."""
+def differing_keys(runs: Mapping[str, Results]) -> Rows:
+    """A row a key of the configurations of which not all runs have the same value: `key`, and the value of each run by
+    its name. Keys of where results go are left out."""
 
     def flat(node: Any, name: str = "") -> dict[str, str]:
         if isinstance(node, Mapping) and node:
@@ -233,13 +276,16 @@ def config_tables(compared: Compared) -> list[Block]:
             return {key: value for part in parts for key, value in part.items()}
         return {name: "null" if node is None else str(node)}
 
-    configs = {name: flat(run.config) for name, run in compared.runs.items()}
-    rows = [
-        {"key": key, **{name: config.get(key, "–") for name, config in configs.items()}}
-        for key in dict.fromkeys(key for config in configs.values() for key in config)
-    ]
-    rows = [row for row in rows if row["key"].split(".")[0] not in _OF_PLACE and len(set(row.values())) > 2]
-    columns = (Col("key", "key", left=True), *(Col(name, name, left=True) for name in configs))
+    configs = {name: flat(run.config) for name, run in runs.items()}
+    keys = dict.fromkeys(key for config in configs.values() for key in config if key.split(".")[0] not in _OF_PLACE)
+    values = {key: {name: config.get(key, UNSET) for name, config in configs.items()} for key in keys}
+    return [{"key": key} | of for key, of in values.items() if len(set(of.values())) > 1]
+
+
+def config_tables(compared: Compared) -> list[Block]:
+    """Keys of which not all runs have the same value."""
+    rows = differing_keys(compared.runs)
+    columns = (Col("key", "key", left=True), *(Col(name, name, left=True) for name in compared.runs))
     note = "Keys of the configuration in which the runs differ; where results go is left out."
     tables = View("configs", "What was different", lambda _: rows, columns, note=note).tables(compared)
     return [*tables] or [Paragraph("The configurations say the same.")]
@@ -248,8 +294,8 @@ def config_tables(compared: Compared) -> list[Block]:
 SECTIONS = (
     PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
     PageSection("differences", "By how much?", (matrix_tables,)),
+    PageSection("examples", "Examples", (_examples,)),
     PageSection("more", "More", (
-        Fold("Every example of all runs: sort, filter, search and open", (EXAMPLES,)),
         Fold("What was different: keys of the configurations", (config_tables,)),
     )),
 )  # fmt: skip

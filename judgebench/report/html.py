@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     """The page of a run as text, with the figures of `draw_all` and their captions."""
-    browser = browse({"": results}) if len(results.readings) else None
+    browser = browse(results) if len(results.readings) else None
     charts = section_charts(results)
     sections = rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word)
     strips = first.strips(results)
     dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
     facts = headline(results) | {"strips": strips, "takes": first.takes(results), "looks": first.looks(results)}
+    facts["groups"] = results.groups
     drawn = {dimension: first_charts(results, dimension) for dimension in dimensions}
     return render_page("report.html.j2", browser, sections=sections, first=drawn, **facts)
 

@@ -19,12 +19,12 @@ from judgebench.report.views import (
     run,
     taken,
 )
-from judgebench.report.views.bias import HUMAN_VARIANCE, RANGE_VARIANCE
+from judgebench.report.views.bias import RANGE_VARIANCE
 from judgebench.report.views.forecasts import FORECASTS, error_tables
 from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
-from judgebench.report.views.systems import RANKED, SYSTEM_TESTS, SYSTEMS
+from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.tuning.tuners import PER_RANGE
@@ -65,28 +65,25 @@ PAGE = (
         Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
     )),
     PageSection("use", "May I use this judge?", (
-        taken.use_lines, "chart_use", taken.VERDICTS.tables,
-        Fold("What earns each verdict", (taken.RULES_TABLE.tables,)),
+        taken.use_lines, taken.VERDICTS.tables,
+        Fold("What earns each verdict", (taken.rules,)),
     )),
     PageSection("distance", "How far from a human is it?", (
         taken.distance_lines, "chart_systems", taken.DISTANCE.tables,
-        Fold("Humans among themselves", (experts, HUMAN_VARIANCE)),
+        Fold("Humans among themselves", (experts,)),
         Fold("Spearman, Pearson and Kendall of every judge and decoding", (correlations.CORRELATION,)),
-        Fold("Within groups, and over systems", (correlations.LEVELS, correlations.other_levels)),
-        Fold("In points: bias, error, same scores and kappa, raw and calibrated", (beside.POINTS,)),
-        Fold("In a rater's place: alternative annotator test", (beside.STAND_IN,)),
-        Fold("Systems: pairs, ties, errors of means, clusters", (SYSTEMS, RANKED, SYSTEM_TESTS)),
+        Fold("In points: bias, error, same scores and kappa, raw and calibrated", (taken.of_setting(beside.POINTS),)),
+        Fold("In a rater's place: alternative annotator test", (taken.of_setting(beside.STAND_IN),)),
+        Fold("Systems: pairs, and errors of means", (taken.of_setting(SYSTEMS),)),
     )),
     PageSection("setting", "Which setting do I take, and what does each repair buy?", (
-        taken.setting_lines, league.LEAGUE.tables,
+        taken.setting_lines, "chart_repairs", league.LEAGUE.tables,
         Fold("Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)),
-        Fold("Each repair in every range", (league.LEAGUE_BY_RANGE.tables,)),
         Fold("Differences between judges and decodings, range by range", (correlations.COMPARISONS,)),
         Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
-        Fold("How alike main and assistant are", (bias.SIMILARITY,)),
     )),
     PageSection("shift", "What can fool or shift it?", (
-        taken.shift_lines, taken.SHIFT.tables, taken.ATTACKED.tables,
+        taken.shift_lines, "chart_scores", taken.SHIFT.tables, taken.ATTACKED.tables,
         Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
         Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
         Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
@@ -96,20 +93,18 @@ PAGE = (
             *("candidates_", "embeddings_", "separability_"),
         )),
         Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
-        Fold("Scores given by every judge", ("scores_",)),
-        Fold("Bias against the humans' scores, and stability over ranges", (bias.DIAGNOSTICS,)),
+        Fold("Scores given by every judge, and the probability of each", ("scores_", "logprobs_")),
     )),
     PageSection("errors", "Where is it wrong?", (
         taken.error_lines, "chart_errors", error_tables,
         Fold("Errors of each system and length", (forecasts.SLICES,)),
-        Fold("Errors of other judges, decodings and ranges", (forecasts.OTHER_ERRORS,)),
         Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
     )),
     PageSection("certainty", "How sure is all that?", (
         taken.certainty_lines, forecasts.LABELS_AND_JUDGES,
         Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
         Fold("Flags of every judge and decoding", (flags,)),
-        Fold("Its probabilities as forecasts", (FORECASTS,)),
+        Fold("Its probabilities as forecasts", (taken.of_judges(FORECASTS),)),
         Fold("Further figures", ("",)),
         Fold("Cost", (run.cost,)),
         Fold("How to repeat it", (run.repeat,)),
@@ -135,20 +130,21 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill and its key `figures` asks for, by name: `range_variance`,
-    `scores_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of learned phrases
-    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of texts compared
+    `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
+    learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of texts compared
     `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
     # matplotlib takes seconds: the page of a usual run has its charts and tables without
     if results.config.get("figures", "png") is not None:
-        from judgebench.report.figures.scores import score_figure, variance_figure
+        from judgebench.report.figures.scores import logprob_figure, score_figure, variance_figure
         from judgebench.report.figures.style import file_name
 
         scores, titles, scale = results.scores, results.titles, results.scale
         figures["range_variance"] = variance_figure(results)
         for dimension in dict.fromkeys(scores["dimension"]):
             figures[f"scores_{file_name(dimension)}"] = score_figure(scores, dimension, scale[dimension], titles)
+            figures[f"logprobs_{file_name(dimension)}"] = logprob_figure(results, dimension)
     if tuned := tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
         from judgebench.report.figures.tuning import grid_figure, path_figure

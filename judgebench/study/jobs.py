@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode, TaskFunction
@@ -26,7 +27,7 @@ from judgebench.config.keys import absences, tasks_in
 from judgebench.data.dataset import DEV
 from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
-from judgebench.runtime.secrets import hide_in_file
+from judgebench.runtime.secrets import hide_in_file, masked_argument
 from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class SweepSummary(Callback):
     def __init__(self) -> None:
         self._jobs: list[dict[str, Any]] = []
         self._home: tuple[str, int] | None = None  # the multirun's machine and process
+        self._swept: set[str] = set()  # keys of which the jobs have different values
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Refuses once what no job could do, and locks the sweep's folder, except for sweeps that share this one's
@@ -177,6 +179,8 @@ class SweepSummary(Callback):
         from judgebench.results.folder import RunFolder
 
         self._home = _process()
+        parsed = OverridesParser.create().parse_overrides(list(config.hydra.overrides.task))
+        self._swept = {override.get_key_element() for override in parsed if override.is_sweep_override()}
         folder = Path(str(config.hydra.sweep.dir))
         made = [path for path in (folder, *folder.parents) if not path.exists()]
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
@@ -207,11 +211,14 @@ class SweepSummary(Callback):
         UNTIL_THE_END.callback(leave_nothing)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Takes secrets out of the multirun.yaml that Hydra has written by now."""
+        """Takes secrets out of the multirun.yaml that Hydra has written by now, and says what tells the job apart."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
             # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
             overrides = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
             hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *overrides])
+            own = [masked_argument(of) for of in config.hydra.overrides.task if of.partition("=")[0] in self._swept]
+            if own and not _is_study(config) and config.get("print") != "none":
+                print(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(own)}")
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if not str(config.hydra.mode).endswith("MULTIRUN"):

@@ -88,6 +88,11 @@ def column(tab, field):
     )
 
 
+def names(tab):
+    """Ids of the examples, which stand behind the beginnings of their texts."""
+    return tab.eval_on_selector_all(f"{TABLE} a", "links => links.map(link => link.title)")
+
+
 def head(tab, field):
     return tab.locator(f'.tabulator-col[tabulator-field="{field}"] .tabulator-col-title')
 
@@ -119,14 +124,20 @@ def test_rows_sort_filter_and_are_searched_and_nothing_is_wider_than_a_phone(ope
         gaps = [float(gap) for gap in column(tab, "gap")]
         assert gaps == sorted(gaps, reverse=True)
         assert gaps[0] > gaps[-1]
-        head(tab, "s0").click()
-        scores = [float(score) for score in column(tab, "s0")]
+        head(tab, "score").click()
+        scores = [float(score) for score in column(tab, "score")]
         assert scores == sorted(scores, reverse=True)
-        head(tab, "s0").click()
-        assert column(tab, "s0") == sorted(column(tab, "s0"), key=float)
-        assert float(column(tab, "s0")[0]) < scores[0]
-        # filters and search leave what they say
-        assert count(tab) == "240 of 320"  # the test split is shown first
+        head(tab, "score").click()
+        assert column(tab, "score") == sorted(column(tab, "score"), key=float)
+        assert float(column(tab, "score")[0]) < scores[0]
+        # filters and search leave what they say; the test split and the advised setting are shown first
+        advised = tab.eval_on_selector("[data-filter=range]", "select => select.value")
+        assert set(column(tab, "range")) == {advised}
+        assert tab.inner_text("#judged option:checked").endswith("(advised)")
+        assert count(tab) == "30 of 320"
+        tab.select_option("[data-filter=range]", "")
+        tab.select_option("[data-filter=attack]", "")
+        assert count(tab) == "240 of 320"
         tab.select_option("[data-filter=split]", "")
         assert count(tab) == "320 of 320"
         tab.select_option("[data-filter=attack]", "dsi")
@@ -135,7 +146,8 @@ def test_rows_sort_filter_and_are_searched_and_nothing_is_wider_than_a_phone(ope
         assert set(column(tab, "range")) == {"2-6"}
         tab.fill("#search", "ARTICLE-3: THE COUNCIL")  # of the source alone
         waited(tab, "#examples-count", "5 of 320 rows")
-        assert {name.split("/")[0] for name in column(tab, "id")} == {"article-3"}
+        assert {name.split("/")[0] for name in names(tab)} == {"article-3"}
+        assert all(text.startswith("A summary called article-3/") for text in column(tab, "text"))
         tab.get_by_role("button", name="Show all").click()
         assert count(tab) == "320 of 320"
         tab.select_option("[data-filter=flags]", "failed")
@@ -162,7 +174,7 @@ def test_an_example_opens_with_all_that_is_known_of_it_and_its_text_is_text(open
     with opened() as tab:
         assert tab.locator("script", has_text="got you").count() == 0
         tab.select_option("[data-filter=attack]", "dsi")
-        name = column(tab, "id")[0]
+        name = names(tab)[0]
         open_first(tab)
         shown = tab.inner_text("#example")
         assert f"A summary called {name}. {escape_control(HOSTILE)}" in shown
@@ -185,32 +197,32 @@ def test_an_example_opens_with_all_that_is_known_of_it_and_its_text_is_text(open
 
 def test_links_the_browser_s_back_and_steps_go_through_examples(opened):
     with opened() as tab:
-        names = column(tab, "id")
+        ids = names(tab)
         tab.locator(f"{TABLE} a").first.click()
         tab.wait_for_selector("#example[open] h2")
         link = tab.url
         assert "#example=" in link
-        assert tab.inner_text("#example h2") == names[0]
+        assert tab.inner_text("#example h2") == ids[0]
         tab.go_back()
         tab.wait_for_selector("#example:not([open])", state="attached")
         tab.go_forward()
         tab.wait_for_selector("#example[open]")
         assert tab.get_by_role("button", name="previous").is_disabled()
         tab.get_by_role("button", name="next").click()
-        waited(tab, "#example-title", names[1])
+        waited(tab, "#example-title", ids[1])
         tab.keyboard.press("ArrowLeft")
-        waited(tab, "#example-title", names[0])
+        waited(tab, "#example-title", ids[0])
         tab.locator("#example .choose select").first.select_option("3-7")
         waited(tab, "#example .facts span:last-of-type b", "3-7")
         assert "range=3-7" in tab.url
-        assert tab.inner_text("#example h2") == names[0]
+        assert tab.inner_text("#example h2") == ids[0]
         assert tab.locator("#example .likely tbody th").first.inner_text().startswith("3")
         tab.keyboard.press("Escape")
         tab.wait_for_selector("#example:not([open])", state="attached")
         assert "#example=" not in tab.url
     with opened(hash_=f"#{link.split('#')[1]}") as tab:
         tab.wait_for_selector("#example[open]")
-        assert tab.inner_text("#example h2") == names[0]
+        assert tab.inner_text("#example h2") == ids[0]
 
 
 def test_without_scripts_all_but_the_examples_can_be_read(opened):
@@ -229,8 +241,15 @@ def test_texts_to_look_at_open_in_place_and_one_switch_opens_every_table(opened)
         looks.first.locator("summary").click()
         looks.first.locator(".inside .text").first.wait_for()
         assert "A summary called" in looks.first.inner_text()
+        # what its line says of the advised setting stands inside, too
+        line = looks.first.locator("summary .gap").inner_text()
+        said = re.fullmatch(r"judge (\S+) calibrated, raw (\S+) in \S+ · humans (\S+)", line).groups()
+        inside = looks.first.locator(".facts").inner_text()
+        for name, value in zip(("calibrated", "raw", "humans"), said, strict=True):
+            assert f"{name} {value}" in inside
+        assert looks.first.locator("table").count() == 1
         closed = "document.querySelectorAll('main section details:not([open]):has(table[data-view])').length"
-        assert tab.evaluate(closed) > 3
+        assert tab.evaluate(closed) > 1
         tab.click("#all")
         assert tab.evaluate(closed) == 0
 
@@ -247,21 +266,18 @@ def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
         assert "Prompt as read" not in shown
 
 
-def test_runs_stand_side_by_side(opened):
-    with opened("comparison") as tab:
-        tab.set_viewport_size(PHONE)
+@pytest.mark.parametrize("name", ["report", "comparison"])
+def test_nothing_is_cut_off_and_on_a_phone_no_table_moves_sideways(chromium, pages, name):
+    wider = """[...document.querySelectorAll('.scroll:has(table), .tabulator-tableholder')]
+        .filter((one) => one.getClientRects().length && one.scrollWidth > one.clientWidth + 1)
+        .map((one) => [one.querySelector('table')?.dataset.view, one.scrollWidth, one.clientWidth])"""
+    for viewport in ({"width": 1280, "height": 900}, PHONE):
+        tab = chromium.new_context(viewport=viewport).new_page()
+        tab.goto(pages[name].as_uri())
+        if name == "report":
+            tab.wait_for_selector("html[data-ready=examples]")
+        tab.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
         tab.evaluate(SETTLED)
-        assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-        tab.set_viewport_size({"width": 1280, "height": 720})
-        tab.evaluate(SETTLED)
-        assert {"s0", "s5"} <= set(
-            tab.eval_on_selector_all(".tabulator-col", "all => all.map(one => one.getAttribute('tabulator-field'))")
-        )
-        tab.select_option("[data-filter=run]", "second")
-        assert set(column(tab, "attack")) == {"none"}  # it attacked nothing
-        tab.locator(f"{TABLE} a").first.click()
-        tab.wait_for_selector("#example[open]")
-        assert tab.locator("#example .inside h4").all_inner_texts()[:2] == ["first", "second"]
-        labels = tab.locator("#example .plain tbody th").all_inner_texts()
-        assert any(one.startswith("first: main, greedy") for one in labels)
-        assert any(one.startswith("second: main, greedy") for one in labels)
+        assert tab.evaluate(wider) == []
+        assert tab.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+        tab.context.close()

@@ -24,8 +24,12 @@ from judgebench.report.browser.data import (
     unpack,
 )
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
+from judgebench.report.formats import two
 from judgebench.report.render import macros
+from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.first import looks
 from judgebench.results.results import Results
+from judgebench.runtime.errors import UserError
 from tests.report.browsed import output_of, source_of, with_attack, write_run
 
 JSON = st.recursive(
@@ -50,14 +54,14 @@ def content(run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def index(content):
-    return index_of([content])
+    return index_of(content)
 
 
 def test_every_score_stands_in_its_row_and_column(content, index):
     assert len(index.example) == 160 * 4 * 2
-    labels = [one.label for one in index.series]
+    labels = list(map(str, index.series))
     assert labels[:2] == ["main, greedy", "main, expectation"]
-    at = {(index.examples[e][1], p): row for row, (e, p) in enumerate(zip(index.example, index.place, strict=True))}
+    at = {(index.examples[e], p): row for row, (e, p) in enumerate(zip(index.example, index.place, strict=True))}
     places = {(one.range.minimum, one.attack): i for i, one in enumerate(index.places)}
     seen = 0
     for row in content.scores.itertuples():
@@ -79,7 +83,7 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
     marked["flags"] = ["constant"]
     judged = Results.load(write_run(run, tmp_path).path)
     judged = dataclasses.replace(judged, readings=readings, metrics=records)
-    found = index_of([judged])
+    found = index_of(judged)
     rows = rows_of(found, judged, readings)
     assert found.flags[CUT].tolist() == [rows[3]]
     assert found.flags[CONTROL].tolist() == [rows[5]]
@@ -91,14 +95,14 @@ def test_flags_are_those_of_scores_readings_and_records(run, tmp_path):
     assert set(found.flags["constant"]) == set(np.flatnonzero((split == "test") & (minimum == 2)))
     failed = judged.scores[judged.scores["status"] == "failed"]
     wanted = {(row.example_id, row.range_min) for row in failed.itertuples()}
-    assert {(found.examples[found.example[row]][1], minimum[row]) for row in found.flags["failed"]} == wanted
+    assert {(found.examples[found.example[row]], minimum[row]) for row in found.flags["failed"]} == wanted
 
 
 def test_the_pair_s_probabilities_are_the_law_s_and_its_scores_their_best(content, index):
     judged = content
-    cuts = bounds(index, [judged])
-    held = [row for chunk in reading_chunks(index, [judged], cuts) for row in chunk["rows"].items()]
-    pair = [one.label for one in index.series].index("pair, contrastive")
+    cuts = bounds(index, judged)
+    held = [row for chunk in reading_chunks(index, judged, cuts) for row in chunk["rows"].items()]
+    pair = list(map(str, index.series)).index("pair, contrastive")
     seen = 0
     for row, (reading,) in held:
         place, values = index.places[index.place[int(row)]], np.array(reading["p"][str(pair)])
@@ -115,9 +119,9 @@ def test_plausibility_is_the_config_s(run, tmp_path):
     judged = Results.load(write_run(run, tmp_path, decoding=entry).path)
     assert plausibility(judged.config, "contrastive") == plausibility(judged.config, "contrastive_per_range") == 0.5
     assert plausibility(judged.config, "greedy") == 0.0
-    found = index_of([judged])
-    chunks = reading_chunks(found, [judged], bounds(found, [judged]))
-    pair = str([one.label for one in found.series].index("pair, contrastive"))
+    found = index_of(judged)
+    chunks = reading_chunks(found, judged, bounds(found, judged))
+    pair = str(list(map(str, found.series)).index("pair, contrastive"))
     for chunk in chunks:
         for row, (reading,) in chunk["rows"].items():
             main = np.exp(np.array(reading["m"], dtype=float))
@@ -130,26 +134,26 @@ def test_plausibility_is_the_config_s(run, tmp_path):
 def test_pieces_keep_groups_whole_and_articles_once(content, index, monkeypatch):
     judged = content
     monkeypatch.setattr("judgebench.report.browser.data.CHARACTERS", 3000)
-    cuts = bounds(index, [judged])
+    cuts = bounds(index, judged)
     assert (cuts[0], cuts[-1]) == (0, len(index.examples))
     assert len(cuts) > 3
     for at in cuts[1:-1]:
         assert index.group[at] != index.group[at - 1]
-    chunks = text_chunks(index, [judged], cuts)
+    chunks = text_chunks(index, judged, cuts)
     sources = [group["source"] for chunk in chunks for group in chunk["groups"]]
     assert sorted(sources) == sorted(source_of(group) for group in set(index.group))
     for (first, last), chunk in zip(itertools.pairwise(cuts), chunks, strict=True):
-        assert chunk["output"] == [output_of(name) for _, name in index.examples[first:last]]
+        assert chunk["output"] == [output_of(name) for name in index.examples[first:last]]
         assert chunk["human"][0][1] == ["fluency", 3]
 
 
 def test_prompts_are_put_together_again_to_the_letter(content, index):
     judged = content
-    cuts = bounds(index, [judged])
+    cuts = bounds(index, judged)
     prompts = {}
-    for first, chunk in zip(cuts, reading_chunks(index, [judged], cuts), strict=False):
+    for first, chunk in zip(cuts, reading_chunks(index, judged, cuts), strict=False):
         for row, (reading,) in chunk["rows"].items():
-            name = index.examples[index.example[int(row)]][1]
+            name = index.examples[index.example[int(row)]]
             texts = {
                 "s": source_of(index.group[index.example[int(row)]]),
                 "o": output_of(name),
@@ -165,35 +169,47 @@ def test_prompts_are_put_together_again_to_the_letter(content, index):
     assert prompts == wanted
 
 
-def test_runs_of_one_data_set_share_their_rows(run, builder, content):
-    other = builder(articles=5)
-    second = dataclasses.replace(content, scores=other.scores, readings=other.readings, examples=None)
-    both = index_of([content, second], ["A", "B"])
-    assert len(both.examples) == 160
-    assert len(both.example) == len(index_of([content]).example)
-    assert [one.run for one in both.series] == sorted(one.run for one in both.series)
-    of_b = [i for i, one in enumerate(both.series) if one.label == "B: main, greedy"]
-    seen = {both.examples[both.example[row]][1] for row in np.flatnonzero(np.isfinite(both.scores[of_b[0]]))}
-    assert seen == set(other.scores["example_id"])
+def test_of_the_setting_that_is_taken_the_index_has_the_calibrated_scores(content):
+    shown = unpack(browse(content).index)
+    (lead,) = taken_rows(content)
+    ((series, place),) = shown["advised"]
+    assert shown["series"][series]["label"] == lead["who"]
+    assert (shown["places"][place]["range"], shown["places"][place]["attack"]) == (lead["range"], "none")
+    # what the page says of a text to look at is what its index has
+    for row in looks(content):
+        at = [i for i, name in enumerate(shown["example"]) if shown["ids"][name] == row["example"]]
+        (here,) = (i for i in at if shown["place"][i] == place)
+        assert row["judge"] == two(shown["calibrated"][here])
+        assert row["raw"] == f"{two(shown['scores'][series][here])} in {lead['range']}"
+    # clean texts of the reported split are calibrated in every range, and no others
+    for place, example, score in zip(shown["place"], shown["example"], shown["calibrated"], strict=True):
+        split = shown["splits"][shown["split"][example]]
+        assert (score is not None) == (shown["places"][place]["attack"] == "none" and split == "test")
+
+
+def test_the_examples_of_several_runs_are_refused_in_a_sentence(content):
+    with pytest.raises(UserError, match="a page shows those of one run"):
+        browse({"A": content, "B": content})
 
 
 def test_without_texts_no_text_and_no_prompt_is_in_the_page(run, tmp_path):
     read = Results.load(write_run(run, tmp_path, texts=False).path)
     assert read.examples is None
-    found = browse({"": read})
+    found = browse(read)
     assert found.texts == []
     whole = json.dumps([unpack(found.index), *(unpack(piece) for piece in found.readings)])
+    assert unpack(found.index)["starts"] == []
     for said in ("council", "alert", "Rate coherence"):
         assert said not in whole
 
 
 def test_of_very_many_examples_whole_groups_are_drawn_and_the_page_says_so(content, monkeypatch):
-    whole = browse({"": content})
+    whole = browse(content)
     monkeypatch.setattr(data, "SHOWN", whole.examples // 3)
-    few = browse({"": content})
+    few = browse(content)
     assert whole.of is None
     assert (few.of, 0 < few.examples <= whole.examples // 3) == (whole.examples, True)
-    assert browse({"": content}) == few, "with a seed"
+    assert browse(content) == few, "with a seed"
     sizes = content.scores.drop_duplicates("example_id")["group_id"].value_counts()
     shown = unpack(few.index)
     assert [shown["group"].count(i) for i in range(len(shown["groups"]))] == [sizes[name] for name in shown["groups"]]
@@ -203,8 +219,8 @@ def test_of_very_many_examples_whole_groups_are_drawn_and_the_page_says_so(conte
 def test_free_answers_and_their_decodings_are_kept(builder, tmp_path):
     run = builder(articles=3, generated=True, assistant=False)
     judged = Results.load(write_run(run, tmp_path).path)
-    found = index_of([judged])
-    chunks = reading_chunks(found, [judged], bounds(found, [judged]))
+    found = index_of(judged)
+    chunks = reading_chunks(found, judged, bounds(found, judged))
     said = [reading["said"] for chunk in chunks for (reading,) in chunk["rows"].values()]
     assert sorted(text for _, _, text in said) == sorted(run.readings["text"])
     assert {(judge, decoding) for judge, decoding, _ in said} == {("main", "greedy")}

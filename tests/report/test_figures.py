@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from judgebench.report.figures import style
-from judgebench.report.figures.scores import score_figure
+from judgebench.report.figures.scores import logprob_figure, score_figure
 from judgebench.report.figures.style import (
     _DEFENSES,
     _FIXED,
@@ -32,7 +32,7 @@ from judgebench.report.figures.style import (
 )
 from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 from judgebench.report.layout import draw_all
-from judgebench.report.views.bias import favorites, human_scores, shares, to_range
+from judgebench.report.views.bias import favorites, human_scores, most_frequent, shares, to_range
 from judgebench.results.results import Series, ranges_of
 from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
@@ -91,10 +91,33 @@ def test_attacked_scores_do_not_mix_with_clean_ones(run):
     assert "attack dsi" in score_figure(attacked, "coherence", SCALE, run.titles).get_label()
 
 
+@pytest.mark.parametrize("least", [None, -np.inf], ids=["as read", "with a probability of 0"])
+def test_log_probabilities_are_the_means_over_texts(run, least):
+    readings = run.readings
+    if least is not None:
+        readings = readings.assign(main_logprobs=[[least, *read[1:]] for read in readings["main_logprobs"]])
+    figure = logprob_figure(results_of(replace(run, readings=readings)), "coherence")
+    test = readings[readings["split"] == "test"]
+    for axis, (score_range, part) in zip(figure.axes, ranges_of(test), strict=True):
+        for line, model in zip(axis.lines[::3], ("main", "assistant"), strict=True):  # then both caps of its whiskers
+            means = np.mean(part[f"{model}_logprobs"].tolist(), axis=0)
+            assert line.get_ydata() == pytest.approx(np.maximum(means, np.log(np.finfo(np.float32).tiny)))
+        humans = human_scores(run.scores[run.scores["split"] == "test"])
+        most = most_frequent(shares(to_range(humans, SCALE, score_range), score_range))
+        assert [band.get_x() + 0.5 for band in axis.patches] == most
+    models = ["main (SmolLM2-135M-Instruct)", "assistant (early exit at layer 20)"]
+    assert legend(figure) == [*models, "humans' most frequent score"]
+
+
+def test_free_generation_has_no_log_probabilities_to_draw(builder):
+    run = builder(generated=True, articles=4, ranges=[ScoreRange(1, 5)])
+    assert logprob_figure(results_of(run), "coherence") is None
+
+
 def test_all_figures_save_as_png_at_200_dpi_and_svg(run, tmp_path):
     figures = draw_all(results_of(run))
     paths = save_figures(figures, tmp_path)
-    names = ["scores_coherence"]
+    names = ["scores_coherence", "logprobs_coherence"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{n}.{k}" for n in names for k in ("png", "svg"))
     assert sorted(paths) == sorted(tmp_path.iterdir())
     with Image.open(tmp_path / "scores_coherence.png") as image:

@@ -85,4 +85,4 @@ def test_a_verdict_is_a_word_and_a_sign_not_a_color_alone(chosen):
     assert {(tile["kind"], tile["verdict"]) for tile in strip["tiles"]} == {("no", "✗ no")}
     words = words_of(render_report(chosen, {}).split("<body")[1])
     assert "order texts ✗ no because order_texts" in words
-    assert len(first_charts(chosen, "coherence")) >= 2
+    assert len(first_charts(chosen, "coherence")) == 2

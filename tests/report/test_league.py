@@ -107,8 +107,6 @@ def test_rows_of_records_made_by_hand():
     assert x["change dsi"] == pytest.approx(0.35 / 4)  # as part of the range
     assert plain["remark"] == "taken in range 1-5; looks best in range 0-4"
     assert (plain["share"], x["share"]) == (1.0, 0.0)
-    by_range = [(row["who"], row["range"]) for row in league_rows(results(), by_range=True)]
-    assert by_range[:3] == [("main, over", "1-5"), ("main, expectation", "0-4"), ("main, expectation", "1-5")]
     (table,) = LEAGUE.tables(results())
     assert table.heads == ["judge, decoding", "Spearman", "passes", "prompt tokens", "dsi", "chosen in folds"]
 

@@ -83,18 +83,18 @@ def test_the_tables_fit_and_say_what_they_are(run):
 
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
     judged = run.results
-    index = index_of([judged])
+    index = index_of(judged)
     assert len(index.example) == 48 * 2
     assert {str(one.range) for one in index.places} == {"0.0-1.0 by 0.5"}
-    (chunk,) = reading_chunks(index, [judged], bounds(index, [judged]))
+    (chunk,) = reading_chunks(index, judged, bounds(index, judged))
     assert len(chunk["rows"]) == 48 * 2
-    expectation = [one.label for one in index.series].index("main, expectation")
+    expectation = list(map(str, index.series)).index("main, expectation")
     for row, held in chunk["rows"].items():
         assert [one["order"] for one in held] == ["first", "second"]
         shares = [np.exp(one["m"]) / np.exp(one["m"]).sum() for one in held]
         won = (shares[0][0] + shares[1][1]) / 2  # place one where it stood first, place two where second
         assert index.scores[expectation, int(row)] == pytest.approx(won, abs=1e-3)
-    assert index_data(index, [judged], [0, len(index.examples)])["places_compared"] == ["1", "2"]
+    assert index_data(index, judged, [0, len(index.examples)])["places_compared"] == ["1", "2"]
 
 
 def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run, tmp_path):

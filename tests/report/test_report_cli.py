@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_a_report_is_made_anew_with_its_figures(folder, capsys):
     assert main([str(folder)]) == 0
     assert capsys.readouterr().out.strip() == str(folder / "report.html")
     first = (folder / "report.html").read_text("utf-8")
-    for name in ("scores_coherence",):
+    for name in ("scores_coherence", "logprobs_coherence"):
         assert (folder / "figures" / f"{name}.png").is_file()
         assert (folder / "figures" / f"{name}.svg").is_file()
         assert f'id="figure-{name}"' in first
@@ -115,7 +116,8 @@ def two(small, builder, tmp_path_factory):
 
 def test_differences_are_those_of_the_settings_taken_on_the_same_texts(two):
     (record,) = paired_differences(named_runs(two), resamples=50)
-    assert (record["first_judge"], record["second_judge"], record["split"]) == ("second", "first", "test")
+    assert (record["first_judge"], record["second_judge"]) == ("judge.path two", "judge.path one")
+    assert record["split"] == "test"
     for side, run in (("first", two[1]), ("second", two[0])):
         (lead,) = taken_rows(run)
         own = cell_scores(run, lead)
@@ -125,7 +127,8 @@ def test_differences_are_those_of_the_settings_taken_on_the_same_texts(two):
 
 
 def test_a_further_run_changes_no_verdict(two, builder, tmp_path):
-    third = Results.load(write_run(builder(articles=6, systems=4, ranges=RANGES, seed=1), tmp_path / "third").path)
+    run = builder(articles=6, systems=4, ranges=RANGES, seed=1)
+    third = Results.load(write_run(run, tmp_path / "third", judge={"path": "three"}).path)
     (before,) = paired_differences(named_runs(two), resamples=50)
     records = paired_differences(named_runs([*two, third]), resamples=50)
     assert len(records) == 3
@@ -159,6 +162,28 @@ def test_runs_are_ranked_and_each_difference_stands_in_one_matrix(two):
     assert rows[0][2].strip("+-") == rows[1][1].strip("+-")
 
 
+@pytest.mark.parametrize(
+    ("configs", "names"),
+    [
+        ([{"prompt": {"rubrics": "a"}}, {"prompt": {"rubrics": "b"}}], ["prompt.rubrics a", "prompt.rubrics b"]),
+        ([{"ranges": [[0, 4]]}, {"ranges": [[1, 5]]}], ["ranges [[0, 4]]", "ranges [[1, 5]]"]),
+        # the key that tells them apart alone, and of two those that say most first
+        ([{"judge": 1, "seed": n} for n in range(2)], ["seed 0", "seed 1"]),
+        (
+            [{"ranges": a, "judge": b} for a, b in ((0, 0), (0, 1), (1, 0))],
+            ["judge 0, ranges 0", "judge 1, ranges 0", "judge 0, ranges 1"],
+        ),
+        ([{"decoding": {"a": {}}}, {"decoding": {"a": {}, "b": {}}}], ["decoding a", "decoding a, b"]),
+        # where results go is no difference
+        ([{"run_dir": "a"}, {"run_dir": "b"}], ["first", "second"]),
+    ],
+)
+def test_runs_of_one_judge_are_told_apart_by_what_differs(two, configs, names):
+    paths = map(Path, ("first", "second", "third"))
+    runs = [replace(two[0], config=config, path=path) for config, path in zip(configs, paths, strict=False)]
+    assert list(named_runs(runs)) == names
+
+
 def test_configurations_are_told_by_their_differing_keys(two):
     (table,) = config_tables(Compared(named_runs(two)))
     assert texts_of(table) == [["judge.path", "one", "two"]]
@@ -166,16 +191,19 @@ def test_configurations_are_told_by_their_differing_keys(two):
     assert told.text == "The configurations say the same."
 
 
-def test_the_comparison_is_written_with_the_examples_of_both(two, tmp_path, capsys):
+def test_the_comparison_is_written_and_leads_to_the_page_of_each_run(two, tmp_path, capsys):
     out = tmp_path / "both.html"
     assert main([*(str(run.folder) for run in two), "--out", str(out)]) == 0
-    assert capsys.readouterr().out.strip() == str(out)
+    names = [f"judge.path {name}: {run.folder}" for name, run in zip(("one", "two"), two, strict=True)]
+    assert capsys.readouterr().out.splitlines() == [*names, str(out)]
     text = out.read_text("utf-8")
-    assert "2 runs compared" in text
+    assert "<h1>SmolLM2-135M-Instruct with early exit at layer 20: 2 runs compared on summeval</h1>" in text
     link = re.search(r'<a href="([^"#]+/first/report.html)">first</a>', text)[1]
     assert (out.parent / link).resolve() == (two[0].folder / "report.html").resolve()
-    for part in ("Which judge is better?", "By how much?", "What was different", "judge.path", 'id="data-index"'):
+    for part in ("Which judge is better?", "By how much?", "What was different", "judge.path one"):
         assert part in text
+    assert "Examples stand on the page of each run" in text
+    assert "data-index" not in text
 
 
 def test_nothing_of_a_run_becomes_markup_in_a_comparison(two, small, tmp_path):

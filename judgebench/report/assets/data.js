@@ -31,7 +31,8 @@ const Data = (() => {
     found.statusOf = new Map(found.status.map(([series, row, code]) => [`${series}:${row}`, found.statuses[code]]));
     const same = (a, b, names) => names.every((name) => a[name] === b[name]);
     found.clean = found.places.map((one) =>
-      one.attack === "none" ? -1 : found.places.findIndex((other) => other.attack === "none" && same(one, other, ["dimension", "range", "defense", "dataset"])));
+      one.attack === "none" ? -1 : found.places.findIndex((other) => other.attack === "none" && same(one, other, ["dimension", "range", "defense"])));
+    found.advisedOf = new Map(found.advised.map(([series, place]) => [found.places[place].dimension, series]));
     return found;
   }
 
@@ -76,13 +77,19 @@ const Data = (() => {
     return found;
   }
 
-  /** How far a score and the human one lie apart, each on a scale from 0 to 1; null where that cannot be said. */
+  /** A score on the humans' scale, calibrated by other groups: of the advised judge and decoding, else null. */
+  function calibrated(index, series, row) {
+    return index.advisedOf.get(index.places[index.place[row]].dimension) === series ? index.calibrated[row] : null;
+  }
+
+  /** How far a score, calibrated where it is known, and the human one lie apart, each on a scale from 0 to 1; null where that cannot be said. */
   function gap(index, series, row) {
     const score = index.scores[series][row], human = index.human[row], place = index.places[index.place[row]];
     if (score === null || human === null) return null;
     const wanted = index.compares ? (Math.sign(human) + 1) / 2 : onScale(human, place.scale);
     if (wanted === null) return null;
-    return Math.abs((score - place.minimum) / (place.maximum - place.minimum) - wanted);
+    const fitted = calibrated(index, series, row);
+    return Math.abs((fitted === null ? (score - place.minimum) / (place.maximum - place.minimum) : onScale(fitted, place.scale)) - wanted);
   }
 
   const onScale = (value, scale) => (scale ? (value - scale[0]) / (scale[1] - scale[0]) : null);
@@ -102,5 +109,5 @@ const Data = (() => {
     return `${place.candidates[Math.min(Math.max(at, 0), last)]} (${Pieces.short(score)})`;
   }
 
-  return { index, example, search, gap, marked, onScale, said };
+  return { index, example, search, calibrated, gap, marked, onScale, said };
 })();

@@ -8,7 +8,6 @@ const Example = (() => {
   function address(index, row) {
     const place = index.places[index.place[row]];
     const parts = new URLSearchParams({ example: index.ids[index.example[row]] });
-    if (index.datasets.length > 1) parts.set("dataset", place.dataset);
     for (const axis of AXES) parts.set(axis, place[axis]);
     return `#${parts}`;
   }
@@ -16,10 +15,7 @@ const Example = (() => {
   /** The row that an address names; what it leaves open is the first there is. */
   function found(index, parts) {
     const rows = [];
-    index.example.forEach((example, row) => {
-      const place = index.places[index.place[row]];
-      if (index.ids[example] === parts.get("example") && (!parts.has("dataset") || parts.get("dataset") === place.dataset)) rows.push(row);
-    });
+    index.example.forEach((example, row) => { if (index.ids[example] === parts.get("example")) rows.push(row); });
     const fits = (row) => AXES.filter((axis) => !parts.has(axis) || index.places[index.place[row]][axis] === parts.get(axis)).length;
     return rows.sort((a, b) => fits(b) - fits(a) || a - b)[0];
   }
@@ -45,6 +41,7 @@ const Example = (() => {
   function scores(index, row) {
     const clean = index.clean[index.place[row]];
     const before = clean < 0 ? undefined : index.at.get(clean * index.ids.length + index.example[row]);
+    const fitted = index.calibrated[row] !== null;
     const lines = index.series.map((series, s) => {
       const score = index.scores[s][row];
       if (score === null) return null;
@@ -52,12 +49,13 @@ const Example = (() => {
       const status = index.statusOf.get(`${s}:${row}`) || "parsed";
       return el("tr", {},
         el("th", { scope: "row" }, series.label, series.settings[index.place[row]] ? el("small", { class: "note" }, ` ${series.settings[index.place[row]]}`) : null),
-        el("td", { class: "number" }, Data.said(index, row, score) ?? short(score)),
-        before === undefined ? null : el("td", { class: "number" }, change === null ? "–" : `${change > 0 ? "+" : ""}${short(change)}`),
-        el("td", { class: "number" }, short(Data.gap(index, s, row), 3)),
+        el("td", { class: "number" }, Data.said(index, row, score) ?? short(score, 2)),
+        fitted ? el("td", { class: "number" }, short(Data.calibrated(index, s, row), 2)) : null,
+        before === undefined ? null : el("td", { class: "number" }, change === null ? "–" : `${change > 0 ? "+" : ""}${short(change, 2)}`),
+        el("td", { class: "number" }, short(Data.gap(index, s, row), 2)),
         el("td", {}, status === "parsed" ? status : el("span", { class: "flag" }, status)));
     });
-    const heads = ["judge, decoding", "score", ...(before === undefined ? [] : ["change by attack"]), "disagreement", "status"];
+    const heads = ["judge, decoding", "raw score", ...(fitted ? ["calibrated"] : []), ...(before === undefined ? [] : ["change by attack"]), "disagreement", "status"];
     return el("div", { class: "scroll" }, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i && i < heads.length - 1 ? "number" : null }, head)))),
       el("tbody", {}, lines)));
@@ -81,8 +79,7 @@ const Example = (() => {
   function reading(index, row, one, clean) {
     const place = index.places[index.place[row]];
     const parts = [];
-    const named = [index.runs[one.run], one.order ? `judged text ${one.order}` : ""].filter(Boolean).join(", ");
-    if (named) parts.push(el("h4", {}, named));
+    if (one.order) parts.push(el("h4", {}, `judged text ${one.order}`));
     const candidates = index.compares ? index.places_compared : place.candidates;
     const columns = [];
     for (const [kind, title] of [["m", "main"], ["a", "assistant"]]) {
@@ -91,7 +88,7 @@ const Example = (() => {
       columns.push({ title, kind: title, note: `all scores together ${Pieces.percent(held.sum)}`, shares: held.shares });
     }
     for (const [series, likely] of Object.entries(one.p || {})) {
-      columns.push({ title: index.series[series].label.replace(/^.*: /, ""), kind: "pair", note: index.series[series].settings[index.place[row]] || "", shares: likely });
+      columns.push({ title: index.series[series].label, kind: "pair", note: index.series[series].settings[index.place[row]] || "", shares: likely });
     }
     if (columns.length) parts.push(likelihoods(index.compares ? "place" : "score", candidates, columns, Data.marked(index, row)));
     if (one.said) {
@@ -107,7 +104,7 @@ const Example = (() => {
 
   function prompts(index, shown) {
     return shown.readings.filter((one) => one.prompt).map((one) => {
-      const told = [index.runs[one.run], one.order ? `judged text ${one.order}` : "", one.said ? one.said.slice(0, 2).join(", ") : ""].filter(Boolean).join(", ");
+      const told = [one.order ? `judged text ${one.order}` : "", one.said ? one.said.slice(0, 2).join(", ") : ""].filter(Boolean).join(", ");
       const [tokens, cut, control, seconds] = one.n;
       const facts = [`${tokens} tokens`, cut ? `article shortened by ${cut} tokens` : "", control ? `${control} names of control tokens` : "", seconds === null ? "" : `read in ${short(seconds, 3)} s`].filter(Boolean).join(" · ");
       const body = el("div", { class: "text prompt" });
@@ -129,41 +126,57 @@ const Example = (() => {
 
   function references(index, row, shown) {
     const place = index.places[index.place[row]];
-    const own = shown.references.filter(([, dimension, defense]) => dimension === place.dimension && (place.defense === "none" || defense === place.defense));
+    const own = shown.references.filter(([dimension, defense]) => dimension === place.dimension && (place.defense === "none" || defense === place.defense));
     if (!own.length) return null;
     const text = (side, said, score) => el("div", {}, el("p", { class: "note" }, `${side}${score === null ? "" : `, which the judge scores ${short(score, 2)}`}`), el("div", { class: "text" }, said));
-    return [el("h3", {}, "References"), own.map(([run, , defense, high, low, scoreHigh, scoreLow]) => [
-      el("h4", {}, [index.runs[run], defense].filter(Boolean).join(": ")),
+    return [el("h3", {}, "References"), own.map(([, defense, high, low, scoreHigh, scoreLow]) => [
+      el("h4", {}, defense),
       el("div", { class: "refs" }, text("good", high, scoreHigh), text("poor", low, scoreLow))])];
   }
 
-  /** The content of the dialog for a row: what stands above, and the rest. */
-  function content(index, row, shown, go) {
+  /** What is known of the advised setting alone: its raw and its calibrated score, and the humans'. */
+  function answer(index, row) {
+    const series = index.advisedOf.get(index.places[index.place[row]].dimension);
+    if (series === undefined) return [];
+    const score = index.scores[series][row];
+    const facts = [["raw", score], ["calibrated", Data.calibrated(index, series, row)], ["humans", index.human[row]]];
+    return [[index.series[series].label, ""], ...facts.filter(([, value]) => value !== null).map(([name, value]) => [name, value.toFixed(2)])];
+  }
+
+  /** The content of the dialog for a row: what stands above, and the rest. In place, what the advised setting says of it, and a way to the rest. */
+  function content(index, row, shown, go, inPlace = false) {
     const place = index.places[index.place[row]], example = index.example[row], split = index.splits[index.split[example]];
     const facts = [["group", index.groups[index.group[example]]], ["system", index.systems[index.system[example]]], ["split", split]];
     for (const axis of AXES) if (axis === "dimension" || axis === "range" || place[axis] !== "none") facts.push([axis, place[axis]]);
+    const listed = (all) => el("div", { class: "facts" }, all.map(([name, value]) => el("span", {}, `${name} `, el("b", {}, value))));
     const flags = index.rowFlags[row];
     const whose = (flag) => index.raised[flag]?.[index.place[row]]?.[split] || [];
     const flagged = (flag) => {
       const said = [whose(flag).join("; "), index.explained[flag]].filter(Boolean).join(": ");
       return [el("span", { class: "chip" }, flag), said ? ` ${said}. ` : " "];
     };
-    return [
-      el("div", { class: "facts" }, facts.map(([name, value]) => el("span", {}, `${name} `, el("b", {}, value)))),
-      chooser(index, row, go),
-      flags.length ? el("p", { class: "note" }, flags.map(flagged)) : null,
+    const likely = [
+      shown.readings.some((one) => one.m || one.a) ? el("h3", {}, "What the judge found likely")
+        : shown.readings.some((one) => one.said) ? el("h3", {}, "What the judge said") : null,
+      shown.readings.map((one) => reading(index, row, one)),
+    ];
+    const texts = [
       judged(shown),
       shown.rival ? [el("h3", {}, `Compared with ${shown.rival[0]}`), el("div", { class: "text" }, shown.rival[1])] : null,
       shown.context ? [el("h3", {}, "Context"), el("div", { class: "text long" }, shown.context)] : null,
       shown.source ? [el("h3", {}, "Source"), el("div", { class: "text long", tabindex: "0" }, shown.source)] : null,
-      el("h3", {}, "Scores"), scores(index, row),
+    ];
+    const parts = inPlace ? [
+      listed(answer(index, row)), el("div", {}, texts), el("div", {}, likely),
+      el("p", {}, el("a", { href: address(index, row) }, "Every judge and decoding, and the prompts")),
+    ] : [
+      listed(facts), chooser(index, row, go),
+      flags.length ? el("p", { class: "note" }, flags.map(flagged)) : null,
+      texts, el("h3", {}, "Scores"), scores(index, row),
       el("h3", {}, "Humans"), rated(index, row, shown.human),
-      shown.readings.some((one) => one.m || one.a) ? el("h3", {}, "What the judge found likely")
-        : shown.readings.some((one) => one.said) ? el("h3", {}, "What the judge said") : null,
-      shown.readings.map((one) => reading(index, row, one)),
-      references(index, row, shown),
-      prompts(index, shown),
-    ].flat(3).filter(Boolean);
+      likely, references(index, row, shown), prompts(index, shown),
+    ];
+    return parts.flat(4).filter(Boolean);
   }
 
   return { address, found, content, AXES };

@@ -6,58 +6,61 @@
   const dialog = document.getElementById("example");
   const node = (text) => document.createTextNode(visible(String(text)));
   const known = index.scores.map((scores) => scores.filter((one) => one !== null).length);
-  let judged = known.indexOf(Math.max(...known)); // the series that is held against the humans
+  const [advised] = index.advised; // series and place of the first dimension
+  let judged = advised ? advised[0] : known.indexOf(Math.max(...known)); // the series that is held against the humans
 
   // 1. Rows
   const rows = index.example.map((example, row) => {
     const place = index.places[index.place[row]];
-    const found = {
-      row, example, id: index.ids[example], group: index.groups[index.group[example]], system: index.systems[index.system[example]],
-      split: index.splits[index.split[example]], dimension: place.dimension, range: place.range, attack: place.attack,
-      defense: place.defense, dataset: place.dataset, human: index.human[row], flags: index.rowFlags[row],
-      run: index.runs.filter((_, r) => index.series.some((series, s) => series.run === r && index.scores[s][row] !== null)),
+    return {
+      row, example, id: index.ids[example], text: index.starts[example] || index.ids[example], group: index.groups[index.group[example]],
+      system: index.systems[index.system[example]], split: index.splits[index.split[example]], dimension: place.dimension, range: place.range,
+      attack: place.attack, defense: place.defense, human: index.human[row], flags: index.rowFlags[row],
     };
-    index.series.forEach((_, s) => { found[`s${s}`] = index.scores[s][row]; });
-    return found;
   });
+  let whole = false;
   function measure() {
+    const scores = index.scores[judged];
+    whole = scores.every((one) => one === null || Number.isInteger(one));
     for (const one of rows) {
+      one.score = scores[one.row];
+      one.calibrated = Data.calibrated(index, judged, one.row);
       one.gap = Data.gap(index, judged, one.row);
       const clean = index.clean[index.place[one.row]];
       const before = clean < 0 ? undefined : index.at.get(clean * index.ids.length + one.example);
-      const scores = index.scores[judged];
       one.change = before === undefined || scores[before] === null || scores[one.row] === null ? null : scores[one.row] - scores[before];
     }
   }
   measure();
 
-  // 2. Columns: those that tell rows apart
+  // 2. Columns: those that tell rows apart, as many as there is room for
   const varies = (name) => rows.some((one) => one[name] !== rows[0][name]);
-  const text = (field, title, more) => ({ field, title, formatter: (cell) => node(cell.getValue() ?? ""), ...more });
-  const number = (field, title, more) => ({
-    field, title, hozAlign: "right", headerHozAlign: "right", headerSortStartingDir: "desc", sorter: "number",
-    sorterParams: { alignEmptyValues: "bottom" }, formatter: (cell) => node(short(cell.getValue(), 3)), ...more,
-  });
   const narrow = matchMedia("(max-width: 40rem)").matches;
+  const text = (field, more) => ({ field, title: field, minWidth: 74, formatter: (cell) => node(cell.getValue() ?? ""), ...more });
+  const number = (field, title, more) => ({
+    field, title, hozAlign: "right", headerHozAlign: "right", headerSortStartingDir: "desc", sorter: "number", width: narrow ? 74 : 96,
+    sorterParams: { alignEmptyValues: "bottom" }, formatter: (cell) => node(short(cell.getValue(), 2)), ...more,
+  });
   const gapCell = (cell) => {
     const value = cell.getValue();
     if (value === null) return node("–");
-    return el("span", {}, el("span", { class: "gap" }, el("span", { width: `${100 * Math.min(1, value)}%` })), value.toFixed(2));
+    return el("span", {}, narrow ? null : el("span", { class: "gap" }, el("span", { width: `${100 * Math.min(1, value)}%` })), value.toFixed(2));
   };
-  const scored = (scores) => { // whole scores as such, others with two decimals, so that a column lines up
-    const places = scores.every((one) => one === null || Number.isInteger(one)) ? 0 : 2;
-    return (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(places));
+  const scored = (cell) => { // whole scores as such, others with two decimals, so that a column lines up
+    const row = cell.getData().row, value = cell.getValue();
+    return node(value === null ? "–" : Data.said(index, row, value) ?? value.toFixed(whole ? 0 : 2));
   };
+  const flagCell = (cell) => el("span", { class: "chips" }, cell.getValue().map((flag) => el("span", { class: "chip", title: index.explained[flag] || null }, flag)));
   const columns = [
-    { field: "id", title: "example", frozen: !narrow, minWidth: 110, maxWidth: narrow ? 170 : 300,
-      formatter: (cell) => el("a", { href: Example.address(index, cell.getData().row) }, cell.getValue()) },
-    ...["dataset", "system", "split", "dimension", "range", "attack", "defense"].filter((name) => varies(name)).map((name) => text(name, name)),
-    number("human", "human"),
-    number("gap", "disagreement", { formatter: gapCell, width: 150 }),
-    ...index.series.map((series, s) => number(`s${s}`, series.label, { width: 128, formatter: scored(index.scores[s]) })),
-    ...(rows.some((one) => one.attack !== "none") ? [number("change", "change by attack", { width: 135 })] : []),
-    ...(Object.keys(index.flags).length ? [{ field: "flags", title: "flags", sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc",
-      formatter: (cell) => el("span", { class: "chips" }, cell.getValue().map((flag) => el("span", { class: "chip", title: index.explained[flag] || null }, flag))) }] : []),
+    { field: "text", title: index.texts ? "text" : "example", minWidth: narrow ? 120 : 140, widthGrow: 3,
+      formatter: (cell) => el("a", { href: Example.address(index, cell.getData().row), title: cell.getData().id }, cell.getValue()) },
+    ...(narrow ? [] : ["system", "split", "dimension", "range", "attack", "defense"].filter(varies)).map((name) => text(name, name === "range" ? { width: 84 } : {})),
+    number("human", narrow ? "human" : "humans", { formatter: (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(2)) }),
+    number("score", narrow ? "judge" : "raw score", { formatter: scored }),
+    ...(!narrow && rows.some((one) => one.calibrated !== null) ? [number("calibrated", "calibrated", { formatter: (cell) => node(cell.getValue() === null ? "–" : cell.getValue().toFixed(2)) })] : []),
+    number("gap", narrow ? "apart" : "disagreement", { formatter: gapCell, width: narrow ? 70 : 136 }),
+    ...(!narrow && rows.some((one) => one.attack !== "none") ? [number("change", "change by attack")] : []),
+    ...(!narrow && Object.keys(index.flags).length ? [{ field: "flags", title: "flags", minWidth: 100, sorter: (a, b) => a.length - b.length, headerSortStartingDir: "desc", formatter: flagCell }] : []),
   ].map((one) => ({ ...one, titleFormatter: () => node(one.title) }));
 
   // 3. Filters
@@ -71,22 +74,23 @@
   };
   const search = el("input", { type: "search", id: "search", placeholder: index.texts ? "in names and texts" : "in names", on: { input: later(look, 180) } });
   form.append(el("label", { class: "whole" }, "search", search));
-  for (const name of ["flags", "run", "dataset", "split", "dimension", "range", "system", "attack", "defense"]) {
-    if (name === "flags" ? !Object.keys(index.flags).length : name === "run" ? index.runs.length < 2 : !varies(name)) continue;
+  for (const name of ["flags", "split", "dimension", "range", "system", "attack", "defense"]) {
+    if (name === "flags" ? !Object.keys(index.flags).length : !varies(name)) continue;
     const values = [...counted(name)];
     const select = el("select", { "data-filter": name, on: { change: apply } }, el("option", { value: "" }, "all"),
       values.map(([value, count]) => el("option", { value }, `${value} (${count.toLocaleString("en")})`)));
     if (name === "split" && values.some(([value]) => value === "test")) select.value = "test";
+    if (advised && ["dimension", "range", "attack", "defense"].includes(name)) select.value = index.places[advised[1]][name];
     selects.set(name, select);
-    form.append(el("label", {}, { flags: "flag or status", run: "judged by run" }[name] || name, select));
+    form.append(el("label", {}, name === "flags" ? "flag or status" : name, select));
   }
   if (index.series.length > 1) {
     const select = el("select", { id: "judged", on: { change: async () => {
       judged = Number(select.value);
       measure();
       await table.replaceData(rows);
-    } } }, index.series.map((series, s) => el("option", { value: s, selected: s === judged }, series.label)));
-    form.append(el("label", {}, "disagreement of", select));
+    } } }, index.series.map((series, s) => el("option", { value: s, selected: s === judged }, advised && s === advised[0] ? `${series.label} (advised)` : series.label)));
+    form.append(el("label", {}, "judge, decoding", select));
   }
   form.append(el("button", { type: "button", on: { click: () => {
     search.value = "";
@@ -119,7 +123,7 @@
   // 4. Table
   document.getElementById("examples-app").hidden = false;
   const table = new TabulatorTables.Tabulator("#examples-table", {
-    data: rows, columns, index: "row", layout: "fitDataFill", height: "34rem", rowHeight: 34,
+    data: rows, columns, index: "row", layout: "fitColumns", height: "34rem", rowHeight: 34,
     initialSort: [{ column: "gap", dir: "desc" }], initialFilter: passes, placeholder: "No example passes these filters.",
     autoResize: false, // it would draw every row anew soon after the first time, under a pointer that is clicking
   });
@@ -136,7 +140,7 @@
       const inside = look.lastElementChild;
       if (!look.open || inside.childElementCount) return;
       const row = Example.found(index, new URLSearchParams(look.dataset.example));
-      inside.replaceChildren(...Example.content(index, row, await Data.example(index, row), (to) => { location.hash = Example.address(index, to); }));
+      if (row !== undefined) inside.replaceChildren(...Example.content(index, row, await Data.example(index, row), null, true));
     });
   }
   const fold = document.getElementById("examples");

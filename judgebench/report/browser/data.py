@@ -1,4 +1,4 @@
-"""The examples of one or several runs as the page carries them: an index that is read at once, and texts, probabilities
+"""The examples of a run as the page carries them: an index that is read at once, and texts, probabilities
 and prompts in pieces that are looked up when an example is opened."""
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import pandas as pd
 from judgebench.decoding.rules import candidate_distribution, contrast
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of, rows_of
 from judgebench.report.views.bias import spans
+from judgebench.report.views.first import beginning, calibrated_scores, looks
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
+from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import RANGE
 
@@ -45,7 +47,7 @@ class Browser:
         index: see `index_data`.
         texts, readings: the pieces, see `text_chunks` and `reading_chunks`.
         rows, examples: how many there are.
-        of: how many examples the runs have of which these are a sample; None where they are all.
+        of: how many examples the run has of which these are a sample; None where they are all.
     """
 
     index: str
@@ -56,26 +58,30 @@ class Browser:
     of: int | None = None
 
 
-def browse(named: Mapping[str, Results]) -> Browser | None:
-    """The examples of runs by name; None where none of them has a score."""
-    scored = {name: run for name, run in named.items() if len(run.scores)}
-    if not scored:
+def browse(run: Results) -> Browser | None:
+    """The examples of a run; None where it has no score. `UserError` for several runs, whose examples stand each on the
+    page of its own run."""
+    if not isinstance(run, Results):
+        raise UserError(
+            "examples: a page shows those of one run; `python -m judgebench.report RUN` makes each run's page."
+        )
+    if not len(run.scores):
         return None
-    runs = list(scored.values())
-    whole = len({(run.dataset, name) for run in runs for name in run.scores["example_id"]})
-    groups = sorted({(run.dataset, name) for run in runs for name in run.scores["group_id"]})
+    run = replace(run, scores=calibrated_scores(run))
+    whole = run.scores["example_id"].nunique()
+    groups = sorted(run.scores["group_id"].unique())
     if whole > SHOWN and len(groups) > 1:
+        # those that the page opens in place come first
         order = np.random.default_rng(0).permutation(len(groups))
-        kept = {groups[i] for i in order[: max(1, len(groups) * SHOWN // whole)].tolist()}
-        runs = [_of_groups(run, {name for dataset, name in kept if dataset == run.dataset}) for run in runs]
-    index = index_of(runs, list(scored))
-    cuts = bounds(index, runs)
-    with_texts = any(run.examples is not None for run in runs)
-    texts = text_chunks(index, runs, cuts) if with_texts else []
+        names = dict.fromkeys([*(row["group"] for row in looks(run)), *(groups[i] for i in order)])
+        run = _of_groups(run, list(names)[: max(1, len(groups) * SHOWN // whole)])
+    index = index_of(run)
+    cuts = bounds(index, run)
+    texts = [] if run.examples is None else text_chunks(index, run, cuts)
     return Browser(
-        pack(index_data(index, runs, cuts)),
+        pack(index_data(index, run, cuts)),
         [pack(chunk) for chunk in texts],
-        [pack(chunk) for chunk in reading_chunks(index, runs, cuts)],
+        [pack(chunk) for chunk in reading_chunks(index, run, cuts)],
         len(index.example),
         len(index.examples),
         whole if whole > len(index.examples) else None,
@@ -95,28 +101,28 @@ def _of_groups(run: Results, groups: Collection[str]) -> Results:
     )
 
 
-def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> dict[str, Any]:
+def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any]:
     """The index as JSON: names once, rows column by column, what is rare as lists of rows."""
-    # group, system and split of each example as numbers, and their names
+    # 1. group, system and split of each example as numbers, and their names
     names = {"group": index.group, "system": index.system, "split": index.split}
     coded = {name: pd.factorize(np.array(values, dtype=object)) for name, values in names.items()}
-    # flag -> place -> split -> who raises it; a judge under several settings once
+    # 2. flag -> place -> split -> who raises it; a judge under several settings once
     raised: dict[str, dict[str, dict[str, list[str]]]] = {}
     for (flag, place, part), judges in index.raised.items():
         raised.setdefault(flag, {}).setdefault(str(place), {})[part] = list(dict.fromkeys(judges))
-    # answers of a judge that compares texts: the candidates of its readings
-    comparing: Sequence[Any] = next(
-        (run.readings["candidates"].iloc[0] for run in runs if run.compares and len(run.readings)), []
-    )
+    # 3. the beginnings of texts, and of a judge that compares texts its answers: the candidates of its readings
+    starts: list[str] = []
+    if run.examples is not None:
+        texts = dict(zip(run.examples["example_id"], run.examples["output"], strict=True))
+        starts = [beginning(texts.get(name) or "") for name in index.examples]
+    comparing: Sequence[Any] = run.readings["candidates"].iloc[0] if run.compares and len(run.readings) else []
     statuses = [[int(s), int(row), int(index.status[s, row])] for s, row in np.argwhere(index.status > 0).tolist()]
     return {
-        "runs": list(index.runs),
-        "texts": any(run.examples is not None for run in runs),
+        "texts": run.examples is not None,
         "statuses": list(STATUSES),
         "series": [
             {
-                "label": series.label,
-                "run": series.run,
+                "label": str(series),
                 "judge": series.judge,
                 "settings": {str(place): text for (s, place), text in index.settings.items() if s == number and text},
             }
@@ -124,7 +130,6 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
         ],
         "places": [
             {
-                "dataset": at.dataset,
                 "dimension": at.dimension,
                 "range": str(at.range),
                 "minimum": at.range.minimum,
@@ -133,21 +138,23 @@ def index_data(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> di
                 **({"labelled": True} if at.range.labels else {}),
                 "attack": at.attack,
                 "defense": at.defense,
-                "scale": _scale(at.dataset, at.dimension, runs),
+                "scale": _scale(run, at.dimension),
             }
             for at in index.places
         ],
-        "datasets": list(dict.fromkeys(at.dataset for at in index.places)),
-        "scales": {name: _scale(run.dataset, name, [run]) for run in runs for name in run.scale},
-        "compares": any(run.compares for run in runs),
+        "scales": {name: _scale(run, name) for name in run.scale},
+        "compares": run.compares,
         "places_compared": list(map(str, comparing)),
-        "ids": [name for _, name in index.examples],
+        "ids": list(index.examples),
+        "starts": starts,
         **{name: numbers.tolist() for name, (numbers, _) in coded.items()},
         **{f"{name}s": texts.tolist() for name, (_, texts) in coded.items()},
         "example": index.example.tolist(),
         "place": index.place.tolist(),
         "human": list(map(_number, index.human.tolist())),
         "scores": [list(map(_number, scores.tolist())) for scores in index.scores],
+        "advised": [list(pair) for pair in index.advised],
+        "calibrated": list(map(_number, index.calibrated.tolist())),
         "status": statuses,
         "flags": {name: rows.tolist() for name, rows in index.flags.items()},
         "raised": raised,
@@ -164,24 +171,21 @@ def _number(value: Any, places: int = 4) -> float | int | None:
     return int(short) if short == int(short) else short
 
 
-def _scale(dataset: str, dimension: str, runs: Sequence[Results]) -> list[float] | None:
-    scale = next((run.scale.get(dimension) for run in runs if run.dataset == dataset), None)
+def _scale(run: Results, dimension: str) -> list[float] | None:
+    scale = run.scale.get(dimension)
     return [float(end) for end in scale] if scale is not None and spans(scale) else None
 
 
-def bounds(index: Index, runs: Sequence[Results]) -> list[int]:
+def bounds(index: Index, run: Results) -> list[int]:
     """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A group is never
     divided."""
-    sizes = np.zeros(len(index.examples))
-    at = {key: i for i, key in enumerate(index.examples)}
-    for run, examples in ((run, run.examples) for run in runs if run.examples is not None):
-        for example, source, output in examples[["example_id", "source", "output"]].itertuples(index=False):
-            if (place := at.get((run.dataset, example))) is not None:
-                sizes[place] = max(sizes[place], len(output) + len(source) / 8)
-    sizes += np.bincount(index.example, minlength=len(sizes)) * CHARACTERS / _ROWS
+    sizes = np.bincount(index.example, minlength=len(index.examples)) * CHARACTERS / _ROWS
+    if run.examples is not None:
+        texts = run.examples.set_index("example_id").reindex(list(index.examples))
+        sizes += texts["output"].str.len().fillna(0) + texts["source"].str.len().fillna(0) / 8
     cuts, characters = [0], 0.0
     for i, size in enumerate(sizes):
-        begins = i == 0 or (index.examples[i][0], index.group[i]) != (index.examples[i - 1][0], index.group[i - 1])
+        begins = i == 0 or index.group[i] != index.group[i - 1]
         if begins and characters > CHARACTERS:
             cuts.append(i)
             characters = 0.0
@@ -189,28 +193,24 @@ def bounds(index: Index, runs: Sequence[Results]) -> list[int]:
     return [*cuts, len(sizes)]
 
 
-def text_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
     `rival` and `human` scores. An article stands once, however many texts answer to it."""
-    # 1. (data set, example_id) -> its row; (data set, group) -> the references of each run, with their scores
-    examples: dict[tuple[str, str], Any] = {}
-    references: dict[tuple[str, str], list[list[Any]]] = {}
-    for which, run in enumerate(runs):
-        if run.examples is None:
-            continue
-        for record in run.examples.to_dict("records"):
-            examples.setdefault((run.dataset, record["example_id"]), record)
-        for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
-            pair = [which, *texts, _number(high, 3), _number(low, 3)]
-            references.setdefault((run.dataset, group), []).append(pair)
+    # 1. example_id -> its row; group -> its references, with their scores
+    examples: dict[str, Any] = {}
+    if run.examples is not None:
+        examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
+    references: dict[str, list[list[Any]]] = {}
+    for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
+        references.setdefault(group, []).append([*texts, _number(high, 3), _number(low, 3)])
     # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):
-        groups: dict[tuple[str, str], int] = {}
+        groups: dict[str, int] = {}
         chunk: dict[str, Any] = {"groups": [], "group": [], "output": [], "rival": [], "human": []}
         for i in range(first, last):
-            dataset, row = index.examples[i][0], examples.get(index.examples[i])
-            key = dataset, index.group[i]
+            row = examples.get(index.examples[i])
+            key = index.group[i]
             if key not in groups:
                 groups[key] = len(groups)
                 about = {"source": row["source"], "context": row["context"]} if row else {}
@@ -224,57 +224,54 @@ def text_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> l
     return chunks
 
 
-def reading_chunks(index: Index, runs: Sequence[Results], cuts: Sequence[int]) -> list[dict[str, Any]]:
+def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
     """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`, the text between what
     the example itself says, and of letters for that: s source, c context, o output, x changed text, r rival."""
     chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
     interned: list[dict[str, int]] = [{} for _ in chunks]
-    for which, run in enumerate(runs):
-        rows = rows_of(index, run, run.readings)
-        decided = _contrasted(index, which, run, rows)
-        # 1. what examples say, and their changed texts
-        texts: dict[str, dict[str, str]] = {}
-        changed: dict[tuple[Any, ...], str] = {}
-        names = with_labels(_KEY, run.texts)
+    rows = rows_of(index, run, run.readings)
+    decided = _contrasted(index, run, rows)
+    # 1. what examples say, and their changed texts
+    texts: dict[str, dict[str, str]] = {}
+    changed: dict[tuple[Any, ...], str] = {}
+    names = with_labels(_KEY, run.texts)
+    if run.examples is not None:
+        sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
+        texts = {example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in sayings}
+        made = run.texts[[*names, "order", "text"]].itertuples(index=False)
+        changed = {(*key, order or ""): text for *key, order, text in made}
+    # 2. reading by reading
+    columns = {name: run.readings[name].tolist() for name in run.readings}
+    orders = columns.get("order") or [""] * len(rows)
+    for at, row in enumerate(rows):
+        if row is None:
+            continue
+        example = int(index.example[row])
+        piece = int(np.searchsorted(cuts, example, side="right")) - 1
+        reading: dict[str, Any] = {}
+        if orders[at]:
+            reading["order"] = orders[at]
+        for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
+            if isinstance(columns[name][at], Sequence | np.ndarray):
+                reading[short] = [_number(value, 3) for value in columns[name][at]]
+        if at in decided:
+            reading["p"] = decided[at]
         if run.examples is not None:
-            sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
-            texts = {
-                example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in sayings
-            }
-            made = run.texts[[*names, "order", "text"]].itertuples(index=False)
-            changed = {(*key, order or ""): text for *key, order, text in made}
-        # 2. reading by reading
-        columns = {name: run.readings[name].tolist() for name in run.readings}
-        orders = columns.get("order") or [""] * len(rows)
-        for at, row in enumerate(rows):
-            if row is None:
-                continue
-            example = int(index.example[row])
-            piece = int(np.searchsorted(cuts, example, side="right")) - 1
-            reading: dict[str, Any] = {"run": which}
-            if orders[at]:
-                reading["order"] = orders[at]
-            for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
-                if isinstance(columns[name][at], Sequence | np.ndarray):
-                    reading[short] = [_number(value, 3) for value in columns[name][at]]
-            if at in decided:
-                reading["p"] = decided[at]
-            if run.examples is not None:
-                said = texts.get(columns["example_id"][at], {})
-                text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
-                if text is not None:
-                    reading["x"] = text
-                if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
-                    reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
-                parts = {"x": text or "", "o": "", **said}
-                reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
-            numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
-            reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]
-            chunks[piece]["rows"].setdefault(str(row), []).append(reading)
+            said = texts.get(columns["example_id"][at], {})
+            text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
+            if text is not None:
+                reading["x"] = text
+            if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
+                reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
+            parts = {"x": text or "", "o": "", **said}
+            reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
+        numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
+        reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]
+        chunks[piece]["rows"].setdefault(str(row), []).append(reading)
     return chunks
 
 
-def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
+def _contrasted(index: Index, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
     """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
     series' own lambda and t."""
     shares: dict[int, dict[str, list[Any]]] = {}
@@ -289,7 +286,7 @@ def _contrasted(index: Index, which: int, run: Results, rows: Sequence[int | Non
             np.array(part[name].tolist(), dtype=np.float64) for name in ("main_logprobs", "assistant_logprobs")
         )
         for number, series in enumerate(index.series):
-            if series.run != which or series.judge != "pair" or (number, place) not in index.knobs:
+            if series.judge != "pair" or (number, place) not in index.knobs:
                 continue
             _, decoding, lambda_, temperature = index.knobs[number, place]
             adjusted = contrast(main, assistant, lambda_ / temperature, plausibility(run.config, decoding))

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.results.results import CELL, Results, SeriesIndex, distinct, number, range_of, setting, with_labels
+from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.first import CALIBRATED
+from judgebench.results.results import (
+    CELL,
+    Results,
+    Series,
+    SeriesIndex,
+    distinct,
+    number,
+    range_of,
+    setting,
+    with_labels,
+)
 from judgebench.stats.correlation import shown_level
 from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
@@ -25,14 +37,12 @@ EXPLAINED: Mapping[str, str] = {
 }
 
 _HOW = ("judge", "decoding", "lambda", "temperature")
-_AXES = ("dataset", "dimension", "attack", "defense")
 
 
 @dataclass(frozen=True)
 class Place:
     """A condition: one cell of the experiment."""
 
-    dataset: str
     dimension: str
     range: ScoreRange
     attack: str
@@ -40,39 +50,31 @@ class Place:
 
 
 @dataclass(frozen=True)
-class ShownSeries:
-    """A judge with a decoding, of one run."""
-
-    run: int
-    judge: str
-    label: str
-
-
-@dataclass(frozen=True)
 class Index:
     """Every row of the table, column by column.
 
     Attributes:
-        runs: their names.
-        examples: (data set, example_id), those of a group together, the groups by appearance.
+        examples: their ids, those of a group together, the groups by appearance.
         group, system, split: [examples].
         places: the conditions.
-        series: the columns of scores; `settings` maps (series, place) to lambda and t as a reader sees them.
+        series: judges with a decoding; `settings` maps (series, place) to lambda and t as a reader sees them.
         knobs: (series, place) -> judge, decoding, lambda, t.
         example, place: [rows] numbers of both.
         human: [rows], NaN without a human score.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
+        advised: (series, place) of the setting that is taken in each dimension.
+        calibrated: [rows] the score of the advised series on the humans' scale, calibrated by other groups; NaN where
+            there is none.
         flags: flag -> [rows] numbers, ascending.
         raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
     """
 
-    runs: Sequence[str]
-    examples: Sequence[tuple[str, str]]
+    examples: Sequence[str]
     group: Sequence[str]
     system: Sequence[str]
     split: Sequence[str]
     places: Sequence[Place]
-    series: Sequence[ShownSeries]
+    series: Sequence[Series]
     settings: Mapping[tuple[int, int], str]
     knobs: Mapping[tuple[int, int], tuple[str, str, float, float]]
     example: np.ndarray
@@ -80,6 +82,8 @@ class Index:
     human: np.ndarray
     scores: np.ndarray
     status: np.ndarray
+    advised: Sequence[tuple[int, int]]
+    calibrated: np.ndarray
     flags: Mapping[str, np.ndarray]
     raised: Mapping[tuple[str, int, str], Sequence[str]]
 
@@ -89,124 +93,131 @@ class Index:
         return self.place * len(self.examples) + self.example
 
 
-def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
-    """The rows of one run, or of several side by side: the same example under the same condition is one row."""
-    # 1. (data set, example_id) -> group, system and split, those of a group together
-    known: dict[tuple[str, str], tuple[str, str, str]] = {}
-    for run in runs:
-        distinct_rows = run.scores[["example_id", "group_id", "system_id", "split"]].drop_duplicates("example_id")
-        for example, *where in distinct_rows.itertuples(index=False):
-            known.setdefault((run.dataset, str(example)), tuple(map(str, where)))  # type: ignore[arg-type]
-    groups: dict[Hashable, int] = {}
-    for (dataset, _), (group, *_) in known.items():
-        groups.setdefault((dataset, group), len(groups))
-    about = dict(sorted(known.items(), key=lambda item: groups[item[0][0], item[1][0]]))
-    numbers = {key: i for i, key in enumerate(about)}
-    # 2. scores by the numbers of example, place and series
-    places: dict[Place, int] = {}
-    series: list[ShownSeries] = []
-    entries: list[tuple[Place, int, Mapping[str, Any]]] = []
-    parts = []
-    for which, (run, name) in enumerate(zip(runs, names, strict=True)):
-        judged = SeriesIndex.from_frame(run.scores)
-        columns = {kind: len(series) + i for i, kind in enumerate(judged.all)}
-        series += [ShownSeries(which, kind.judge, _named(name, str(kind))) for kind in judged.all]
-        by = [*with_labels(CELL, run.scores), *_HOW]
-        kinds = [(_place(run.dataset, kind), columns[judged.of(kind)], kind) for kind in distinct(run.scores, by)]
-        for place, *_ in kinds:
-            places.setdefault(place, len(places))
-        entries += kinds
-        codes = run.scores.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
-        part = {
-            "example": [numbers[run.dataset, example] for example in run.scores["example_id"]],
-            "place": np.array([places[place] for place, *_ in kinds], dtype=np.int64)[codes],
-            "series": np.array([column for _, column, _ in kinds], dtype=np.int64)[codes],
-            "score": run.scores["score"].to_numpy(dtype=np.float64),
-            "status": [STATUSES.index(status) for status in run.scores["status"]],
-            "human": run.scores["human"].to_numpy(dtype=np.float64),
-        }
-        parts.append(pd.DataFrame(part))
-    # 3. places by dimension, attack and defense as they appear, by range ascending
-    axes = {name: list(dict.fromkeys(getattr(place, name) for place in places)) for name in _AXES}
-    ranks = {place: [axes[name].index(getattr(place, name)) for name in _AXES] for place in places}
-    sorted_places = sorted(places, key=lambda place: (*ranks[place][:2], place.range.order, *ranks[place][2:]))
-    order = np.argsort([places[place] for place in sorted_places])
-    settings, knobs = {}, {}
-    for place, column, kind in entries:
-        lambda_, temperature = number(kind["lambda"]), number(kind["temperature"])
-        entry_at = column, int(order[places[place]])
-        settings[entry_at] = setting(kind)
-        mixed = 0.0 if lambda_ is None else lambda_, 1.0 if temperature is None else temperature
-        knobs[entry_at] = str(kind["judge"]), str(kind["decoding"]), *mixed
+def index_of(run: Results) -> Index:
+    """The rows of a run: an example under a condition is one row."""
+    scores = run.scores
+    # 1. the examples, those of a group together
+    about = scores.drop_duplicates("example_id")
+    order = about.groupby("group_id", sort=False).ngroup().to_numpy().argsort(kind="stable")
+    about = about.iloc[order]
+    numbers = {name: i for i, name in enumerate(about["example_id"])}
+    # 2. the conditions: by dimension, attack and defense as they appear, by range ascending
+    by = [*with_labels(CELL, scores), *_HOW]
+    cells = distinct(scores, by)
+    places = _ordered([_place(cell) for cell in cells])
+    # 3. the cells: series and place of each
+    judged = SeriesIndex.from_frame(scores)
+    at = [(judged.all.index(judged.of(cell)), places.index(_place(cell))) for cell in cells]
+    settings = {pair: setting(cell) for pair, cell in zip(at, cells, strict=True)}
+    knobs = {pair: _knobs(cell) for pair, cell in zip(at, cells, strict=True)}
     # 4. a row for each example at each place
-    table = pd.concat(parts, ignore_index=True)
-    keys, rows = np.unique(order[table["place"].to_numpy()] * len(about) + table["example"], return_inverse=True)
-    scores, status = np.full((len(series), len(keys)), np.nan), np.zeros((len(series), len(keys)), dtype=np.int64)
-    scores[table["series"], rows], status[table["series"], rows] = table["score"], table["status"]
+    codes = scores.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
+    series_of, place_of = np.array(at, dtype=np.int64)[codes].T
+    example_of = scores["example_id"].map(numbers).to_numpy()
+    keys, rows = np.unique(place_of * len(about) + example_of, return_inverse=True)
+    values = np.full((len(judged.all), len(keys)), np.nan)
+    values[series_of, rows] = scores["score"]
+    status = np.zeros(values.shape, dtype=np.int64)
+    status[series_of, rows] = scores["status"].map(STATUSES.index)
     human = np.full(len(keys), np.nan)
-    human[rows] = table["human"]
-    group_of, system_of, split_of = ([values[i] for values in about.values()] for i in range(3))
-    every = names, list(about), group_of, system_of, split_of, sorted_places, series, settings, knobs
-    index = Index(*every, keys % len(about), keys // len(about), human, scores, status, {}, {})
-    return _with_flags(index, runs, numbers)
+    human[rows] = scores["human"]
+    # 5. the settings that are taken, and their calibrated scores
+    leads = taken_rows(run)
+    advised = [(judged.all.index(judged.of(lead)), places.index(_place(lead))) for lead in leads]
+    calibrated = np.full(len(keys), np.nan)
+    if CALIBRATED in scores:
+        known = scores[CALIBRATED].notna().to_numpy()
+        calibrated[rows[known]] = scores.loc[known, CALIBRATED]
+    texts = {name: list(map(str, about[name])) for name in ("group_id", "system_id", "split")}
+    index = Index(
+        examples=list(numbers),
+        group=texts["group_id"],
+        system=texts["system_id"],
+        split=texts["split"],
+        places=places,
+        series=judged.all,
+        settings=settings,
+        knobs=knobs,
+        example=keys % len(about),
+        place=keys // len(about),
+        human=human,
+        scores=values,
+        status=status,
+        advised=advised,
+        calibrated=calibrated,
+        flags={},
+        raised={},
+    )
+    return _with_flags(index, run)
 
 
-def _place(dataset: str, row: Mapping[str, Any]) -> Place:
-    return Place(dataset, str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
+def _place(row: Mapping[str, Any]) -> Place:
+    return Place(str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
 
 
-def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[str, str], int]) -> Index:
+def _ordered(places: Sequence[Place]) -> list[Place]:
+    distinct_places = dict.fromkeys(places)
+    dimensions = list(dict.fromkeys(place.dimension for place in places))
+    attacks = list(dict.fromkeys(place.attack for place in places))
+    defenses = list(dict.fromkeys(place.defense for place in places))
+
+    def rank(place: Place) -> tuple[Any, ...]:
+        condition = attacks.index(place.attack), defenses.index(place.defense)
+        return dimensions.index(place.dimension), place.range.order, *condition
+
+    return sorted(distinct_places, key=rank)
+
+
+def _knobs(cell: Mapping[str, Any]) -> tuple[str, str, float, float]:
+    lambda_ = number(cell["lambda"])
+    temperature = number(cell["temperature"])
+    lambda_ = 0.0 if lambda_ is None else lambda_
+    temperature = 1.0 if temperature is None else temperature
+    return str(cell["judge"]), str(cell["decoding"]), lambda_, temperature
+
+
+def _with_flags(index: Index, run: Results) -> Index:
     flags: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     # 1. of answers that failed or lie beyond the range
     for code, name in enumerate(STATUSES):
         if code and (index.status == code).any():
             flags[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
+    # 2. of single prompts
+    for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
+        marked = run.readings[run.readings[column] > 0]
+        if rows := [row for row in rows_of(index, run, marked) if row is not None]:
+            flags[name] = set(rows)
+    # 3. of whole conditions, as metrics.json has them at the level that is shown
     splits = np.array(index.split, dtype=object)[index.example]
-    for which, run in enumerate(runs):
-        # 2. of single prompts
-        for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
-            marked = run.readings[run.readings[column] > 0]
-            if rows := [row for row in rows_of(index, run, marked, numbers) if row is not None]:
-                flags.setdefault(name, set()).update(rows)
-        # 3. of whole conditions, as metrics.json has them at the level that is shown
-        level = shown_level(str(record["level"]) for record in run.metrics)
-        for record in run.metrics:
-            condition = _place(run.dataset, record)
-            if record["level"] != level or not record.get("flags") or condition not in index.places:
-                continue
-            place, split = index.places.index(condition), record["split"]
-            judge = _named(index.runs[which], f"{record['judge']}, {record['decoding']}")
-            for flag in map(str, record["flags"]):
-                flags.setdefault(flag, set()).update(
-                    np.flatnonzero((index.place == place) & (splits == split)).tolist()
-                )
-                raised.setdefault((flag, place, split), []).append(judge)
-    return replace(
-        index, flags={name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}, raised=raised
-    )
+    level = shown_level(str(record["level"]) for record in run.metrics)
+    for record in run.metrics:
+        condition = _place(record)
+        if record["level"] != level or not record.get("flags") or condition not in index.places:
+            continue
+        place, split = index.places.index(condition), record["split"]
+        for flag in map(str, record["flags"]):
+            of_condition = np.flatnonzero((index.place == place) & (splits == split))
+            flags.setdefault(flag, set()).update(of_condition.tolist())
+            raised.setdefault((flag, place, split), []).append(f"{record['judge']}, {record['decoding']}")
+    flagged = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}
+    return replace(index, flags=flagged, raised=raised)
 
 
-def rows_of(
-    index: Index, run: Results, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
-) -> list[int | None]:
+def rows_of(index: Index, run: Results, readings: pd.DataFrame) -> list[int | None]:
     """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
     of winning, however the places are called."""
-    numbers = numbers or {key: i for i, key in enumerate(index.examples)}
+    numbers = {name: i for i, name in enumerate(index.examples)}
     keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
     places: dict[Hashable, int] = {}
     for at, place in enumerate(index.places):
-        if place.dataset == run.dataset and (LABELS in keep or not place.range.labels):
+        if LABELS in keep or not place.range.labels:
             row = {LABELS: "", **place.range.columns, **{name: getattr(place, name) for name in (keep[0], *keep[-2:])}}
             places[tuple(row[name] for name in keep)] = at
     by_key = dict(zip(index.keys.tolist(), range(len(index.keys)), strict=True))
     rows: list[int | None] = []
     for example, *key in readings[["example_id", *keep]].itertuples(index=False):
-        place_at, example_at = places.get(tuple(key)), numbers.get((run.dataset, example))
+        place_at, example_at = places.get(tuple(key)), numbers.get(example)
         known = place_at is not None and example_at is not None
         rows.append(by_key.get(place_at * len(index.examples) + example_at) if known else None)  # type: ignore[operator]
     return rows
-
-
-def _named(run: str, text: str) -> str:
-    return f"{run}: {text}" if run else text

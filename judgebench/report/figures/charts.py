@@ -6,12 +6,12 @@ Their colors and words are the page's own, so that they are light or dark as it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from judgebench.report.formats import Format, interval, is_known, percent, points, short, signed_two, two
+from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
 from judgebench.report.table import Row, records
 from judgebench.report.views.bias import human_scores, reported_rows, shares, spans, to_range, variance_frame
 from judgebench.report.views.correlations import cell_scores, correlation_frame, of_taken, taken_rows, undefended
@@ -21,13 +21,14 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import taken_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.stats.verdict import COIN, RULES
 from judgebench.types import ScoreRange
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a fifth is hot."""
 
 _MOST_LINES, _MOST_BARS = 12, 11
+_WIDE = 20  # characters of a run's name
+_WRITTEN = 30  # units of the SVG from which on a bar of a stack has room for its number
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ class Chart:
     ends: tuple[float, float] | None = None
     stacked: bool = False
     line_height: int = 26
-
-    width = 300
+    width: int = 300
 
     @property
     def barred(self) -> bool:
@@ -132,6 +132,8 @@ class Chart:
                     x, height = self.at(mark.start), round(lane - (2 if lanes > 1 else 4), 1)
                     thing |= {"kind": "bar", "width": round(thing["x"] - x, 1), "x": x, "height": height}
                     thing["y"] = round(y - height / 2, 1)
+                    if self.stacked and thing["width"] >= _WRITTEN:
+                        thing["text"] = self.form(mark.value - mark.start)
                 elif mark.low is not None and mark.high is not None:
                     thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
                 things.append(thing)
@@ -156,10 +158,11 @@ def _lines(lines: Sequence[tuple[str, Sequence[ChartMark | None]]]) -> list[tupl
 
 
 def first_charts(results: Results, dimension: str) -> list[Chart]:
-    """Four of a dimension, the first that have something to draw: what attacks change, agreement by range and the human
-    ceiling, the range's share of the variance, what repairs buy, and scores given."""
+    """Two of a dimension, the first that have something to draw: what attacks change, agreement by range and the human
+    ceiling, the range's share of the variance, what repairs buy, and scores given; larger than those of sections."""
     charts = (attacks_chart, agreement_chart, variance_chart, repairs_chart, scores_chart)
-    return [chart for chart in (draw(results, dimension) for draw in charts) if chart][:4]
+    drawn = [chart for chart in (draw(results, dimension) for draw in charts) if chart][:2]
+    return [replace(chart, width=440, line_height=max(16, min(42, 168 // len(chart.lines)))) for chart in drawn]
 
 
 def agreement_chart(results: Results, dimension: str) -> Chart | None:
@@ -259,20 +262,6 @@ def scores_chart(results: Results, dimension: str) -> Chart | None:
 # --- of sections ------------------------------------------------------------------------------------------------------
 
 
-def use_chart(results: Results, dimension: str) -> Chart | None:
-    """Shares of pairs ordered as the humans do: the judge's, and one rater's; the axis begins at a coin."""
-    rows = [row for row in results.verdict if row["dimension"] == dimension and row["use"] in list(RULES)[:2]]
-    names = {0: "judge", 3: "one rater"}
-    lines = _lines([
-        (RULES[row["use"]].title, [_dot(look, names[look], row, key, percent, points) for look, key in (
-            (0, "value"), (3, "rater"),
-        )])
-        for row in rows
-    ])  # fmt: skip
-    note = "Share of pairs ordered as the humans do, with its 95 % interval; 50 % is a coin."
-    return Chart("Order", lines, names, percent, note, rule=COIN) if lines else None
-
-
 def systems_chart(results: Results, dimension: str) -> Chart | None:
     """Means of systems by the judge, on the humans' scale, and by the humans."""
     row = next((row for row in taken_systems(results) if row["dimension"] == dimension), None)
@@ -321,11 +310,15 @@ def attacks_chart(results: Results, dimension: str) -> Chart | None:
     return Chart("What attacks change", lines, shown, signed_two, note, rule=0.0) if lines else None
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _WIDE else f"{name[: _WIDE - 1]}…"
+
+
 def ranking_chart(rows: Sequence[Row]) -> Chart:
     """Spearman of several runs in one dimension, the best on top, and one rater's."""
     key = "spearman_others" if all(is_known(row.get("spearman_others")) for row in rows) else "spearman"
     lines = _lines(
-        [(row["run"][:28], [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
+        [(_cut(row["run"]), [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)]) for row in rows]
     )
     note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
     return Chart("Agreement with the humans", lines, {}, two, note)
@@ -333,7 +326,7 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
 
 def section_charts(results: Results) -> dict[str, Chart]:
     """Name -> chart: `chart_<subject>_<dimension>`, as far as there is something to draw."""
-    subjects = {"use": use_chart, "systems": systems_chart, "errors": errors_chart}
+    subjects = {"systems": systems_chart, "repairs": repairs_chart, "scores": scores_chart, "errors": errors_chart}
     charts = {
         f"chart_{subject}_{row['dimension']}": draw(results, row["dimension"])
         for subject, draw in subjects.items()

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, signed_two, three, two, whole
+from judgebench.report.formats import is_known, percent, points, signed_two, three, two
 from judgebench.report.table import Col, Rows, View, records
 from judgebench.report.views.humans import RATERS
 from judgebench.results.results import (
@@ -29,7 +29,7 @@ from judgebench.results.results import (
 )
 from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
-from judgebench.stats.variance import HUMANS, RANGES
+from judgebench.stats.variance import RANGES
 from judgebench.types import FAILED, ScoreRange
 
 MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
@@ -190,8 +190,8 @@ SIMILARITY = View(
 # --- range bias as variance ------------------------------------------------------------------------------------------
 
 
-def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
-    """The records of one study of variance.json, a row each: by dimension and series, the calibrated below those as
+def variance_frame(results: Results) -> pd.DataFrame:
+    """The records of variance.json over ranges, a row each: by dimension and series, the calibrated below those as
     given.
 
     Added are `condition`; `series` with its setting where several are tried side by side, and `who`, the same with
@@ -199,7 +199,7 @@ def variance_frame(results: Results, study: str = RANGES) -> pd.DataFrame:
     """
     # Records of two decodings have no judge, and those over ranges no range: the rest tells series apart.
     rows: Rows = [{**row, "judged": row["judge"], "judge": row["judge"] or ""}
-            for row in results.variance if row["study"] == study]  # fmt: skip
+            for row in results.variance if row["study"] == RANGES]  # fmt: skip
     index, conditions = SeriesIndex(rows), list(dict.fromkeys(map(condition_text, rows)))
     for row in rows:
         series = index.of(row)
@@ -218,7 +218,7 @@ def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 RANGE_VARIANCE = View(
-    "variance", "Range bias as variance", variance_frame,
+    "variance", "Range bias as variance", lambda results: reported_rows(variance_frame(results)),
     (
         Col("judge, decoding", "who", left=True),
         Col("spread", "spread", two,
@@ -234,18 +234,4 @@ RANGE_VARIANCE = View(
     size="{texts} {examples_word} of {groups} {groups_word}", below="reason",
     note="variance_note.txt",
     brackets="{groups} resampled, for these very ranges",
-)  # fmt: skip
-
-HUMAN_VARIANCE = View(
-    "variance_humans", "Human raters as variance", lambda results: variance_frame(results, HUMANS),
-    (
-        Col("dimension", "condition", left=True),
-        Col("raters", "raters", whole),
-        Col("spread", "spread", two),
-        Col("of texts", "texts_share", percent, points,
-            says="the share of the variance of single ratings on which raters agree"),
-        Col("of rater", "rater_own", percent, points, says="severity"),
-        Col("of rater x text", "rater_interactions", percent, points, says="and of any other error"),
-    ),
-    below="reason",
 )  # fmt: skip

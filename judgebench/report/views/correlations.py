@@ -4,8 +4,6 @@ paired differences between judges.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -22,7 +20,7 @@ from judgebench.report.formats import (
     span,
     three,
 )
-from judgebench.report.table import Block, Col, Row, Rows, View, records, rows_by
+from judgebench.report.table import Col, Row, Rows, View, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, ceilings
 from judgebench.results.results import (
@@ -202,18 +200,6 @@ CORRELATION = View(
     by=_CONDITION, title="{condition}", size="{size}", sections=["range"], once=["range"], note=_note,
     brackets="{groups} resampled", reasons=["missing_document", "missing"], marks="best of its range, if above 0",
 )  # fmt: skip
-
-
-def other_levels(results: Results) -> list[Block]:
-    """The correlations at the levels that are not the reported one, folded; none over a single system."""
-    tables: list[Block] = []
-    for level in dict.fromkeys(str(record["level"]) for record in results.metrics if record["split"] == results.split):
-        frame = correlation_frame(results, level)
-        if level != results.level and not (level == "system" and len(frame) and frame["n"].max() < 2):
-            folded = f"{{condition}}: correlation {level_note(level, results.groups)}"
-            view = partial(correlation_frame, level=level)
-            tables += replace(CORRELATION, name=f"correlations_{level}", frame=view, folded=folded).tables(results)
-    return tables
 
 
 def _level_rows(results: Results) -> Rows:

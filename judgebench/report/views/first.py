@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 from urllib.parse import quote, urlencode
 
 import numpy as np
+import pandas as pd
 
-from judgebench.report.formats import bounded, two
-from judgebench.report.table import Rows, rows_by
-from judgebench.report.views.correlations import cell_scores, taken_rows
+from judgebench.report.formats import bounded, is_known, two
+from judgebench.report.table import Rows, records, rows_by
+from judgebench.report.views.bias import spans
+from judgebench.report.views.correlations import cell_scores, of_taken, taken_rows
 from judgebench.report.views.league import choice_rows
-from judgebench.results.results import Results
-from judgebench.stats.scores import Cell, cross_fitted, on_scale
+from judgebench.results.results import Results, kept, labelled
+from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
 from judgebench.stats.verdict import CARE, NO, RULES, YES
 
 WORST, RANDOM = 6, 3
 """Texts that a page shows: those of the largest disagreement, and some drawn at random."""
+
+CALIBRATED = "calibrated"
+"""The column that `calibrated_scores` adds."""
 
 _START = 110  # characters of a text in its line
 _SIGNS = {YES: "✓", CARE: "~", NO: "✗"}
@@ -47,43 +52,73 @@ def takes(results: Results) -> list[str]:
     return lines
 
 
+@kept
+def calibrated_scores(results: Results) -> pd.DataFrame:
+    """The rows of scores.parquet with a column `CALIBRATED`: clean scores of the settings taken on the humans' scale,
+    calibrated by other groups, in every range; NaN for others, and where they cannot be calibrated."""
+    fitted = np.full(len(results.scores), np.nan)
+    clean = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
+    for row in of_taken(results, clean):
+        part = cell_scores(results, row)
+        if spans(results.scale.get(row["dimension"])):
+            scores, human, groups = (part[name].to_numpy() for name in ("score", "human", "group_id"))
+            at = results.scores.index.get_indexer(part.index)
+            fitted[at] = cross_fitted(scores, human, groups, seed=results.config.get("seed") or 0)
+    return results.scores.assign(**{CALIBRATED: fitted})
+
+
+@kept
 def looks(results: Results) -> Rows:
     """The texts where the settings taken and the humans differ most, as a part of the humans' scale, and some others at
-    random: judge (calibrated by other groups, else mapped to the scale), human, why, start, and the address of the
-    example on the page. None where texts may not be shown, or were compared."""
+    random: judge (calibrated where `fitted`, else mapped to the scale) and its raw score, human, why, start, and the
+    address of the example on the page. None where texts may not be shown, or were compared."""
+    if results.examples is None or results.compares or not len(results.readings):
+        return []
+    # 1. every text that both have scored
     rows: Rows = []
-    for lead in (
-        [] if results.examples is None or results.compares or not len(results.readings) else taken_rows(results)
-    ):
-        scale, part = results.scale.get(lead["dimension"]), cell_scores(results, lead)
-        if not scale or not scale[0] < scale[1]:
+    scored = replace(results, scores=calibrated_scores(results))
+    for lead in taken_rows(results):
+        scale = results.scale.get(lead["dimension"])
+        if scale is None or not spans(scale):
             continue
-        scores, human = part["score"].to_numpy(float), part["human"].to_numpy(float)
-        fitted = cross_fitted(scores, human, part["group_id"].to_numpy(), seed=results.config.get("seed") or 0)
-        plain = on_scale(scores, Cell.of(lead).range, scale)
-        judge = fitted if np.isfinite(fitted).any() else plain
-        place = {"dimension": lead["dimension"], "range": lead["range"], "attack": lead["attack"]}
-        place |= {"defense": lead["defense"]}
-        for name, ours, theirs in zip(part["example_id"], judge.tolist(), human.tolist(), strict=True):
-            if np.isfinite(ours) and np.isfinite(theirs):
-                gap = abs(ours - theirs) / (scale[1] - scale[0])
-                address = urlencode({"example": name} | place, quote_via=quote)
-                rows.append({"example": name, "gap": gap, "judge": ours, "human": theirs, "address": address} | place)
+        place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
+        part = cell_scores(scored, lead)
+        part = part.assign(plain=on_scale(part["score"].to_numpy(float), Cell.of(lead).range, scale))
+        for text in part.to_dict("records"):
+            fitted = is_known(text[CALIBRATED])
+            judge = text[CALIBRATED] if fitted else text["plain"]
+            if is_known(judge) and is_known(text["human"]):
+                address = urlencode({"example": text["example_id"]} | place, quote_via=quote)
+                gap = abs(judge - text["human"]) / (scale[1] - scale[0])
+                said = {"example": text["example_id"], "group": text["group_id"], "human": text["human"]}
+                raw = f"{two(text['score'])} in {lead['range']}"
+                rows.append(
+                    place | said | {"gap": gap, "judge": judge, "raw": raw, "fitted": fitted, "address": address}
+                )
+    # 2. each text once, those of the largest gap first
+    texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
-    texts: dict[str, Any] = {}
-    if rows and results.examples is not None:
-        texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
-    # each text once
     distinct = {(row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)}
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
+    # 3. the worst, and some of the rest
     worst, rest = rows[:WORST], rows[WORST:]
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
-    several = len({row["dimension"] for row in rows}) > 1
     shown = [row | {"why": "judge higher" if row["judge"] > row["human"] else "judge lower"} for row in worst]
     shown += [rest[at] | {"why": "at random"} for at in drawn]
+    several = len({row["dimension"] for row in rows}) > 1
     for row in shown:
-        text = " ".join((texts.get(row["example"]) or "").split())
-        row["start"] = text if len(text) <= _START else f"{text[:_START]}…"
+        row["start"] = beginning(texts.get(row["example"]) or "")
         row |= {"judge": two(row["judge"]), "human": two(row["human"])}
         row["why"] += f", {row['dimension']}" if several else ""
     return shown
+
+
+def beginning(text: str) -> str:
+    """The first characters of a text, in one line.
+
+    Example:
+        >>> beginning("The council  met")
+        'The council met'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= _START else f"{line[:_START]}…"

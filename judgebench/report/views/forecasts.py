@@ -8,8 +8,6 @@ Of the means from few ratings, shown are the means on the very articles of the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -78,20 +76,20 @@ FACTORS: Mapping[str, str] = {
 """Each factor's coefficient in a table."""
 
 
-def error_rows(results: Results, lead: bool = True) -> Rows:
-    """The records of errors.json with labels: of the settings taken, or of all others."""
+def error_rows(results: Results) -> Rows:
+    """The records of errors.json of the settings taken, with labels."""
     names = ("condition", "range", "who", "setting")
     leads = {tuple(row[name] for name in names) for row in taken_rows(results)}
     rows = records(labelled(results.errors)) if results.errors else []
-    rows = [row for row in rows if (tuple(row[name] for name in names) in leads) == lead]
+    rows = [row for row in rows if tuple(row[name] for name in names) in leads]
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
 
-def _factors(results: Results, lead: bool = True) -> Rows:
+def _factors(results: Results) -> Rows:
     """A row for each coefficient of the regressions."""
     return [
         {**row, **part, "name": FACTORS.get(part["factor"], part["factor"])}
-        for row in error_rows(results, lead)
+        for row in error_rows(results)
         for part in row["factors"]
     ]
 
@@ -116,14 +114,6 @@ _LEAD = View(
     ),
     by=("condition",), once=("series", "setting"), note=f"Error: {_ERROR}.", brackets="errors clustered by {groups}",
 )  # fmt: skip
-OTHER_ERRORS = replace(
-    _LEAD,
-    name="errors_others",
-    frame=partial(_factors, lead=False),
-    columns=[replace(column, says="") for column in _LEAD.columns],
-    note="",
-    brackets="",
-)
 
 SLICES = View(
     "error_slices", "Why the judge errs", _slices,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from judgebench.report import formats
@@ -36,9 +35,9 @@ def choice_rows(results: Results) -> Rows:
     return rows
 
 
-def league_rows(results: Results, by_range: bool = False) -> Rows:
-    """A row a repair (judge and decoding, under a defense), the mean over its ranges; or a row a range of each: records
-    of choice.json with what other files say of the same setting, those of highest Spearman first.
+def league_rows(results: Results) -> Rows:
+    """A row a repair (judge and decoding, under a defense), the mean over its ranges: records of choice.json with what
+    other files say of the same setting, those of highest Spearman first.
 
     Added are `spearman`; `difference`, `p_holm` and `significant`, if the run declares a plain decoding; `error` of
     calibrated scores; `raw` and `calibrated`, the range's share of the variance in per cent; `tokens` of all prompts of
@@ -63,7 +62,7 @@ def league_rows(results: Results, by_range: bool = False) -> Rows:
                 values = [row[name] for row in part if is_known(row.get(name))]
                 mean[name] = sum(values) / len(part) if len(values) == len(part) else None
         mean |= found[_key(part[0], mean=True)]
-        rows += [row | {"range": str(range_of(row))} for row in part] if by_range else [mean]
+        rows.append(mean)
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
     return sorted(rows, key=lambda row: dimensions.index(row["dimension"]))
@@ -123,7 +122,6 @@ LEAGUE = View(
     "league", "Repairs, means over ranges", league_rows,
     (
         Col("judge, decoding", "who", detail="remark", left=True, width=23),
-        Col("range", "range", left=True, optional=True),
         Col("Spearman", "spearman", three, short),
         Col("difference", "difference", signed_three, lambda value: signed_three(value).replace("0.", ".", 1),
             marked="significant", optional=True),
@@ -141,10 +139,6 @@ LEAGUE = View(
     by=["dimension"], size="{n} {examples_word} of {groups} {groups_word}", note=_note, brackets="{groups} resampled",
     marks="significant after Holm's correction; of an attack, that its change is not the plain decoding's",
 )  # fmt: skip
-
-LEAGUE_BY_RANGE = replace(
-    LEAGUE, name="league_ranges", frame=partial(league_rows, by_range=True), note="", folded="{dimension}: every range"
-)
 
 
 def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:

@@ -17,7 +17,7 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Block, Col, Paragraph, Rows, View, records, rows_by
+from judgebench.report.table import Block, Col, Facts, Paragraph, Rows, View, records, rows_by
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.bias import favorite_text, favorites, variance_frame
@@ -71,6 +71,29 @@ def _by_range(rows: Rows) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["dimension"], row["range"]): row for row in rows}
 
 
+def of_setting(view: View) -> View:
+    """The view without what the settings taken are not about: its rows of single raters stay."""
+
+    def rows(results: Results) -> Rows:
+        every = records(view.frame(results))
+        ours = set(map(id, of_taken(results, [row for row in every if "series" in row])))
+        return [row for row in every if "series" not in row or id(row) in ours]
+
+    return replace(view, frame=rows)
+
+
+def of_judges(view: View) -> View:
+    """The view of distributions without those of judges that are not taken."""
+    keys = ("dimension", "defense", "judge")
+
+    def rows(results: Results) -> Rows:
+        ours = {(*(lead[key] for key in keys), lead["decoding"]) for lead in taken_rows(results)}
+        return [row for row in records(view.frame(results))
+                if any((*(row[key] for key in keys), name) in ours for name in row["decodings"])]  # fmt: skip
+
+    return replace(view, frame=rows)
+
+
 # --- may I use it -----------------------------------------------------------------------------------------------------
 
 
@@ -104,14 +127,14 @@ VERDICTS = View(
     sections=["head"], section="{head}",
 )  # fmt: skip
 
-RULES_TABLE = View(
-    "rules", "Rules",
-    lambda results: [rule._asdict() for rule in rules_of(results.config).values()] if results.verdict else [],
-    (
-        *(Col("use", "title", left=True), Col("measured by", "measured_by", left=True), Col("yes", "yes", left=True)),
-        *(Col("with care", "with_care", left=True), Col("no", "no", left=True)),
-    ),
-)  # fmt: skip
+
+def rules(results: Results) -> list[Block]:
+    """The measure of each verdict and what earns it, with this run's margins."""
+    rows = [
+        (rule.title, [f"{rule.measured_by}.", f"Yes: {rule.yes}.", f"With care: {rule.with_care}.", f"No: {rule.no}."])
+        for rule in rules_of(results.config).values()
+    ]
+    return [Facts(rows)] if results.verdict else []
 
 
 # --- how far from a human ---------------------------------------------------------------------------------------------
@@ -248,9 +271,7 @@ SHIFT = View(
 )  # fmt: skip
 
 
-ATTACKED = replace(
-    attacks.ATTACKS, name="attacked", frame=lambda results: of_taken(results, attacks.attack_rows(results))
-)
+ATTACKED = replace(of_setting(attacks.ATTACKS), name="attacked")
 """Attacks on the setting taken."""
 
 
