@@ -224,10 +224,10 @@ def distances_record(
     for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
         excess = np.nanmean(values[1:]) - values[0] if np.isfinite(values[1:]).any() else 0.0
         record |= clusters.record({key: np.concatenate([values[:1], np.maximum(values[1:] - 2 * excess, 0.0)])})
-        value, low, high = (record[f"{key}{end}"] for end in ("", "_low", "_high"))
-        if value is not None and low is not None and high is not None:
+        value, low = record[key], record[f"{key}_low"]
+        if value is not None and low is not None:
             by_chance = value <= np.nanquantile(chance[1:], expanded(clusters.count)[1])
-            record |= {f"{key}_low": 0.0 if by_chance else min(low, value), f"{key}_high": max(high, value)}
+            record[f"{key}_low"] = 0.0 if by_chance else low
     return record
 
 

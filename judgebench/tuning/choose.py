@@ -411,6 +411,7 @@ def choice_records(
         be chosen for the metric, where there are some.
     """
     records: list[dict[str, Any]] = []
+    scores = scores.answered
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
