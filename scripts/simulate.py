@@ -417,8 +417,8 @@ JUDGES = ("perfect", "as a rater", "noisy", "weak", "lenient", "length", "blind"
 scale higher; the text's length, which says nothing; another text's score; always 3; the truth reversed."""
 
 CHEATS = ("failing", "system", "system, noisy", "article", "half shuffled", "two values", "three values", "rare low")
-"""Judges that seem better than they are: as a rater, but without an answer for the worst 31 % of texts; the mean truth of
-the text's system, and with noise; of its article; as a rater, but half of the texts with another one's score; as a
+"""Judges that seem better than they are: as a rater, but without an answer for the worst 31 % of texts; the mean truth
+of the text's system, and with noise; of its article; as a rater, but half of the texts with another one's score; as a
 rater, but with two or three values, or 1 for one text in twenty and 5 for all others."""
 
 FAILING = 0.31

@@ -401,9 +401,7 @@ def _of_level(measured: Correlated) -> dict[str, Any]:
     return record
 
 
-def _with_failures(
-    level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int
-) -> dict[str, Any]:
+def _with_failures(level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int) -> dict[str, Any]:
     """The correlations of all rated texts of a cell where some answers could not be read: with other scores in their
     place, at worst and at best; and in `lowest` with the lowest score, as the papers count them."""
     part = {name: column[np.isfinite(part["human"])] for name, column in part.items()}

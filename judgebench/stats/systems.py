@@ -29,7 +29,8 @@ from judgebench.stats.system_pairs import (
 )
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
-"""Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter."""
+"""Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter.
+Pairs that the other raters tie are left out, and a pair that the judge or the rater ties counts half."""
 
 ERRORS = tuple(f"{kind}error{end}" for kind in ("", "calibrated_", "unseen_", "rater_") for end in ("", "_largest"))
 """Mean and largest distance of systems' means from the humans': of raw scores, of scores calibrated with articles left
@@ -160,7 +161,8 @@ def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
 
     judge, ceiling = panel.over_raters(shares)
     figures = dict(zip(ORDER, (judge, ceiling, judge - ceiling), strict=True))
-    return clusters.record(figures) | {"pairwise_reason": None}
+    tied = "Pairs are not compared with one rater: the other raters' means of all systems are the same."
+    return clusters.record(figures) | {"pairwise_reason": tied if np.isnan(judge[0]) else None}
 
 
 def _errors(

@@ -44,8 +44,8 @@ RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
         "order texts",
         "share of pairs of texts ordered as the other raters do, compared with one rater's, in articles and in systems",
-        "the interval's low end is within {near_rater:g} of the rater, and within systems it is {half_way:g} of the way",
-        "at least {half_way:g} of the way from a coin to the rater, and within systems better than a coin",
+        "the interval's low end is within {near_rater:g} of the rater, and in systems it is {half_way:g} of the way",
+        "at least {half_way:g} of the way from a coin to the rater, and in systems better than a coin",
         "below, or no better than knowing the system, or most of its probability is not on scores",
     ),
     "compare_systems": Rule(
@@ -62,7 +62,7 @@ RULES: Mapping[str, Rule] = {
         "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
         "it passes, and no constant does, or its error is within a rater's",
         "a constant passes, too, or there are fewer than 3 raters",
-        "it does not pass, its error is over {half_way:g} of the way from a rater's to a constant's, "
+        "it does not pass, its error is less than {half_way:g} of the way from a constant's to a rater's, "
         "or it does not order texts",
     ),
     "resist_attacks": Rule(
@@ -161,7 +161,7 @@ class _Facts:
     def with_failures(self, said: Said) -> Said:
         """The verdict, which is not yes where too many answers could not be read."""
         failed = self.metric.get("failed_share") or 0.0
-        if said.verdict != YES or failed <= self.margins.failed:
+        if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
             return said
         return said._replace(verdict=CARE, clause=f"no answer for {_percent(failed)} % of the texts; {said.clause}")
 
