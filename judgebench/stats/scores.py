@@ -377,11 +377,6 @@ class Sample:
         return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
 
     @property
-    def failed(self) -> float:
-        """The share of texts whose answers could not be read."""
-        return 0.0 if self.whole is None else 1 - len(self.scores) / len(self.whole.scores)
-
-    @property
     def bounds(self) -> list[Sample]:
         """All texts, where some answers could not be read, at worst and at best (see `stand_ins`), without resamples;
         none where all could be read."""

@@ -20,8 +20,8 @@ from judgebench.stats.humans import Panel
 from judgebench.stats.scores import Sample
 
 PAIRS = ("pairs", "rater", "within", "within_rater")
-"""Shares of pairs of texts that the judge, and one rater, order as the other raters do: texts of one article, and of one
-system."""
+"""Shares of pairs of texts that the judge, and one rater, order as the other raters do: pairs of one article, and of
+one system."""
 
 _ALONE = 0.5  # share of articles with one rated text above which pairs of all texts are compared
 _MOST_TEXTS = 2000  # of which all pairs are compared
@@ -71,8 +71,8 @@ def pair_shares(
 
 
 def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray) -> np.ndarray:
-    """What is left of values [N] without the effects of their articles and systems [N], numbers from 0: the residuals
-    of a sum of both, as part of the values' spread.
+    """Residuals of values [N] after the additive effects of their articles and systems [N], numbers from 0, as part of
+    the values' spread.
 
     Example:
         >>> values = np.array([1.0, 3.0, 2.0, 6.0])  # of systems 0 and 1 in articles 0 and 1

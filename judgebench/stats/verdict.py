@@ -227,10 +227,10 @@ class _Facts:
         if low > COIN:
             verdict = YES if said.verdict == YES and share >= half else CARE
             return said._replace(verdict=verdict, clause=f"{said.clause}; {words}")
-        if high < half:
+        if high <= half:
             return said._replace(verdict=NO, clause=f"no better than knowing the system: {words}; {said.clause}")
-        needed = math.ceil(self.groups * ((high - low) / (half - COIN)) ** 2)
-        needed = max(needed, self.groups + 1)
+        # so many articles narrow the interval to the distance of coin and rater
+        needed = max(math.ceil(self.groups * ((high - low) / (bar - COIN)) ** 2), self.groups + 1)
         clause = f"it may know the system alone: {words}; {needed} articles may tell"
         return said._replace(verdict=FEW, clause=clause, needed=needed)
 

@@ -76,14 +76,13 @@ def test_failed_answers_are_no_part_of_a_sample_which_knows_all_texts_at_worst_a
     assert sample.names.tolist() == np.array(NAMES)[~failed].tolist()
     assert len(sample.logprobs["main"]) == len(sample.ratings) == len(sample.clusters.number) == (~failed).sum()
     np.testing.assert_array_equal(sample.logprobs["main"][:, 0], -1.0 - np.flatnonzero(~failed))
-    assert sample.failed == failed.mean()
     for bound in sample.bounds:
         assert bound.names.tolist() == list(NAMES)
         np.testing.assert_array_equal(bound.scores[~failed], columns["score"][~failed])
     apart = [np.abs(bound.on_scale - bound.human)[failed] for bound in sample.bounds]
     assert (apart[0] > apart[1]).all()
     (whole,) = samples(table(scores, scores))
-    assert (whole.bounds, whole.failed, len(whole.names)) == ([], 0.0, len(NAMES))
+    assert (whole.bounds, len(whole.names)) == ([], len(NAMES))
 
 
 def test_log_probabilities_are_those_of_the_range_and_in_the_order_of_the_texts():

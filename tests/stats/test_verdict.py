@@ -112,6 +112,8 @@ def test_margins_move_the_verdict_and_the_table_says_what_earns_each():
     assert simulate.verdicts(sample)["order_texts"]["verdict"] == CARE
     assert simulate.verdicts(sample, Margins(half_way=1.0))["order_texts"]["verdict"] == NO
     assert simulate.verdicts(sample, Margins(near_rater=0.2))["order_texts"]["verdict"] == YES
+    knows_systems = simulate.simulated_judge("system", 40, seed=1)
+    assert simulate.verdicts(knows_systems, Margins(half_way=0.0))["order_texts"]["verdict"] == NO
     assert simulate.verdicts(sample, Margins(fewest=41))["order_texts"]["verdict"] == FEW
     with pytest.raises(UserError, match=r"verdict\.half_way"):
         Margins(half_way=2.0)
