@@ -220,18 +220,19 @@ class _Facts:
             return said
         bar = self.margins.assumed_rater if rater is None else rater
         if bar - COIN < _HARDLY:
-            return said._replace(clause=f"{said.clause}; within systems raters hardly agree")
+            return said._replace(clause=f"{said.clause}; in systems raters hardly agree")
         half = COIN + self.margins.half_way * (bar - COIN)
         person = "" if rater is None else f", one rater {_percent(rater)}"
-        words = f"within systems {_percent(share)} % [{_percent(low)}, {_percent(high)}]{person}"
+        words = f"in systems {_percent(share)} %"
+        if low > COIN and (share >= half or said.verdict == CARE):
+            return said._replace(clause=f"{said.clause}; {words}")
         if low > COIN:
-            verdict = YES if said.verdict == YES and share >= half else CARE
-            return said._replace(verdict=verdict, clause=f"{said.clause}; {words}")
+            return said._replace(verdict=CARE, clause=f"{said.clause}; {words}{person}")
         if high <= half:
-            return said._replace(verdict=NO, clause=f"no better than knowing the system: {words}; {said.clause}")
+            return said._replace(verdict=NO, clause=f"no better than knowing the system: {words}{person}")
         # so many articles narrow the interval to the distance of coin and rater
         needed = max(math.ceil(self.groups * ((high - low) / (bar - COIN)) ** 2), self.groups + 1)
-        clause = f"it may know the system alone: {words}; {needed} articles may tell"
+        clause = f"it may know the system alone ({words}); {needed} articles may tell"
         return said._replace(verdict=FEW, clause=clause, needed=needed)
 
     def _systems(self) -> Said:
@@ -302,7 +303,7 @@ class _Facts:
                 clause = f"{far}, always saying {median:g} by {_two(constant)}"
                 return Said(NO, clause, error, rater, scores=scores)
         if texts.verdict == NO:
-            return Said(NO, f"it does not order texts: {texts.clause}", error, rater, scores=scores)
+            return Said(NO, f"it does not order texts; {far}", error, rater, scores=scores)
         if row["by_favorite"]:
             verdict = CARE if near and self._explains(self.fitted) else NO
             return Said(verdict, f"a judge that reads nothing passes the test, too; {far}", error, rater, scores=scores)
