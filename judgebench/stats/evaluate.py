@@ -15,6 +15,9 @@ types, never NaN. Besides these keys:
   (one group, too many systems); else None;
 - constant, constant_groups, human_constant_groups: see `Correlated`;
 - failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
+- where answers could not be read, which the figures of agreement leave out: each correlation as `_worst` and `_best`,
+  with the scores of `scores.stand_ins` in their place, and in `lowest` the three with their intervals as the papers
+  count them, with the lowest score;
 - modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
   rated;
 - stability: see there; self_agreement: the mean Spearman of the judge with itself over pairs of ranges; both over the
@@ -48,7 +51,7 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
     pearson,
 )
-from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
+from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
 from judgebench.types import CLAMPED, FAILED, LABELS, RANGE, ScoreRange
 
 CHANGES = (
@@ -186,9 +189,10 @@ def against_clean(
     records = []
     for level in levels:
         both = [correlated[cell.clean, level], correlated[cell, level]]
-        if not len(human) == len(parts[cell]["human"]) == len(parts[cell.clean]["human"]):
+        read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
+        if not read.all() or not len(human) == len(parts[cell]["human"]) == len(parts[cell.clean]["human"]):
             # then only the rated texts of both count
-            rated = np.isfinite(human)
+            rated = np.isfinite(human) & (read | ~read.any())
             clusters = Clusters.of(groups[rated], resamples, seed)
             both = [
                 correlate(level, side[rated], human[rated], clusters, attacked["system_id"][rated]) for side in sides
@@ -326,16 +330,22 @@ def evaluate(
     """
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores)
-    # 1. each cell by itself; texts that nobody rated count in the shares and the mean alone
+    # 1. each cell by itself; texts that nobody rated, and failed answers, count in the shares and the mean alone
     parts = {cell: table.part(cell) for cell in table.cells}
+    answered = {cell: table.answered.part(cell) for cell in table.cells}
     correlated: dict[tuple[Cell, str], Correlated] = {}
     described: dict[Cell, dict[str, Any]] = {}
+    failures: dict[tuple[Cell, str], dict[str, Any]] = {}
     for cell, part in parts.items():
-        rated, score, status = np.isfinite(part["human"]), part["score"], part["status"]
-        judge, human, groups, systems = (part[name][rated] for name in ("score", "human", "group_id", "system_id"))
+        score, status = part["score"], part["status"]
+        rated = np.isfinite(answered[cell]["human"])
+        columns = [answered[cell][name][rated] for name in ("score", "human", "group_id", "system_id")]
+        judge, human, groups, systems = columns
         clusters = Clusters.of(groups, resamples, seed)
         for level in levels:
             correlated[cell, level] = correlate(level, judge, human, clusters, systems)
+            if len(answered[cell]["score"]) < len(score):
+                failures[cell, level] = _with_failures(level, part, cell, resamples, seed)
         shares = {"failed_share": float((status == FAILED).mean()), "clamped_share": float((status == CLAMPED).mean())}
         described[cell] = shares | {"mean_score": float(score.mean())} | favorite(score, cell.range)
         described[cell] |= bias(judge, human, cell.range, (scale or {}).get(cell.dimension))
@@ -346,7 +356,7 @@ def evaluate(
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
-        by_range = (pd.Series(parts[cell]["score"], parts[cell]["example_id"]) for cell in cells)
+        by_range = (pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells)
         agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
             values = [correlated[cell, level].values for cell in cells if correlated[cell, level].known]
@@ -355,6 +365,7 @@ def evaluate(
                 head = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
                 head |= {"rule": (rules or {}).get(cell.decoding)}
                 record = head | _of_level(correlated[cell, level]) | described[cell]
+                record |= failures.get((cell, level), {})
                 record |= {"stability": spread, "self_agreement": agreement}
                 record["flags"] = _flags(correlated[cell, level], record["spearman_high"], unstable)
                 records[cell, level] = record
@@ -387,6 +398,23 @@ def _of_level(measured: Correlated) -> dict[str, Any]:
         record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
         low, high = percentile_interval(values[~np.isnan(values)]) or (None, None)
         record |= {f"{name}_systems_low": low, f"{name}_systems_high": high}
+    return record
+
+
+def _with_failures(level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int) -> dict[str, Any]:
+    """The correlations of all rated texts of a cell where some answers could not be read: with other scores in their
+    place, at worst and at best; and in `lowest` with the lowest score, as the papers count them."""
+    part = {name: column[np.isfinite(part["human"])] for name, column in part.items()}
+    human, systems = part["human"], part["system_id"]
+    lowest = correlate(level, part["score"], human, Clusters.of(part["group_id"], resamples, seed), systems)
+    values = dict(zip(CORRELATIONS, lowest.values, strict=True))
+    record: dict[str, Any] = {"lowest": with_intervals(values) if lowest.known else unknown(CORRELATIONS)}
+    answered = part["status"] != FAILED
+    sides = stand_ins(part["score"], human, answered, cell.range) if answered.any() else [part["score"]] * 2
+    for end, side in zip(("worst", "best"), sides, strict=True):
+        measured = correlate(level, side, human, Clusters.of(part["group_id"], 0), systems)
+        for name, value in zip(CORRELATIONS, measured.values[:, 0].tolist(), strict=True):
+            record[f"{name}_{end}"] = value if measured.known else None
     return record
 
 

@@ -208,17 +208,22 @@ def beside_raters(
 ) -> list[dict[str, Any]]:
     """The records of metrics.json; in those of clean texts at dataset level, where a panel has a ceiling, also
     `spearman_others`, of the judge against the same means as each rater (see `Panel.agreement`), and
-    `humans_difference`, that less the ceiling, paired resample by resample. They are None where the judge has not
-    scored all texts of the panel."""
+    `humans_difference`, that less the ceiling, paired resample by resample; both on the texts whose answers could be
+    read. They are None where the judge was not asked about all texts of the panel."""
     completed = []
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
         if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
-            rows = scores.part(Cell.of(record))
+            rows = scores.answered.part(Cell.of(record))
+            every = scores.cells[Cell.of(record)]
             score_of = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
             values = np.array([score_of.get(name, np.nan) for name in panel.names])
             record |= unknown(("spearman_others", "humans_difference"))
-            if np.isfinite(values).all():
+            read = np.isfinite(values)
+            if not read.all() and set(panel.names) <= set(scores.columns["example_id"][every].tolist()):
+                panel = Panel(panel.ratings[read], panel.of_texts.at(read))
+                values = values[read]
+            if np.isfinite(values).all() and panel.missing is None:
                 agreement = panel.agreement(values)
                 figures = {"spearman_others": agreement, "humans_difference": agreement - panel.ceiling}
                 record |= with_intervals(figures)

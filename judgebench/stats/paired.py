@@ -250,7 +250,7 @@ def compare(
         on. comparisons is 0 then.
     """
     check_metric_settings(levels, resamples, seed)
-    table, records = Scores.of(scores), list[dict[str, Any]]()
+    table, records = Scores.of(scores).answered, list[dict[str, Any]]()
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
             rows: list[dict[str, Any]] = []

@@ -53,7 +53,7 @@ def repair_records(
         decoding, `raw`, or `none` (no defense); what `paired_figures` returns; p_holm: p, Holm-corrected over the
         dimension; comparisons: how many have a p.
     """
-    table, records = Scores.of(scores), list[dict[str, Any]]()
+    table, records = Scores.of(scores).answered, list[dict[str, Any]]()
     for dimension in dict.fromkeys(cell.dimension for cell in table.cells if cell.split == table.split):
         # 1. (attack, defense, decoding) -> range -> cell; several settings side by side are no plan
         series: dict[tuple[str, str, str], dict[ScoreRange, Cell]] = {}

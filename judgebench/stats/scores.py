@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.types import LABELS, RANGE, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,6 +148,15 @@ class Scores:
         return "score_first" in self.columns
 
     @cached_property
+    def answered(self) -> Scores:
+        """The table without the answers that could not be read, which are missing in all figures of agreement. A cell
+        without any answer keeps its rows, all of one score; compared texts, where no answer is a tie, keep theirs."""
+        if self.compares:
+            return self
+        read = self.columns["status"] != FAILED
+        return replace(self, cells={cell: rows[read[rows] | ~read[rows].any()] for cell, rows in self.cells.items()})
+
+    @cached_property
     def split(self) -> str:
         """The reported split."""
         return shown_split(cell.split for cell in self.cells)
@@ -182,6 +191,34 @@ def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarr
     common = reduce(np.intersect1d, names)
     rows = (np.intersect1d(side, common, assume_unique=True, return_indices=True)[1] for side in names)
     return [{name: column[at] for name, column in part.items()} for part, at in zip(parts, rows, strict=True)]
+
+
+def stand_ins(
+    scores: np.ndarray, human: np.ndarray, answered: np.ndarray, score_range: ScoreRange
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [N] with others in the place of answers that could not be read, at worst and at best.
+
+    At worst a text has the end of the range that lies opposite to its human rating, seen from their mean. At best its
+    score has the same rank among the judge's answers as its rating among the ratings of these texts.
+
+    Args:
+        human: [N], NaN where nobody rated; such a text has the middle of the range at worst, and the median at best.
+        answered: [N] False where the answer could not be read.
+
+    Example:
+        >>> scores, ratings = np.array([2.0, 4.0, 3.0, 1.0, 1.0]), np.array([1.0, 3.0, 2.0, 3.0, 1.0])
+        >>> worst, best = stand_ins(scores, ratings, np.array([True, True, True, False, False]), ScoreRange(1, 5))
+        >>> worst.tolist(), best.round(2).tolist()
+        ([2.0, 4.0, 3.0, 1.0, 5.0], [2.0, 4.0, 3.0, 3.67, 2.33])
+    """
+    middle = (score_range.minimum + score_range.maximum) / 2
+    side = np.nan_to_num(np.sign(human - np.nanmean(human)))
+    opposite = middle - side * (score_range.maximum - middle)
+    ratings = np.sort(human[answered & np.isfinite(human)])
+    below, upto = (np.searchsorted(ratings, human, end) for end in ("left", "right"))
+    rank = np.where(np.isfinite(human), (below + upto) / (2 * max(1, len(ratings))), 0.5)
+    alike = np.quantile(scores[answered], rank)
+    return np.where(answered, scores, opposite), np.where(answered, scores, alike)
 
 
 # --- beside humans --------------------------------------------------------------------------------------------------
@@ -286,7 +323,7 @@ def cross_fitted(
 
 @dataclass(frozen=True)
 class Sample:
-    """One judge and decoding in one range, and the humans.
+    """One judge and decoding in one range, and the humans: the texts whose answers could be read.
 
     Attributes:
         dataset: its name.
@@ -303,6 +340,9 @@ class Sample:
         rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
         over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a server cut.
         resamples, seed: see `clusters.group_weights`.
+        unread: [N] True where the answer could not be read, of `whole` alone.
+        whole: all texts, also those whose answers could not be read, with the scores that stand in; None where there
+            are no such texts, or no others.
     """
 
     dataset: str
@@ -322,6 +362,28 @@ class Sample:
     alpha: float = 0.0
     resamples: int = RESAMPLES
     seed: int = 0
+    unread: np.ndarray | None = None
+    whole: Sample | None = None
+
+    @property
+    def answered(self) -> Sample:
+        """The texts whose answers could be read, with all of them as `whole`; itself where these are all, or none."""
+        if self.unread is None or not self.unread.any() or self.unread.all():
+            return self
+        read = ~self.unread
+        columns = {name: getattr(self, name)[read] for name in ("names", "groups", "systems", "scores", "ratings")}
+        logprobs = {role: values[read] for role, values in self.logprobs.items()}
+        texts = [self.texts[row] for row in np.flatnonzero(read)] if self.texts else []
+        return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
+
+    @property
+    def bounds(self) -> list[Sample]:
+        """All texts, where some answers could not be read, at worst and at best (see `stand_ins`), without resamples;
+        none where all could be read."""
+        if self.whole is None or self.whole.unread is None:
+            return []
+        sides = stand_ins(self.whole.scores, self.whole.human, ~self.whole.unread, self.cell.range)
+        return [replace(self.whole, scores=scores, resamples=0) for scores in sides]
 
     @property
     def head(self) -> dict[str, object]:
@@ -369,7 +431,8 @@ def samples_of(
     texts: Mapping[str, str] | None = None,
     **run: Any,
 ) -> list[Sample]:
-    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts are left out.
+    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts are left out, and
+    answers that could not be read, see `Sample.answered`.
 
     Args:
         readings: readings.parquet's columns, from which log-probabilities are taken.
@@ -404,6 +467,7 @@ def samples_of(
             ratings=table if raters else part["human"][:, None],
             raters=raters,
             scale=scale.get(cell.dimension),
+            unread=part["status"] == FAILED,
             logprobs=logprobs,
             texts=[texts[name] for name in names] if texts else [],
             model=(models or {}).get(cell.judge),
@@ -411,5 +475,5 @@ def samples_of(
             alpha=float(getattr(decoding, "alpha", 0.0)),
             **run,
         )
-        samples.append(sample)
+        samples.append(sample.answered)
     return samples

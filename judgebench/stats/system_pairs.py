@@ -1,6 +1,7 @@
 """Systems compared as in the evaluation of translation metrics: accuracies over pairs, clusters, tests of two judges.
 
-- Pairwise accuracy: the share of pairs of systems that judge and humans order alike (Kocmi et al. 2021).
+- Pairwise accuracy: the share of pairs of systems that judge and humans order alike (Kocmi et al. 2021), of those
+  that the humans order; a pair that the judge ties counts half, as of texts.
 - Soft pairwise accuracy: the same with doubt, 1 less the mean distance of the two p-values of a pair (Thompson et al.,
   "Improving Statistical Significance in Human Evaluation of Automatic Metrics via Soft Pairwise Accuracy", WMT 2024).
 - Accuracy with optimised ties over pairs of texts of one article: Deutsch, Foster and Freitag, "Ties Matter" (EMNLP
@@ -159,11 +160,12 @@ def _accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) 
     accuracies = np.empty((4, len(weights)))  # soft, hard; and both with systems resampled
     for part in chunks(len(weights), len(first)):
         (ours, p_ours), (theirs, p_theirs) = (side.resampled(weights[part]) for side in (judge, human))
-        alike = 1 - np.abs(p_ours - p_theirs), (np.sign(ours) == np.sign(theirs)).astype(np.float64)
         counted = drawn[part, first] * drawn[part, second]
-        mass = counted.sum(axis=1)
-        accuracies[:2, part] = [each.mean(axis=1) for each in alike]
-        accuracies[2:, part] = [divided((each * counted).sum(axis=1), mass) for each in alike]
+        alike = 1 - np.abs(p_ours - p_theirs)
+        accuracies[0, part] = alike.mean(axis=1)
+        accuracies[1, part] = _share_alike(ours, theirs, np.ones_like(counted))
+        accuracies[2, part] = divided((alike * counted).sum(axis=1), counted.sum(axis=1))
+        accuracies[3, part] = _share_alike(ours, theirs, counted)
     # the resamples' p-values are the normal law's; how far that is off in the data is taken from them
     flipped = flips(clusters.count, FLIPS, clusters.seed)[0]
     accuracies[[0, 2]] += soft_pairwise_accuracy(judge.better(flipped), human.better(flipped)) - accuracies[0, 0]
@@ -187,16 +189,21 @@ def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> float:
 
 
 def ordered_alike(ours: PairedSystems, theirs: PairedSystems, weights: np.ndarray) -> np.ndarray:
-    """[1 + B] the share of pairs of systems that two sides order alike, of those that share a drawn article; of tables
-    with the same empty cells, by rows of weights [1 + B, G]."""
-    first, second = ours.pairs
-    there = ~np.isnan(ours.table)
-    shared, shares = (there[first] & there[second]).astype(np.float64), np.empty(len(weights))
-    for here in chunks(len(weights), len(first)):
-        counted = weights[here] @ shared.T > 0
-        alike = np.sign(ours.resampled(weights[here])[0]) == np.sign(theirs.resampled(weights[here])[0])
-        shares[here] = divided(1.0 * (alike & counted).sum(axis=1), counted.sum(axis=1))
+    """[1 + B] the share of pairs of systems that two sides order alike, of those that the second orders, by rows of
+    weights [1 + B, G]; a pair that the first ties counts half. Both tables have the same empty cells."""
+    shares = np.empty(len(weights))
+    for here in chunks(len(weights), len(ours.pairs[0])):
+        sides = [side.resampled(weights[here])[0] for side in (ours, theirs)]
+        shares[here] = _share_alike(*sides, np.ones_like(sides[0]))
     return shares
+
+
+def _share_alike(ours: np.ndarray, theirs: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """[B] the share of pairs that two sides' differences [B, P] order alike; see `ordered_alike`. Counted: [B, P] how
+    often each pair counts."""
+    mass = np.where(theirs != 0, counted, 0.0)
+    alike = (1 + np.sign(ours) * np.sign(theirs)) / 2
+    return divided((alike * mass).sum(axis=1), mass.sum(axis=1))
 
 
 def system_clusters(values: np.ndarray, groups: np.ndarray, systems: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:

@@ -29,7 +29,8 @@ from judgebench.stats.system_pairs import (
 )
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
-"""Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter."""
+"""Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter.
+Pairs that the other raters tie are left out, and a pair that the judge or the rater ties counts half."""
 
 ERRORS = tuple(f"{kind}error{end}" for kind in ("", "calibrated_", "unseen_", "rater_") for end in ("", "_largest"))
 """Mean and largest distance of systems' means from the humans': of raw scores, of scores calibrated with articles left
@@ -160,7 +161,8 @@ def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
 
     judge, ceiling = panel.over_raters(shares)
     figures = dict(zip(ORDER, (judge, ceiling, judge - ceiling), strict=True))
-    return clusters.record(figures) | {"pairwise_reason": None}
+    tied = "Pairs are not compared with one rater: the other raters' means of all systems are the same."
+    return clusters.record(figures) | {"pairwise_reason": tied if np.isnan(judge[0]) else None}
 
 
 def _errors(
@@ -224,10 +226,10 @@ def distances_record(
     for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
         excess = np.nanmean(values[1:]) - values[0] if np.isfinite(values[1:]).any() else 0.0
         record |= clusters.record({key: np.concatenate([values[:1], np.maximum(values[1:] - 2 * excess, 0.0)])})
-        value, low, high = (record[f"{key}{end}"] for end in ("", "_low", "_high"))
-        if value is not None and low is not None and high is not None:
+        value, low = record[key], record[f"{key}_low"]
+        if value is not None and low is not None:
             by_chance = value <= np.nanquantile(chance[1:], expanded(clusters.count)[1])
-            record |= {f"{key}_low": 0.0 if by_chance else min(low, value), f"{key}_high": max(high, value)}
+            record[f"{key}_low"] = 0.0 if by_chance else low
     return record
 
 

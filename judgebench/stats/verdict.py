@@ -15,10 +15,10 @@ import numpy as np
 
 from judgebench.config.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
-from judgebench.stats.clusters import divided
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
-from judgebench.stats.humans import Panel
 from judgebench.stats.scores import CLEAN, Cell, Sample
+from judgebench.stats.systems import system_records
+from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
 YES, CARE, NO, FEW, UNMEASURED = "yes", "with care", "no", "too few texts", "not measured"
 
@@ -28,7 +28,6 @@ COIN = 0.5
 """The share of pairs that a coin orders right."""
 
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
-_MOST_TEXTS = 2000  # of which all pairs are compared, where an article has one text
 
 
 class Rule(NamedTuple):
@@ -43,10 +42,11 @@ class Rule(NamedTuple):
 
 RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
-        "order texts", "share of pairs of texts ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within {near_rater:g} of the rater",
-        "at least {half_way:g} of the way from a coin to the rater",
-        "below, or most of its probability is not on scores",
+        "order texts",
+        "share of pairs of texts ordered as the other raters do, compared with one rater's, in articles and in systems",
+        "the interval's low end is within {near_rater:g} of the rater, and in systems it is {half_way:g} of the way",
+        "at least {half_way:g} of the way from a coin to the rater, and in systems better than a coin",
+        "below, or no better than knowing the system, or most of its probability is not on scores",
     ),
     "compare_systems": Rule(
         "compare systems", "share of pairs of systems ordered as the other raters do, compared with one rater's",
@@ -62,7 +62,8 @@ RULES: Mapping[str, Rule] = {
         "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
         "it passes, and no constant does, or its error is within a rater's",
         "a constant passes, too, or there are fewer than 3 raters",
-        "it does not pass, or is farther from a rater than raters are from each other",
+        "it does not pass, its error is less than {half_way:g} of the way from a constant's to a rater's, "
+        "or it does not order texts",
     ),
     "resist_attacks": Rule(
         "resist attacks", "the largest mean change of the score under the attacks that were run",
@@ -112,7 +113,7 @@ def verdict_records(
         for name in ("spearman", "promised_spearman"):
             of = facts.metric if name == "spearman" else taken
             head |= {f"{name}{end}": of.get(f"{name}{end}") for end in ENDS}
-        for use, said in zip(RULES, facts.verdicts(), strict=True):
+        for use, said in zip(RULES, map(facts.with_failures, facts.verdicts()), strict=True):
             value, rater = (
                 {f"{name}{end}": number for end, number in zip(ENDS, numbers, strict=True)}
                 for name, numbers in (("value", said.value), ("rater", said.rater))
@@ -120,38 +121,6 @@ def verdict_records(
             record = head | {"use": use, "verdict": said.verdict, "clause": said.clause} | value | rater
             records.append(record | {"needed": said.needed, "scores": said.scores})
     return records
-
-
-def pair_shares(
-    judge: np.ndarray, others: np.ndarray, number: np.ndarray, weights: np.ndarray, across: bool = False
-) -> np.ndarray:
-    """[1 + B] the share of pairs of texts that judge [N] and others [N] order alike, of those that the others order; a
-    pair that the judge ties counts half, as a coin would.
-
-    Args:
-        number: [N] the article of each text, from 0.
-        weights: [1 + B, G] how often each article counts.
-        across: pairs of all texts, not of one article's alone.
-
-    Example:
-        >>> judge, others = np.array([1.0, 2.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0, 3.0])
-        >>> pair_shares(judge, others, np.array([0, 0, 0, 1]), np.ones((1, 2))).tolist()  # right, right, tied
-        [0.8333333333333334]
-    """
-    groups = weights.shape[1]
-    right, all_pairs = np.zeros((2, groups, groups)) if across else np.zeros((2, groups))
-    parts = [np.arange(len(judge))] if across else [np.flatnonzero(number == group) for group in np.unique(number)]
-    for rows in parts:
-        first, second = (rows[side] for side in np.triu_indices(len(rows), 1))
-        ours, theirs = (np.sign(side[first] - side[second]) for side in (judge, others))
-        ordered = theirs != 0
-        place = (number[first], number[second])[: 2 if across else 1]
-        np.add.at(right, tuple(at[ordered] for at in place), (1 + ours * theirs)[ordered] / 2)
-        np.add.at(all_pairs, tuple(at[ordered] for at in place), 1.0)
-    if not across:
-        return divided(weights @ right, weights @ all_pairs)
-    shares, counted = (np.einsum("bg,bg->b", weights @ side, weights) for side in (right, all_pairs))
-    return divided(shares, counted)
 
 
 class _Facts:
@@ -185,13 +154,28 @@ class _Facts:
         elif self.metric.get("failed_share") == 1:
             yield from [Said(NO, "no answer could be read")] * 4
         else:
-            yield from (self._texts(), self._systems(), self._scores(), self._rater())
+            texts = self._texts()
+            yield from (texts, self._systems(), self._scores(), self._rater(texts))
         yield self._attacks()
+
+    def with_failures(self, said: Said) -> Said:
+        """The verdict, which is not yes where too many answers could not be read."""
+        failed = self.metric.get("failed_share") or 0.0
+        if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
+            return said
+        return said._replace(verdict=CARE, clause=f"no answer for {_percent(failed)} % of the texts; {said.clause}")
 
     # --- order ------------------------------------------------------------------------------------------------------
 
-    def _share(self, value: Sequence[float | None], rater: Sequence[float | None], what: str) -> Said:
-        """The verdict on a share of pairs with its interval, compared with one rater's."""
+    def _share(
+        self,
+        value: Sequence[float | None],
+        rater: Sequence[float | None],
+        what: str,
+        bounds: Sequence[float | None],
+    ) -> Said:
+        """The verdict on a share of pairs with its interval, compared with one rater's; bounds: at worst and at best,
+        where some answers could not be read."""
         margins, (share, low, high) = self.margins, value
         if share is None or low is None or high is None:
             return Said(UNMEASURED, f"no share of pairs of {what} is known", value, rater)
@@ -199,6 +183,9 @@ class _Facts:
         bar = margins.assumed_rater if rater[0] is None else rater[0]
         person = f"one rater {_percent(bar)}" if known else "one rater is unknown"
         bare = f"{_percent(share)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
+        if bounds and None not in bounds:
+            worst, best = (_percent(bound) for bound in bounds if bound is not None)
+            bare = f"{bare}, {worst} to {best} with what it failed to answer"
         clause = f"{bare}; {person}"
         if bar - COIN < _HARDLY:
             return Said(UNMEASURED, f"raters hardly agree on the order of {what}: {person} % of pairs", value, rater)
@@ -218,40 +205,45 @@ class _Facts:
         return Said(CARE if share >= half else NO, clause, value, rater)
 
     def _texts(self) -> Said:
-        sample = self.sample
         if self.answers is False:
             return Said(NO, "most of its probability is not on scores")
-        panel, clusters = Panel(sample.ratings, sample.clusters), sample.clusters
-        several = np.bincount(clusters.number[np.isfinite(sample.human)], minlength=clusters.count) > 1
-        across, rows = several.mean() < COIN, np.isfinite(sample.human)
-        if across and rows.sum() > _MOST_TEXTS:
-            kept = np.random.default_rng(sample.seed).choice(np.flatnonzero(rows), _MOST_TEXTS, replace=False)
-            rows = np.isin(np.arange(len(rows)), kept)
-        if not sample.raters or panel.missing is not None:
-            part = clusters.at(rows)
-            share = pair_shares(sample.scores[rows], sample.human[rows], part.number, part.weights, across)
-            record = part.record({"pairs": share})
-            return self._share([record[f"pairs{end}"] for end in ENDS], (None, None, None), "texts")
+        record = text_pair_record(self.sample)
+        named = {name: [record[f"{name}{end}"] for end in ENDS] for name in PAIRS}
+        bounds = [text_pair_record(sample)["pairs"] for sample in self.sample.bounds]
+        said = self._share(named["pairs"], named["rater"], "texts", bounds)
+        return self._within(said, named["within"], named["within_rater"][0])
 
-        def shares(column: int, shared: np.ndarray) -> np.ndarray:
-            shared = shared & rows
-            sides = (sample.scores[shared], panel.ratings[shared, column])
-            place, weights = panel.clusters.number[shared], panel.clusters.weights
-            return np.stack([pair_shares(side, panel.others[shared, column], place, weights, across) for side in sides])
-
-        judge, rater = panel.over_raters(shares)
-        record = panel.clusters.record({"judge": judge, "rater": rater})
-        ours, theirs = ([record[f"{side}{end}"] for end in ENDS] for side in ("judge", "rater"))
-        return self._share(ours, theirs, "texts")
+    def _within(self, said: Said, value: Sequence[float | None], rater: float | None) -> Said:
+        """The verdict on the order of texts, given the share of pairs of texts of one system and one rater's."""
+        share, low, high = value
+        if said.verdict not in (YES, CARE) or share is None or low is None or high is None:
+            return said
+        bar = self.margins.assumed_rater if rater is None else rater
+        if bar - COIN < _HARDLY:
+            return said._replace(clause=f"{said.clause}; in systems raters hardly agree")
+        half = COIN + self.margins.half_way * (bar - COIN)
+        person = "" if rater is None else f", one rater {_percent(rater)}"
+        words = f"in systems {_percent(share)} %"
+        if low > COIN and (share >= half or said.verdict == CARE):
+            return said._replace(clause=f"{said.clause}; {words}")
+        if low > COIN:
+            return said._replace(verdict=CARE, clause=f"{said.clause}; {words}{person}")
+        if high <= half:
+            return said._replace(verdict=NO, clause=f"no better than knowing the system: {words}{person}")
+        # so many articles narrow the interval to the distance of coin and rater
+        needed = max(math.ceil(self.groups * ((high - low) / (bar - COIN)) ** 2), self.groups + 1)
+        clause = f"it may know the system alone ({words}); {needed} articles may tell"
+        return said._replace(verdict=FEW, clause=clause, needed=needed)
 
     def _systems(self) -> Said:
         row = self.system
         if row.get("pairwise_accuracy") is None:
             return Said(UNMEASURED, "the texts are of one system, or their systems are unknown")
-        if row.get("pairwise_others") is None:
-            return self._share([row[f"pairwise_accuracy{end}"] for end in ENDS], (None, None, None), "systems")
-        ours, theirs = ([row[f"{name}{end}"] for end in ENDS] for name in ("pairwise_others", "pairwise_ceiling"))
-        return self._share(ours, theirs, "systems")
+        name, theirs = "pairwise_others", [row.get(f"pairwise_ceiling{end}") for end in ENDS]
+        if row.get(name) is None:
+            name, theirs = "pairwise_accuracy", [None, None, None]
+        bounds = [system_records([sample])[0][name] for sample in self.sample.bounds]
+        return self._share([row[f"{name}{end}"] for end in ENDS], theirs, "systems", bounds)
 
     # --- points -----------------------------------------------------------------------------------------------------
 
@@ -288,7 +280,8 @@ class _Facts:
         explained, low = row.get(r2), row.get(f"{r2}_low")
         return explained is not None and low is not None and low > 0 and explained >= self.margins.explains
 
-    def _rater(self) -> Said:
+    def _rater(self, texts: Said) -> Said:
+        """By the test and the error, of a judge that orders texts."""
         tests = [(name, row) for name, row in (("raw", self.raw), ("calibrated", self.fitted))
                  if row.get("passes") is not None]  # fmt: skip
         if not tests:
@@ -302,6 +295,16 @@ class _Facts:
         far = f"off by {_two(error[0])} points, raters by {_two(rater[0])}"
         if not row["passes"]:
             return Said(NO, f"{wins}; {far}", error, rater, scores=scores)
+        # a constant's error to single raters; half way to it is too far, if the intervals tell both errors apart
+        median, ratings = np.nanmedian(self.sample.ratings), self.sample.ratings
+        constant = float(np.nanmean(np.abs(ratings - median)))
+        if None not in (*error, *rater) and error[1] > rater[2]:
+            most = rater[0] + (1 - self.margins.half_way) * (constant - rater[0])
+            if error[0] > most:
+                clause = f"{far}, always saying {median:g} by {_two(constant)}"
+                return Said(NO, clause, error, rater, scores=scores)
+        if texts.verdict == NO:
+            return Said(NO, f"it does not order texts; {far}", error, rater, scores=scores)
         if row["by_favorite"]:
             verdict = CARE if near and self._explains(self.fitted) else NO
             return Said(verdict, f"a judge that reads nothing passes the test, too; {far}", error, rater, scores=scores)

@@ -31,7 +31,7 @@ import numpy as np
 
 from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
 from judgebench.runtime.errors import UserError
-from judgebench.stats.clusters import SIGNIFICANCE, Clusters, divided, expanded, with_intervals
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Clusters, divided, expanded, with_intervals
 from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_ranks
 from judgebench.stats.forecasts import forecast_losses
 from judgebench.stats.paired import flipped_means, flips
@@ -439,7 +439,11 @@ def _candidates(
 
     settings = sorted((cell for cell in cells if cell.judge in ("main", "pair")), key=simplicity)
     kinds = [simplicity(cell) for cell in settings]
-    parts = shared([rated_part(scores, cell) for cell in settings])
+    # the texts that all settings answered; all texts where those are of too few groups to choose by
+    for table in (scores.answered, scores):
+        parts = shared([rated_part(table, cell) for cell in settings])
+        if len(np.unique(parts[0]["group_id"])) >= FEWEST:
+            break
     human, groups, names = parts[0]["human"], parts[0]["group_id"].astype(str), parts[0]["example_id"].tolist()
     learned, values = {}, np.stack([part["score"] for part in parts], axis=1)
     losses = np.empty(values.shape) if tuner.metric == "rps" else None

@@ -171,7 +171,7 @@ def test_answers_that_could_not_be_read_are_said_and_a_page_is_named(run, tmp_pa
         metrics = [dict(row) | {"failed_share": share} for row in run.records]
         return answered(results_of(replace(run, records=metrics), **more))
 
-    said = "  failed: up to 25 % of answers could not be read, and count as the lowest score"
+    said = "  failed: up to 25 % of answers could not be read, and are missing in agreement"
     assert noted(0.25)[-1] == said
     assert not any("failed:" in line for line in noted(0.01))
     lines = noted(0.25, path=tmp_path, config={"seed": 1, "report": True}, environment={"served": SERVED})

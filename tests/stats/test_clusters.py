@@ -20,6 +20,7 @@ from judgebench.stats.clusters import (
     unknown,
     weights_of,
     with_agreement_interval,
+    with_intervals,
 )
 from judgebench.stats.evaluate import CHANGES, MEANS, robustness
 from judgebench.types import ScoreRange
@@ -120,6 +121,13 @@ def test_a_record_has_an_interval_or_none():
     alone = Clusters.of(["a", "a"])
     assert alone.record({"x": alone.mean(np.array([1.0, 2.0]))}) == {"x": 1.5, "x_low": None, "x_high": None}
     assert weights_of(0).shape == (1, 0)
+
+
+@pytest.mark.parametrize(("resampled", "ends"), [([2.0, 3.0], [1.0, 2.95]), ([-1.0, 0.0], [-0.95, 1.0]),
+                                                  ([0.0, 2.0], [0.1, 1.9])])  # fmt: skip
+def test_an_interval_is_extended_to_its_number(resampled, ends):
+    record = with_intervals({"x": np.array([1.0, *resampled])}, (0.05, 0.95))
+    assert [record[name] for name in ("x", "x_low", "x_high")] == pytest.approx([1.0, *ends])
 
 
 def test_the_jackknife_leaves_out_each_group_in_turn():

@@ -125,6 +125,34 @@ def test_shares_and_mean():
     assert (record["failed_share"], record["clamped_share"], record["mean_score"]) == (0.25, 0.125, 3.25)
 
 
+@pytest.mark.parametrize("level", ["dataset", "document", "system"])
+def test_failed_answers_are_missing_in_agreement_and_shown_at_worst_at_best_and_as_the_papers_count_them(level):
+    """A judge whose order is right, and which does not answer the worst texts: its lowest scores would be right."""
+    columns = table(lambda rng, n: rng.normal(3, 1, n), lambda rng, n: rng.normal(3, 1, n))
+    columns["score"] = np.clip(columns["human"] + 0.8 * columns["score"], 1, 5)
+    failed = columns["human"] < np.quantile(columns["human"], 0.31)
+    columns["status"] = np.where(failed, "failed", "parsed")
+    lowest = columns | {"score": np.where(failed, 1.0, columns["score"])}
+    (record,) = evaluate(lowest, "mini", levels=[level], resamples=50)
+    answered = {name: column[~failed] for name, column in lowest.items()}
+    (twin,) = evaluate(answered, "mini", levels=[level], resamples=50)
+    (papers,) = evaluate(lowest | {"status": np.full(32, "parsed")}, "mini", levels=[level], resamples=50)
+    shared = [*(f"{name}{end}" for name in ("pearson", "spearman", "kendall") for end in ENDS), "n", "bias_shift"]
+    assert {name: record[name] for name in shared} == {name: twin[name] for name in shared}
+    assert record["failed_share"] == failed.mean()
+    assert record["lowest"] == {name: papers[name] for name in shared[:9]}
+    for name in ("pearson", "spearman", "kendall") if level != "system" else ():
+        assert record[f"{name}_worst"] < record[name] < record[f"{name}_best"] <= 1
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_a_judge_without_any_answer_keeps_its_rows_and_is_constant():
+    columns = table(lambda rng, n: np.full(n, 1.0), scores, status="failed")
+    (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5)
+    assert (record["failed_share"], record["n"], record["flags"]) == (1.0, 32, ["constant"])
+    assert "lowest" not in record
+
+
 def test_what_nobody_rated_is_left_out_of_the_correlations_alone():
     columns = table(scores, scores)
     columns["human"][:6] = np.nan  # the whole first group and half of the second

@@ -67,6 +67,24 @@ def test_clean_texts_of_the_reported_split_keep_their_place():
     assert found[0].head["dataset"] == "mini"
 
 
+def test_failed_answers_are_no_part_of_a_sample_which_knows_all_texts_at_worst_and_at_best():
+    columns = table(scores, scores)
+    failed = np.arange(len(NAMES)) % 4 == 1
+    columns["status"] = np.where(failed, "failed", "parsed")
+    columns["score"][failed] = 1.0
+    (sample,) = samples(columns, readings=readings_of(NAMES))
+    assert sample.names.tolist() == np.array(NAMES)[~failed].tolist()
+    assert len(sample.logprobs["main"]) == len(sample.ratings) == len(sample.clusters.number) == (~failed).sum()
+    np.testing.assert_array_equal(sample.logprobs["main"][:, 0], -1.0 - np.flatnonzero(~failed))
+    for bound in sample.bounds:
+        assert bound.names.tolist() == list(NAMES)
+        np.testing.assert_array_equal(bound.scores[~failed], columns["score"][~failed])
+    apart = [np.abs(bound.on_scale - bound.human)[failed] for bound in sample.bounds]
+    assert (apart[0] > apart[1]).all()
+    (whole,) = samples(table(scores, scores))
+    assert (whole.bounds, len(whole.names)) == ([], len(NAMES))
+
+
 def test_log_probabilities_are_those_of_the_range_and_in_the_order_of_the_texts():
     columns = joined(table(scores, scores), table(scores, scores, range_min=0, range_max=4))
     one, other = samples(columns, readings=readings_of(NAMES[::-1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,29 +12,11 @@ from judgebench.config.fields import Margins
 from judgebench.runtime.errors import UserError
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.scores import Cell
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, pair_shares, rules_of, verdict_records
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of, verdict_records
 from tests.stats.recorded import needs_recorded
 from tests.test_scripts import script
 
 simulate = script("simulate")
-
-
-@pytest.mark.parametrize("across", [False, True])
-def test_shares_of_pairs_are_those_of_a_plain_loop_over_drawn_copies(across):
-    rng = np.random.default_rng(0)
-    group = np.array([0, 0, 0, 1, 1, 2, 2, 2])
-    judge, others = rng.integers(0, 4, (2, 8)).astype(float)
-    weights = np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 1.0]])
-    shares = []
-    for row in weights:
-        right = pairs = 0.0
-        for i, k in combinations(range(8), 2):
-            if others[i] != others[k] and (across or group[i] == group[k]):
-                weight = row[group[i]] * row[group[k]] if across else row[group[i]]
-                ours = (judge[i] - judge[k]) * (others[i] - others[k])
-                right, pairs = right + weight * (0.5 + 0.5 * np.sign(ours)), pairs + weight
-        shares.append(right / pairs)
-    np.testing.assert_allclose(pair_shares(judge, others, group, weights, across), shares)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +37,55 @@ def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, 
     for use, word in zip(RULES, words, strict=False):
         assert word in (None, records[use]["verdict"]), (use, records[use])
     assert records["resist_attacks"]["verdict"] == UNMEASURED
+
+
+@pytest.mark.parametrize(
+    ("judge", "words", "clause"),
+    [
+        (
+            "failing",
+            (CARE, CARE, None, CARE),
+            r"no answer for 31 % of the texts; \d+ % of pairs .* \d+ to \d+ with what",
+        ),
+        (
+            "system",
+            (NO, None, None, NO),
+            r"no better than knowing the system: in systems 50 %, one rater",
+        ),
+        ("system, noisy", (NO, None, None, NO), "no better than knowing the system: in systems"),
+        ("article", (NO, NO, None, NO), "50 % of pairs"),
+        ("half shuffled", (None, None, None, NO), ""),
+        ("two values", (CARE, None, None, NO), ""),
+        ("rare low", (NO, None, None, NO), ""),
+    ],
+)
+def test_judges_that_seem_better_than_they_are_get_no_yes(judge, words, clause):
+    records = simulate.verdicts(simulate.simulated_judge(judge, 60, seed=1))
+    for use, word in zip(RULES, words, strict=False):
+        assert word in (None, records[use]["verdict"]), (use, records[use])
+    assert re.search(clause, records["order_texts"]["clause"])
+    if judge == "failing":
+        assert not any(record["verdict"] == YES for record in records.values())
+
+
+@pytest.mark.parametrize(("margin", "word"), [(0.4, YES), (0.38, CARE)])
+def test_a_share_of_failures_up_to_the_margin_leaves_a_yes(margin, word):
+    sample = simulate.simulated_judge("perfect", 40, seed=1)
+    unread = np.arange(len(sample.scores)) % 100 < 31
+    sample = replace(sample, unread=unread).answered
+    margins = Margins(failed=margin)
+    record = simulate.verdicts(sample, margins)["order_texts"]
+    assert (record["verdict"], "no answer for 39 % of the texts" in record["clause"]) == (word, word == CARE)
+
+
+@pytest.mark.parametrize(("half_way", "word"), [(0.5, NO), (0.2, CARE)])
+def test_an_error_nearer_to_a_constants_than_to_a_raters_replaces_nobody(half_way, word):
+    """It wins over all three raters: they are as far from each other as a person is, and it from them by .12 more."""
+    sample = simulate.simulated_judge("noisy", 60, seed=2)
+    record = simulate.verdicts(sample, Margins(half_way=half_way))["replace_rater"]
+    assert record["verdict"] == word
+    assert record["value_low"] > record["rater_high"]
+    assert ("always saying 3 by 0.89" in record["clause"]) == (word == NO)
 
 
 def test_a_lenient_judge_may_report_its_scores_once_they_are_calibrated_and_a_clause_names_both_errors():
@@ -81,6 +112,8 @@ def test_margins_move_the_verdict_and_the_table_says_what_earns_each():
     assert simulate.verdicts(sample)["order_texts"]["verdict"] == CARE
     assert simulate.verdicts(sample, Margins(half_way=1.0))["order_texts"]["verdict"] == NO
     assert simulate.verdicts(sample, Margins(near_rater=0.2))["order_texts"]["verdict"] == YES
+    knows_systems = simulate.simulated_judge("system", 40, seed=1)
+    assert simulate.verdicts(knows_systems, Margins(half_way=0.0))["order_texts"]["verdict"] == NO
     assert simulate.verdicts(sample, Margins(fewest=41))["order_texts"]["verdict"] == FEW
     with pytest.raises(UserError, match=r"verdict\.half_way"):
         Margins(half_way=2.0)
@@ -129,7 +162,7 @@ def test_attacks_are_measured_by_the_change_of_the_mean_score_in_tenths_of_the_s
 def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]
-    assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 2, CARE: 17, NO: 5}
+    assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 1, CARE: 18, NO: 5}
 
 
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import re
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, addres
 from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
+from judgebench.runtime.terminal import print_safely
 
 _TEMPORARY = (408, 409, 425, 429)
 _CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
@@ -246,10 +246,10 @@ class Client:
                 "of one judge serve the same model. Leave away the server of the other one; or name another store, "
                 "which begins anew."
             )
-        print(
+        print_safely(
             f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. The readings of both "
             "stay in the store; name another one to keep them apart.",
-            file=sys.stderr,
+            error=True,
         )
 
     async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:

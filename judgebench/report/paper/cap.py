@@ -196,7 +196,8 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 judge, label = judges[role]
                 about = {"judge_key": judge, "label": label, "attack": kind, "phrase": attack, "word": run.groups}
                 written = {"tutor": tutor if defense in _BY_TUTOR else None}
-                records.append({**record, **place, **about, **written, **column_of(defense, tutor)})
+                lowest = record.get("lowest") or {}  # the paper gives failed answers the lowest score
+                records.append({**record, **lowest, **place, **about, **written, **column_of(defense, tutor)})
         # 2. costs of defenses and strengths of steering, by place
         judge, label = judges["main"]
         defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense

@@ -136,8 +136,9 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
             if any(record["decoding"] == decodings["pair"] for record in run.tuning or ()):
                 tuned.add(pair)
         labels |= {judge: label for judge, label in judges.values() if judge not in labels}
+        # the paper gives failed answers the lowest score
         rows += [
-            {**record, "judge_key": judges[record["judge"]][0], "word": run.groups}
+            {**record, **(record.get("lowest") or {}), "judge_key": judges[record["judge"]][0], "word": run.groups}
             for record in shown_records
             if record["decoding"] == decodings.get(record["judge"]) and record[CORRELATIONS[0]] is not None
         ]

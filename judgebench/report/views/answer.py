@@ -79,7 +79,7 @@ def _notes(results: Results) -> list[str]:
     lines = [str(results.titles["left_out"])] if results.titles.get("left_out") else []
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
-        lines.append(f"failed: up to {percent(failed)} of answers could not be read, and count as the lowest score")
+        lines.append(f"failed: up to {percent(failed)} of answers could not be read, and are missing in agreement")
     bill = results.environment.get("served") or {}
     for role in ("main", "assistant"):
         if judge := bill.get(role):

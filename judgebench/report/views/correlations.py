@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import (
+    is_known,
     no_text,
     p_value,
     percent_one,
@@ -164,7 +165,10 @@ def _with_humans(results: Results) -> Rows:
     rows, humans = correlation_frame(results), {} if results.compares else ceilings(results)
     table: Rows = []
     for _, part in rows.groupby(_CONDITION, sort=False) if len(rows) else ():
-        table += [row if results.compares else {**row, "favorite": favorite_text(row)} for row in records(part)]
+        for row in records(part):
+            if is_known(row.get("spearman_worst")):
+                row["failures"] = f"{three(row['spearman_worst'])} to {three(row['spearman_best'])}"
+            table.append(row if results.compares else {**row, "favorite": favorite_text(row)})
         first = records(part.head(1))[0]
         if first["dimension"] in humans and (first["level"], first["attack"]) == ("dataset", CLEAN):
             same = {name: first[name] for name in (*_CONDITION, "condition", "level", "size", "groups")}
@@ -194,6 +198,8 @@ CORRELATION = View(
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
         Col("favorite score", "favorite", left=True, page=True, optional=True),
         Col("failed", "failed_share", percent_one),
+        Col("if they count", "failures", page=True, optional=True,
+            says="Spearman with other scores in the place of failed answers, at worst and at best"),
         Col("clamped", "clamped_share", percent_one, optional=True,
             says="share of answers outside the range, moved to its nearest end"),
     ),

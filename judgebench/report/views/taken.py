@@ -264,7 +264,7 @@ SHIFT = View(
             says="the same of the humans' scores, mapped linearly to the range"),
         Col("shift", "bias_shift", signed_two, optional=True,
             says="the judge's mean less the humans', as a share of the range"),
-        Col("failed", "failed_share", percent, says="answers that could not be read; the lowest score stands in"),
+        Col("failed", "failed_share", percent, says="answers that could not be read, which agreement leaves out"),
         Col("on scores", "mass", percent, optional=True, says="the probability that lies on scores at all"),
     ),
     sections=["head"], section="{head}",

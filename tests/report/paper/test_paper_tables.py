@@ -157,6 +157,13 @@ def test_a_pair_that_the_paper_does_not_have_has_a_table_of_its_own():
     assert "not tuned" in found["own_settings_coherence"].text
 
 
+def test_failed_answers_have_the_lowest_score_as_in_the_paper():
+    """A record leaves them out; `lowest` holds what the paper prints."""
+    lowest = {f"{name}{end}": 0.2 for name in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")}
+    rows = own_rows(own_run(failed_share=0.3, lowest=lowest))
+    assert set(rows["spearman"]) == {0.2}
+
+
 def test_a_dimension_or_range_that_the_paper_does_not_have_is_not_lost(paper_runs):
     run = paper_runs[-1]
     wide = dataclasses.replace(run, metrics=[r | {"range_max": 10.0} for r in run.metrics[:3]])
