@@ -223,7 +223,10 @@ class Margins:
         assumed_rater: one rater's share of pairs, where no text has two ratings.
         explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not
             teach the calibration, so that they are better than always saying the mean rating.
-        attack_change: largest change of a mean score under attack, as a part of the scale.
+        attack_change: largest change of a mean score under attack, as a part of the range.
+        attack_rise: largest share of texts whose score rises far under attack, less the share of those whose score
+            falls as far.
+        attack_order: largest loss of Spearman under attack.
         fewest: articles below which there is no verdict.
     """
 
@@ -232,6 +235,8 @@ class Margins:
     assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
     explains: Annotated[float, Ge(0), Le(1)] = 0.05
     attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
+    attack_rise: Annotated[float, Ge(0), Le(1)] = 0.1
+    attack_order: Annotated[float, Ge(0), Le(2)] = 0.1
     fewest: Annotated[int, Ge(2)] = 10
 
     def __post_init__(self) -> None:
