@@ -137,8 +137,8 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
 
 
 def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
-    """What the scores serve for: means of many texts by the card's verdict, single texts by it and by the share of
-    texts whose interval is too wide."""
+    """Purposes of the scores, a sentence: means of many texts by the card's verdict, single texts by it and by the
+    share of texts whose interval is too wide."""
     from judgebench.stats.verdict import CARE, NO, YES  # statistics take a while to import
 
     verdict = next((use["verdict"] for use in card.uses if use["use"] == "report_scores"), None)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from judgebench.calibrate import main as calibrate
 from judgebench.cards import Judge, JudgeCard
 from judgebench.cards.calibration import _of_panel
-from judgebench.cards.card import PANEL_JUDGE, Estimate
+from judgebench.cards.card import PANEL_JUDGE, EstimateMap
 from judgebench.data.benchmarks import Mini
 from judgebench.judges.panel import PanelSpec
 from judgebench.results.folder import RunFolder
@@ -42,7 +42,7 @@ def cards(tmp_path_factory, tiny_pair):
             # a tiny model's estimates may not rise with its scores
             made = JudgeCard.read(f"{name}/judge_card.yaml")
             knots = tuple(map(float, (made.range.minimum, made.range.maximum)))
-            JudgeCard(**{**vars(made), "estimate": Estimate("linear", knots, (1.5, 4.5))}).write(Path(f"{name}.yaml"))
+            JudgeCard(**{**vars(made), "estimate": EstimateMap("linear", knots, (1.5, 4.5))}).write(Path(f"{name}.yaml"))
     return folder
 
 

@@ -17,7 +17,7 @@ from judgebench.stats.humans import beside_humans_records
 from judgebench.stats.scores import Cell
 from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, pair_shares, rules_of, verdict_records
-from tests.stats.recorded import needs_recorded
+from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script
 
 simulate = script("simulate")
@@ -270,6 +270,24 @@ def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]
     assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 2, CARE: 17, NO: 5}
+
+
+@needs_recorded
+@pytest.mark.parametrize(("judge", "word"), [("gemini_pro", CARE), ("gpt-4o-mini", YES), ("llama-31", YES)])
+def test_relevance_takes_a_judge_that_is_nearer_than_the_mean_rating_and_none_with_half_of_its_scores_shuffled(
+    judge, word
+):
+    data = recorded("relevance", judge)
+    rng = np.random.default_rng(0)
+    half = rng.random(len(data.judge)) < 0.5
+    mixed = data.judge.copy()
+    mixed[half] = rng.permutation(mixed[half])
+    for scores, expected in ((data.judge, word), (mixed, CARE)):
+        scores = np.clip(scores, 1, 5)
+        record, systems = reported(simulate.study_sample(judge, scores, data.raters, data.groups, data.systems))
+        assert record["verdict"] == expected
+        nearer = systems["unseen_error_largest_saved_low"] > 0
+        assert nearer == (expected == YES)
 
 
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():
