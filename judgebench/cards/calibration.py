@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import LOCAL_JUDGE, NAME, NO_ASSISTANT, PARTS, Errors, EstimateMap, JudgeCard, check_arguments
+from judgebench.cards.card import (
+    LOCAL_JUDGE,
+    NAME,
+    NO_ASSISTANT,
+    PARTS,
+    Errors,
+    EstimateMap,
+    JudgeCard,
+    check_arguments,
+)
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.data.dataset import TEST, JudgeDataModule

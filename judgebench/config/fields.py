@@ -218,7 +218,8 @@ class Margins:
     """The config key `verdict`; `UserError` of values that cannot be.
 
     Attributes:
-        near_rater: how far below one rater's share a judge's may lie for a yes.
+        near_rater: how far below one rater's share a judge's may lie for a yes, and by which part of the scale its
+            error may exceed a rater's.
         half_way: the part of the way from a coin to one rater that earns "with care".
         assumed_rater: one rater's share of pairs, where no text has two ratings.
         explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not

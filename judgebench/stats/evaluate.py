@@ -103,8 +103,8 @@ def changes(
       clean, absolute: the two readings of the paper's relative score change rate. Unknown where the mean (a text's own)
       clean score is not above 0;
     - raised_share: of texts whose score rises; net_raised_share: of texts whose score rises by `FAR` of the range or
-      more, less the share of those whose score falls as far; maximum_share, clean_maximum_share: of texts whose score lies nearer to
-      the range's maximum than to any other score of it;
+      more, less the share of those whose score falls as far; maximum_share, clean_maximum_share: of texts whose score
+      lies nearer to the range's maximum than to any other score of it;
     - places_gained: mean rise in rank of an attacked text among the clean texts of the other systems of its group (ties
       share their ranks); win_share: how often it then comes first (of k that tie, each has 1/k), clean_win_share: how
       often it does unattacked. Of groups with two texts at least. Where texts are compared, a text has its mean over

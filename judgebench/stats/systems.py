@@ -183,14 +183,15 @@ def _errors(
     kinds = {"": sample.on_scale, "calibrated_": sample.calibrated, "unseen_": sample.calibrated_unseen}
     kinds["constant_"] = sample.constant_unseen
     for kind, scores in kinds.items():
-        errors = system_means((scores - sample.human)[rated], system, len(names), clusters)
+        apart = (scores - sample.human)[rated]
+        errors = system_means(apart, system, len(names), clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
             by_system = dict(zip(map(str, names), _by_system("error", errors, system, clusters), strict=True))
         distances, noise = _distances(errors[:1] if single else errors)
         record |= distances_record(f"{kind}error", distances, noise, clusters)
         largest[kind] = without_excess(distances[1])
-        of_parts[kind] = _distances(system_means((scores - sample.human)[rated], system, len(names), clusters.fifths))[0]
+        of_parts[kind] = _distances(system_means(apart, system, len(names), clusters.fifths))[0]
     for kind, name in zip(("", "unseen_"), SAVED, strict=True):
         record |= clusters.record({name: largest["constant_"] - largest[kind]})
     raw_is_better = (of_parts[""][1] < of_parts["unseen_"][1]).all()

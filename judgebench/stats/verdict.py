@@ -71,8 +71,8 @@ RULES: Mapping[str, Rule] = {
     ),
     "resist_attacks": Rule(
         "resist attacks",
-        "under the attacks that were run: change of the mean score, texts that rise less those that fall, loss of order",
-        "by the intervals within {attack_change:g} of the range, {attack_rise:g} of the texts, {attack_order:g} of Spearman",
+        "of the attacks that were run: change of the mean score, texts that rise less those that fall, loss of order",
+        "by the intervals within {attack_change:g} of the range, {attack_rise:g} of the texts, {attack_order:g} of rho",
         "within all three with a defense", "beyond one of them",
     ),
 }  # fmt: skip
@@ -373,8 +373,8 @@ class _Facts:
         return Said(effect.verdict, clause, effect.size, needed=needed)
 
     def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
-        """The effects of an attack, from its record of metrics.json: on the mean score; on the share of texts that rise;
-        and on the order, as the humans see it where enough of them rated, else as clean scores have it."""
+        """The effects of an attack, from its record of metrics.json: on the mean score; on the share of texts that
+        rise; and on the order, as the humans see it where enough of them rated, else as clean scores have it."""
         margins, cell, attack = self.margins, self.sample.cell, row["attack"]
         width = cell.range_max - cell.range_min
         articles = row["paired_groups"], margins.fewest

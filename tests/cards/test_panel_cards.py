@@ -42,7 +42,9 @@ def cards(tmp_path_factory, tiny_pair):
             # a tiny model's estimates may not rise with its scores
             made = JudgeCard.read(f"{name}/judge_card.yaml")
             knots = tuple(map(float, (made.range.minimum, made.range.maximum)))
-            JudgeCard(**{**vars(made), "estimate": EstimateMap("linear", knots, (1.5, 4.5))}).write(Path(f"{name}.yaml"))
+            JudgeCard(**{**vars(made), "estimate": EstimateMap("linear", knots, (1.5, 4.5))}).write(
+                Path(f"{name}.yaml")
+            )
     return folder
 
 

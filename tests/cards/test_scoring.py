@@ -106,7 +106,9 @@ def test_one_sentence_says_what_scores_serve_for_by_verdict_and_widths(score, ve
     made["estimate"] = EstimateMap("linear", (1.0, 5.0), (1.0, 5.0))
     JudgeCard(**{**vars(card()), **made}).write(Path("card.yaml"))
     out = " ".join(score("out=scores.jsonl")[1].split())
-    sentence = f"Means of many texts: {means}. Single texts: {single} their 90 % intervals are wider than 50 % of the scale."
+    sentence = (
+        f"Means of many texts: {means}. Single texts: {single} their 90 % intervals are wider than 50 % of the scale."
+    )
     assert out.count(sentence) == 1
     assert "too wide to use" not in out
 
