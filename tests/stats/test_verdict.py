@@ -282,12 +282,12 @@ def test_relevance_takes_a_judge_that_is_nearer_than_the_mean_rating_and_none_wi
     half = rng.random(len(data.judge)) < 0.5
     mixed = data.judge.copy()
     mixed[half] = rng.permutation(mixed[half])
-    for scores, expected in ((data.judge, word), (mixed, CARE)):
+    for scores, expected in ((data.judge, {word}), (mixed, {CARE, FEW})):
         scores = np.clip(scores, 1, 5)
         record, systems = reported(simulate.study_sample(judge, scores, data.raters, data.groups, data.systems))
-        assert record["verdict"] == expected
+        assert record["verdict"] in expected
         nearer = systems["unseen_error_largest_saved_low"] > 0
-        assert nearer == (expected == YES)
+        assert nearer == (expected == {YES})
 
 
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():
