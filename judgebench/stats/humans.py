@@ -417,7 +417,8 @@ def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             ratings, part = sample.ratings[rated], clusters.at(rated)
             best = np.full(len(ratings), np.nanmedian(ratings))
             constant, error = (_distance(values, ratings, part) for values in (best, scores[rated]))
-            record |= {"constant_mae": float(constant[0])} | part.record({"constant_saved": constant - error})
+            record |= part.record({"constant_saved": constant - error})
+            record["constant_mae"] = float(constant[0])
         # what scores explain
         record |= explained_record(sample, scores, sample.groups)
         record |= explained_record(sample, unseen, sample.systems, "_unseen")

@@ -282,7 +282,7 @@ class _Facts:
         # 2. the better of both, where the judge explains something of the ratings
         r2 = "r2" if self.fitted.get("r2_unseen_low") is None else "r2_unseen"
         fitted = self._explains(self.fitted, r2)
-        scores = better if fitted else RAW if self._explains(self.raw) else CALIBRATED
+        scores = str(better) if fitted else RAW if self._explains(self.raw) else CALIBRATED
         unused = RAW if scores == CALIBRATED else CALIBRATED
         error, left = errors[scores], errors[unused]
         said = Said(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
