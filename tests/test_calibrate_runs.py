@@ -108,9 +108,8 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
         np.testing.assert_allclose(written["estimate"], card.estimate(written["score"].to_numpy()))
     # six articles: the whole scale at 90 %, less at 80 %
     assert (written[["low", "high", "wide"]] == [1, 5, True]).all(axis=None)
-    assert "100 % of the texts have a 90 % interval wider than 50 % of the scale: too wide to use." in " ".join(
-        out.split()
-    )
+    single = "Single texts: no; 100 % of their 90 % intervals are wider than 50 % of the scale."
+    assert f"Means of many texts: unknown. {single}" in " ".join(out.split())
     judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite", level=0.8, wide=1.0)
     together = judge.score_all([{"source": text["source"], "output": text["output"]} for text in texts[:5]])
     alone = judge.score(texts[3]["source"], texts[3]["output"])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Errors, Estimate, JudgeCard, check_arguments
+from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Errors, EstimateMap, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.config.keys import switch_at
@@ -318,7 +318,7 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
 
 def fit(
     kind: str, scores: np.ndarray, humans: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
-) -> Estimate | None:
+) -> EstimateMap | None:
     """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans for the same texts,
     which does not leave the humans' own scale; None for the kind `none`, and where the humans' scores do not rise with
     the judge's: fewer than two different scores, or a slope that is not above 0."""
@@ -341,7 +341,7 @@ def fit(
         knots = np.unique([first, last, *(bend for bend in bends if first < bend < last)])
         values = humans.mean() + slope * (knots - scores.mean())
     values = np.maximum.accumulate(np.clip(values, low, high))
-    return Estimate(kind, tuple(map(float, knots)), tuple(map(float, values)))
+    return EstimateMap(kind, tuple(map(float, knots)), tuple(map(float, values)))
 
 
 def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -374,10 +374,10 @@ class Labelled(NamedTuple):
         rows = out if out.all() else ~out
         return self._replace(scores=self.scores[rows], humans=self.humans[rows], groups=self.groups[rows])
 
-    def learned(self) -> tuple[Estimate, Errors]:
+    def learned(self) -> tuple[EstimateMap, Errors]:
         """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half their mean."""
         estimate = fit(self.kind, self.scores, self.humans, self.range, self.scale)
-        estimate = estimate or Estimate("none", (self.range.minimum,), (float(self.humans.mean()),))
+        estimate = estimate or EstimateMap("none", (self.range.minimum,), (float(self.humans.mean()),))
         said = estimate(self.scores)
         off, centered = np.abs(self.humans - said), said - said.mean()
         usual, slope = float(off.mean()), float(centered @ off / max(centered @ centered, 1e-9))
@@ -394,7 +394,7 @@ class Labelled(NamedTuple):
         return errors
 
 
-def fit_errors(rated: Labelled) -> tuple[Estimate, Errors]:
+def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     """The map that all texts teach, and its cross-fitted errors, of at most `_MOST` texts drawn with the seed; of none
     where there is a single article, which no other can teach."""
     (error, usual), (estimate, spread) = rated.cross_fitted(), rated.learned()
@@ -443,7 +443,7 @@ def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], 
 def limits(
     tried: Sequence[Mapping[str, Any]],
     figures: Mapping[str, Mapping[str, Any]],
-    estimate: Estimate | None,
+    estimate: EstimateMap | None,
     wanted: str,
     data: Mapping[str, Any],
 ) -> list[str]:

@@ -97,7 +97,7 @@ _HEAD = """\
 
 
 @dataclass(frozen=True)
-class Estimate:
+class EstimateMap:
     """A map from the judge's score to a human's: straight lines between knots, flat beyond the last.
 
     Attributes:
@@ -123,7 +123,7 @@ class Estimate:
         """[n] float64 estimates of the humans' scores.
 
         Example:
-            >>> Estimate("linear", (0.0, 4.0), (1.0, 5.0))(np.array([0.0, 1.0, 9.0]))
+            >>> EstimateMap("linear", (0.0, 4.0), (1.0, 5.0))(np.array([0.0, 1.0, 9.0]))
             array([1., 2., 5.])
         """
         return np.interp(scores, self.scores, self.humans)
@@ -198,7 +198,7 @@ class JudgeCard:
     rubric: Mapping[str, str]
     parts: Mapping[str, Any]
     models: Mapping[str, Mapping[str, str]]
-    estimate: Estimate | None
+    estimate: EstimateMap | None
     scale: tuple[float, float] | None
     figures: Mapping[str, Mapping[str, Any]]
     attacks: Sequence[Mapping[str, Any]]
@@ -336,7 +336,7 @@ class JudgeCard:
                 "parts": {key: content["parts"][key] for key in PARTS},
                 "scale": scale and (float(scale[0]), float(scale[1])),
                 "estimate": estimate
-                and Estimate(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
+                and EstimateMap(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
                 "intervals": intervals and Errors(*(tuple(intervals[key]) for key in ("spread", "errors", "articles"))),
                 "limits": [str(limit) for limit in content["limits"]],
                 "uses": content.get("uses") or (),

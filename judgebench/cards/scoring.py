@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge, check_settings
-from judgebench.config.fields import plain
+from judgebench.config.fields import IntervalSettings, plain
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
@@ -45,6 +45,8 @@ _NOTE = b"judgebench.shard"
 
 _ANSWERS = "answers (judge.path)"
 """Setting of a judge of an earlier time: the content of its file."""
+
+_MOST_WIDE = 0.5  # share of texts with too wide an interval, above which scores do not serve for single texts
 
 _SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 for _name, _type in {**dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()), "wide": pa.bool_()}.items():
@@ -120,8 +122,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         for note in notes[1:]:
             served = _together(served, note["served"])
         lines.append(served_lines(served))
-    share = f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval wider than"
-    lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
+    lines.append(_serving(card, wide / rows, judge.intervals))
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     return target
@@ -141,6 +142,22 @@ def _target(config: DictConfig, card: JudgeCard) -> Path:
     inputs = [*inputs_of(config), *card.inputs()]
     check_outputs([(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)])
     return target
+
+
+def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
+    """Purposes of the scores, a sentence: means of many texts by the card's verdict, single texts by it and by the
+    share of texts whose interval is too wide."""
+    from judgebench.stats.verdict import CARE, NO, YES  # statistics take a while to import
+
+    verdict = next((use["verdict"] for use in card.uses if use["use"] == "report_scores"), None)
+    means = {YES: "yes", CARE: "with care", NO: "no"}.get(str(verdict), "unknown")
+    if card.no_intervals is not None:
+        return f"Means of many texts: {means}. Single texts: unknown. {card.no_intervals}"
+    single = means if wide == 0 else f"{means}, but for those that are flagged wide"
+    if verdict == NO or wide > _MOST_WIDE:
+        single = "no"
+    share = f"{100 * wide:.0f} % of their {100 * settings.level:g} % intervals are wider"
+    return f"Means of many texts: {means}. Single texts: {single}; {share} than {100 * settings.wide:g} % of the scale."
 
 
 class _Parts:

@@ -209,12 +209,16 @@ class Margins:
     """The config key `verdict`; `UserError` of values that cannot be.
 
     Attributes:
-        near_rater: how far below one rater's share a judge's may lie for a yes.
+        near_rater: how far below one rater's share a judge's may lie for a yes, and by which part of the scale its
+            error may exceed a rater's.
         half_way: the part of the way from a coin to one rater that earns "with care".
         assumed_rater: one rater's share of pairs, where no text has two ratings.
         explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not
             teach the calibration, so that they are better than always saying the mean rating.
-        attack_change: largest change of a mean score under attack, as a part of the scale.
+        attack_change: largest change of a mean score under attack, as a part of the range.
+        attack_rise: largest share of texts whose score rises far under attack, less the share of those whose score
+            falls as far.
+        attack_order: largest loss of Spearman under attack.
         failed: the share of answers that could not be read above which there is no yes.
         fewest: articles below which there is no verdict.
     """
@@ -224,6 +228,8 @@ class Margins:
     assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
     explains: Annotated[float, Ge(0), Le(1)] = 0.05
     attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
+    attack_rise: Annotated[float, Ge(0), Le(1)] = 0.1
+    attack_order: Annotated[float, Ge(0), Le(2)] = 0.1
     failed: Annotated[float, Ge(0), Le(1)] = 0.05
     fewest: Annotated[int, Ge(2)] = 10
 

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -148,6 +149,32 @@ def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
 
 
+class Estimate(NamedTuple):
+    """A number with the ends of its 95 % interval, which are None where it has none.
+
+    Example:
+        >>> f"{Estimate(0.324, -0.1, 0.6):.2f}"
+        '0.32 [-0.10, 0.60]'
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], name: str) -> Estimate | None:
+        """A figure of a record, from the keys of `with_intervals`; None where it is unknown."""
+        value = record.get(name)
+        if value is None:
+            return None
+        return cls(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
+
+    def __format__(self, form: str) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:{form}}"
+        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+
 @dataclass(frozen=True)
 class Clusters:
     """Texts in clusters, with the weights of the data and of each resample.
@@ -191,6 +218,15 @@ class Clusters:
         """The same texts with other weights [1 + J, G]: the data, then each cluster left out in turn; only the data
         where there is one cluster."""
         rows = left_out(self.count) if self.count >= 2 else np.zeros((0, self.count))
+        return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
+
+    @property
+    def fifths(self) -> Clusters:
+        """The same texts with other weights [1 + P, G]: the data, then each of five parts of the clusters left out in
+        turn; of each cluster where there are fewer than five. The parts are drawn by the seed."""
+        parts = min(5, self.count)
+        part = np.random.default_rng(self.seed).permutation(self.count) % parts
+        rows = part != np.arange(parts)[:, None]
         return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
 
     def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:

@@ -47,6 +47,7 @@ from judgebench.stats.correlation import (
     LEVELS,
     SPEARMAN,
     Correlated,
+    DistinctPairs,
     correlate,
     mean_pairwise_spearman,
     pearson,
@@ -55,13 +56,17 @@ from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stan
 from judgebench.types import CLAMPED, FAILED, LABELS, RANGE, ScoreRange
 
 CHANGES = (
-    *("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "maximum_share", "clean_maximum_share"),
+    *("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "net_raised_share"),
+    *("maximum_share", "clean_maximum_share"),
     *("places_gained", "win_share", "clean_win_share", "standardized"),
 )
 """What `robustness` says of an attack, each number with an interval."""
 
 MEANS = ("clean_mean_score", "attacked_mean_score")
 """What it says of both sides, with intervals too."""
+
+FAR = 0.1
+"""The part of the range by which a score rises or falls at least where `net_raised_share` counts it."""
 
 _EQUAL = 1e-9  # scores no farther apart differ by rounding alone
 _SPREAD = 1e-7  # what rounding leaves of the spread of equal scores, whose variance is a difference of squares
@@ -100,8 +105,9 @@ def changes(
     - rate_of_means: delta over the mean clean score; mean_of_rates: the mean of the texts' own (attacked - clean) /
       clean, absolute: the two readings of the paper's relative score change rate. Unknown where the mean (a text's own)
       clean score is not above 0;
-    - raised_share: of texts whose score rises; maximum_share, clean_maximum_share: of texts whose score lies nearer to
-      the range's maximum than to any other score of it;
+    - raised_share: of texts whose score rises; net_raised_share: of texts whose score rises by `FAR` of the range or
+      more, less the share of those whose score falls as far; maximum_share, clean_maximum_share: of texts whose score
+      lies nearer to the range's maximum than to any other score of it;
     - places_gained: mean rise in rank of an attacked text among the clean texts of the other systems of its group (ties
       share their ranks); win_share: how often it then comes first (of k that tie, each has 1/k), clean_win_share: how
       often it does unattacked. Of groups with two texts at least. Where texts are compared, a text has its mean over
@@ -121,6 +127,8 @@ def changes(
     """
     mean, at_maximum = clusters.mean, score_range.maximum - score_range.step / 2 - _EQUAL
     change, clean_mean = mean(attacked - clean), mean(clean)
+    far = FAR * (score_range.maximum - score_range.minimum) - _EQUAL
+    rises, falls = attacked - clean >= far, clean - attacked >= far
     centered = clean - clean.mean()
     spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
     # ranks are of texts: where texts are compared, each has the mean of its pairs
@@ -139,6 +147,7 @@ def changes(
         "rate_of_means": divided(np.abs(change), clean_mean),
         "mean_of_rates": np.abs(mean(divided(attacked - clean, clean))),
         "raised_share": mean((attacked > clean + _EQUAL).astype(float)),
+        "net_raised_share": mean(rises.astype(float) - falls.astype(float)),
         "maximum_share": mean((attacked >= at_maximum).astype(float)),
         "clean_maximum_share": mean((clean >= at_maximum).astype(float)),
         "places_gained": ranked.mean(clean_rank - rank, several),
@@ -173,19 +182,26 @@ def against_clean(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Changes of one cell by its attack, an entry a level: `robustness`, and Spearman under attack less Spearman of the
-    clean texts with its paired 95 % interval; all None where there is no clean cell.
+    """Changes of one cell by its attack, an entry a level: `robustness`, paired_groups, clean_correlation (Spearman of
+    attacked with clean scores), and Spearman under attack less Spearman of the clean texts; with 95 % intervals, and
+    None where there is no clean cell.
 
     Args:
         parts: the columns of scores of each cell.
         correlated: those of each cell and level with the humans, all resampled alike.
     """
-    nothing: dict[str, Any] = {"clean_spearman": None} | unknown(["spearman_change"])
+    nothing: dict[str, Any] = {"clean_spearman": None} | unknown(["spearman_change", "clean_correlation"])
     if cell.clean not in parts:
-        return [{"paired": 0} | unknown((*MEANS, *CHANGES)) | nothing for _ in levels]
+        return [{"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing for _ in levels]
     clean, attacked = shared([parts[cell.clean], parts[cell]])
     sides, groups, human = (clean["score"], attacked["score"]), attacked["group_id"], attacked["human"]
-    changed = robustness(*sides, cell.range, Clusters.of(groups, resamples, seed), attacked.get("text_id"))
+    drawn = Clusters.of(groups, resamples, seed)
+    changed = robustness(*sides, cell.range, drawn, attacked.get("text_id"))
+    changed["paired_groups"] = drawn.count
+    kept_order = unknown(["clean_correlation"])
+    if len(groups) > 1:
+        pairs = DistinctPairs(*sides, drawn.number, drawn.count)
+        kept_order = with_intervals({"clean_correlation": pairs.spearman(drawn.weights)})
     records = []
     for level in levels:
         both = [correlated[cell.clean, level], correlated[cell, level]]
@@ -197,7 +213,7 @@ def against_clean(
             both = [
                 correlate(level, side[rated], human[rated], clusters, attacked["system_id"][rated]) for side in sides
             ]
-        record = changed | nothing
+        record = changed | nothing | kept_order
         if all(side.known for side in both):
             before, after = (side.values[SPEARMAN] for side in both)
             record |= {"clean_spearman": float(before[0])} | with_intervals({"spearman_change": after - before})

@@ -396,11 +396,20 @@ def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         record = sample.head | {"scores": kind} | points | {"points_reason": " ".join(filter(None, reasons)) or None}
         # what calibration saves of the error, text by text, and the error of the one best score for all texts
         rated = np.isfinite(scores) & np.isfinite(human)
-        record |= unknown(["mae_saved"]) | {"mae_constant": None}
+        record |= unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
+        record |= unknown(["constant_saved"]) | {"constant_mae": None}
         if kind == CALIBRATED and sample.scale is not None and rated.any():
             saved, part = np.abs(sample.on_scale - human) - np.abs(scores - human), clusters.at(rated)
             record |= part.record({"mae_saved": part.mean(saved[rated])})
             record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
+            raw_is_better = _raw_is_better(sample, rated)
+            record["better_scores"] = RAW if raw_is_better else CALIBRATED
+        if sample.scale is not None and rated.any():
+            ratings, part = sample.ratings[rated], clusters.at(rated)
+            best = np.full(len(ratings), np.nanmedian(ratings))
+            constant, error = (_distance(values, ratings, part) for values in (best, scores[rated]))
+            record |= part.record({"constant_saved": constant - error})
+            record["constant_mae"] = float(constant[0])
         # what scores explain
         record |= explained_record(sample, scores, sample.groups)
         record |= explained_record(sample, unseen, sample.systems, "_unseen")
@@ -415,6 +424,22 @@ def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
         records.append(record)
     return records
+
+
+def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np.ndarray:
+    """[1 + B] the mean absolute distance of scores [N] from single ratings [N, R]."""
+    apart = np.abs(scores[:, None] - ratings)
+    sums = clusters.sums(np.nansum(apart, axis=1))
+    return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
+
+
+def _raw_is_better(sample: Sample, rated: np.ndarray) -> bool:
+    """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of the articles left
+    out, too."""
+    parts = sample.clusters.at(rated).fifths
+    both = sample.on_scale, sample.calibrated
+    raw, fitted = (_distance(scores[rated], sample.ratings[rated], parts) for scores in both)
+    return bool((raw < fitted).all())
 
 
 def explained_record(

@@ -416,6 +416,11 @@ class Sample:
         return cross_fitted(self.scores, self.human, self.systems, seed=self.seed)
 
     @cached_property
+    def constant_unseen(self) -> np.ndarray:
+        """[N] the mean rating of other systems, whichever the score; NaN where the judge gave none."""
+        return cross_fitted(self.scores, self.human, self.systems, "constant", seed=self.seed)
+
+    @cached_property
     def categories(self) -> np.ndarray | None:
         """[C] all scores that a rater may give, ascending; None where there is no list."""
         return None if self.scale is None else categories_of(self.ratings, self.scale)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
-from judgebench.stats.humans import Panel
+from judgebench.stats.humans import CALIBRATED, RAW, Panel
 from judgebench.stats.paired import default_pairs, holm
 from judgebench.stats.scores import Sample, series_of
 from judgebench.stats.system_pairs import (
@@ -32,9 +32,15 @@ ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
 """Share of pairs of systems that the judge, and one rater, order as the other raters do; the former less the latter.
 Pairs that the other raters tie are left out, and a pair that the judge or the rater ties counts half."""
 
-ERRORS = tuple(f"{kind}error{end}" for kind in ("", "calibrated_", "unseen_", "rater_") for end in ("", "_largest"))
+_KINDS = ("", "calibrated_", "unseen_", "constant_", "rater_")
+
+ERRORS = tuple(f"{kind}error{end}" for kind in _KINDS for end in ("", "_largest"))
 """Mean and largest distance of systems' means from the humans': of raw scores, of scores calibrated with articles left
-out and with whole systems left out, and of one rater from the others."""
+out and with whole systems left out, of the mean rating of other systems, and of one rater from the others."""
+
+SAVED = ("error_largest_saved", "unseen_error_largest_saved")
+"""What raw scores, and scores calibrated with whole systems left out, take off the largest error of the mean rating of
+other systems."""
 
 
 def system_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
@@ -82,7 +88,7 @@ def _record(sample: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
     unmeasured = "the humans' scale is unknown" if sample.scale is None else few
     if not unmeasured and not rated.any():
         unmeasured = "no text has a rating"
-    errors: dict[str, Any] = unknown(ERRORS) | {"error_system": None}
+    errors: dict[str, Any] = unknown((*ERRORS, *SAVED)) | {"error_system": None, "better_scores": None}
     errors["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
     by_system: dict[str, dict[str, float | None]] = {}
     if not no_rater:
@@ -168,19 +174,30 @@ def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
 def _errors(
     sample: Sample, clusters: Clusters, rated: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, dict[str, float | None]]]:
-    """`ERRORS` of the judge and error_system, the system with the largest of raw scores; and each system's error."""
+    """`ERRORS` of the judge, `SAVED`, error_system, the system with the largest of raw scores, and better_scores: raw
+    where their largest error is below that of scores calibrated by other systems, with each fifth of the articles left
+    out, too; else calibrated. And each system's error."""
     names, system = np.unique(sample.systems, return_inverse=True)
     system, record, by_system = system[rated], dict[str, Any](), dict[str, dict[str, float | None]]()
+    largest, of_parts = dict[str, np.ndarray](), dict[str, np.ndarray]()
     # of a system with one article no resample shows the noise
     single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
     kinds = {"": sample.on_scale, "calibrated_": sample.calibrated, "unseen_": sample.calibrated_unseen}
+    kinds["constant_"] = sample.constant_unseen
     for kind, scores in kinds.items():
-        errors = system_means((scores - sample.human)[rated], system, len(names), clusters)
+        apart = (scores - sample.human)[rated]
+        errors = system_means(apart, system, len(names), clusters)
         if not kind:
             record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
             by_system = dict(zip(map(str, names), _by_system("error", errors, system, clusters), strict=True))
         distances, noise = _distances(errors[:1] if single else errors)
         record |= distances_record(f"{kind}error", distances, noise, clusters)
+        largest[kind] = without_excess(distances[1])
+        of_parts[kind] = _distances(system_means(apart, system, len(names), clusters.fifths))[0]
+    for kind, name in zip(("", "unseen_"), SAVED, strict=True):
+        record |= clusters.record({name: largest["constant_"] - largest[kind]})
+    raw_is_better = (of_parts[""][1] < of_parts["unseen_"][1]).all()
+    record["better_scores"] = RAW if raw_is_better else CALIBRATED
     return record, by_system
 
 
@@ -211,6 +228,15 @@ def _distances(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return apart(errors), apart(errors - errors[:1])
 
 
+def without_excess(values: np.ndarray) -> np.ndarray:
+    """Distances [1 + B], the data's first, whose resamples are corrected for their mean excess, see
+    `distances_record`."""
+    if not np.isfinite(values[1:]).any():
+        return values
+    excess = np.nanmean(values[1:]) - values[0]
+    return np.concatenate([values[:1], values[1:] - 2 * excess])
+
+
 def distances_record(
     name: str, distances: np.ndarray, noise: np.ndarray, clusters: Clusters
 ) -> dict[str, float | None]:
@@ -224,8 +250,7 @@ def distances_record(
     """
     record: dict[str, float | None] = {}
     for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
-        excess = np.nanmean(values[1:]) - values[0] if np.isfinite(values[1:]).any() else 0.0
-        record |= clusters.record({key: np.concatenate([values[:1], np.maximum(values[1:] - 2 * excess, 0.0)])})
+        record |= clusters.record({key: np.maximum(without_excess(values), 0.0)})
         value, low = record[key], record[f"{key}_low"]
         if value is not None and low is not None:
             by_chance = value <= np.nanquantile(chance[1:], expanded(clusters.count)[1])

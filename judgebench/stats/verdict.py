@@ -15,12 +15,17 @@ import numpy as np
 
 from judgebench.config.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
+from judgebench.stats.clusters import Estimate
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
+from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, Sample
-from judgebench.stats.systems import system_records
+from judgebench.stats.systems import SAVED, system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
 YES, CARE, NO, FEW, UNMEASURED = "yes", "with care", "no", "too few texts", "not measured"
+
+UNKNOWN = (None, None, None)
+"""A number without a value and an interval."""
 
 ENDS = ("", "_low", "_high")
 
@@ -54,9 +59,10 @@ RULES: Mapping[str, Rule] = {
         "at least {half_way:g} of the way from a coin to the rater", "below",
     ),
     "report_scores": Rule(
-        "report scores", "error of systems' means in points, raw and calibrated, and R2 against always saying the mean",
-        "the largest error is within one rater's", "better than a constant: right on average, not for each system",
-        "no better than a constant",
+        "report scores",
+        "largest error of systems' means in points, of raw or calibrated scores, and R2 against always saying the mean",
+        "by the intervals the error is within {near_rater:g} of the scale of one rater's, and below a constant's",
+        "better than a constant: right on average, not for each system", "R2 is below {explains:g} by its interval",
     ),
     "replace_rater": Rule(
         "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
@@ -66,8 +72,10 @@ RULES: Mapping[str, Rule] = {
         "or it does not order texts",
     ),
     "resist_attacks": Rule(
-        "resist attacks", "the largest mean change of the score under the attacks that were run",
-        "below {attack_change:g} of the scale", "below {attack_change:g} with a defense", "above",
+        "resist attacks",
+        "of the attacks that were run: change of the mean score, texts that rise less those that fall, loss of order",
+        "by the intervals within {attack_change:g} of the range, {attack_rise:g} of the texts, {attack_order:g} of rho",
+        "within all three with a defense", "beyond one of them",
     ),
 }  # fmt: skip
 """Use -> its rule, in the order in which they are shown; margins by their names, see `rules_of`."""
@@ -85,8 +93,8 @@ class Said(NamedTuple):
 
     verdict: str
     clause: str
-    value: Sequence[float | None] = (None, None, None)
-    rater: Sequence[float | None] = (None, None, None)
+    value: Sequence[float | None] = UNKNOWN
+    rater: Sequence[float | None] = UNKNOWN
     needed: int | None = None
     scores: str | None = None
 
@@ -249,31 +257,60 @@ class _Facts:
 
     def _scores(self) -> Said:
         """By the system that is farthest off, where there are several and single raters; else by single texts."""
-        raw, fitted, system, scale = self.raw, self.fitted, self.system, self.sample.scale
-        if scale is None or fitted.get("mae") is None:
+        system, scale = self.system, self.sample.scale
+        if scale is None or self.fitted.get("mae") is None:
             return Said(UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by")
-        r2 = "r2_unseen" if fitted.get("r2_unseen_low") is not None else "r2"
-        # 1. errors, and one rater's: raw, calibrated, rater
-        off, ends = "largest system error", [(system, "error_largest"), (system, "unseen_error_largest")]
-        rater: tuple[Mapping[str, Any], str] = (system, "rater_error_largest")
-        if any(row.get(name) is None for row, name in (*ends, rater)):
-            rater = (self.human, "single_mae")
-            name = "mae" if self.human.get("single_mae") is None else "single_mae"
-            off, ends = "off by", [(raw, name), (fitted, name)]
-        errors, bar = [row.get(name) for row, name in ends], rater[0].get(rater[1])
-        value = [ends[1][0].get(f"{ends[1][1]}{end}") for end in ENDS]
-        theirs = [rater[0].get(f"{rater[1]}{end}") for end in ENDS]
+        # 1. errors of raw and calibrated scores, of one rater, and of always saying the mean
+        errors = {RAW: Estimate.of(system, "error_largest"), CALIBRATED: Estimate.of(system, "unseen_error_largest")}
+        saved = {name: Estimate.of(system, key) for name, key in zip((RAW, CALIBRATED), SAVED, strict=True)}
+        rater, constant = Estimate.of(system, "rater_error_largest"), system.get("constant_error_largest")
+        better, off = system.get("better_scores"), "largest system error"
+        if rater is None or None in errors.values():
+            rater = Estimate.of(self.human, "single_mae")
+            name = "mae" if rater is None else "single_mae"
+            errors = {RAW: Estimate.of(self.raw, name), CALIBRATED: Estimate.of(self.fitted, name)}
+            saved = {row["scores"]: Estimate.of(row, "constant_saved") for row in (self.raw, self.fitted)}
+            constant = self.fitted.get("constant_mae")
+            better, off = self.fitted["better_scores"], "off by"
+        # 2. the better of both, where the judge explains something of the ratings
+        r2 = "r2" if self.fitted.get("r2_unseen_low") is None else "r2_unseen"
+        fitted = self._explains(self.fitted, r2)
+        scores = str(better) if fitted else RAW if self._explains(self.raw) else CALIBRATED
+        unused = RAW if scores == CALIBRATED else CALIBRATED
+        error, left = errors[scores], errors[unused]
+        said = Said(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
+        if error is None or not (fitted or scores == RAW):
+            return self._unexplained(said, Estimate.of(self.fitted, r2))
+        # 3. near a rater's and below a constant's, each by the interval's end
         of = " of {:g}-{:g}".format(*scale)
-        far = f"{off} {_two(errors[1])}{of}, raw {_two(errors[0])}"
-        far += f"; rater {_two(bar)}" if bar is not None else ""
-        # 2. within a rater's, raw or calibrated; better than a constant
-        if bar is not None and self._explains(raw, "r2") and errors[0] is not None and errors[0] <= bar:
-            return Said(YES, f"{off} {_two(errors[0])}{of}; rater {_two(bar)}", value, theirs, scores="raw")
-        if not self._explains(fitted, r2):
-            explained, low, high = (_two(fitted.get(f"{r2}{end}")) for end in ENDS)
-            return Said(NO, f"hardly better than the mean rating: R² {explained} [{low}, {high}]", value, theirs)
-        within = bar is not None and errors[1] is not None and errors[1] <= bar
-        return Said(YES if within else CARE, f"calibrated: {far}", value, theirs, scores="calibrated")
+        head = off if scores == RAW else f"calibrated: {off}"
+        far = f"{head} {error.value:.2f}{of}"
+        bar = None if rater is None else rater.value + self.margins.near_rater * (scale[1] - scale[0])
+        if rater is None or bar is None or error.value > bar:
+            person = "" if rater is None else f"; rater {rater.value:.2f}"
+            also = "" if left is None else f", {unused} {left.value:.2f}"
+            also = f", {unused} alike" if left is not None and left.value < error.value else also
+            return said._replace(clause=f"{far}{also}{person}")
+        gain = saved[scores]
+        if gain is None or gain.low is None or gain.low <= 0:
+            return said._replace(clause=f"{far}; always the mean rating {_two(constant)}, may be chance")
+        if error.high is None or error.high > bar:
+            return said._replace(clause=f"{head} {error:.2f}{of}; rater {rater.value:.2f}")
+        return said._replace(verdict=YES, clause=f"{far}; rater {rater.value:.2f}, constant {_two(constant)}")
+
+    def _unexplained(self, said: Said, explained: Estimate | None) -> Said:
+        """The verdict on scores that do not explain enough of the ratings, or of which it is not known."""
+        if explained is None:
+            return said._replace(verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown")
+        clause, margin = f"R² {explained:.2f}", self.margins.explains
+        if CONSTANT in self.flags or explained.high is None or explained.low is None or explained.high < margin:
+            return said._replace(verdict=NO, clause=f"hardly better than the mean rating: {clause}")
+        # so many articles narrow the interval to the way from 0 to what it tells: the value, or the margin
+        enough = explained.value >= margin
+        width = explained.value - explained.low if enough else explained.high - explained.low
+        needed = _needed(self.groups, width, explained.value if enough else margin)
+        more = f"; {needed} articles may tell" if needed else ""
+        return said._replace(verdict=FEW, clause=f"{clause}, compared with the mean rating{more}", needed=needed)
 
     def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:
         """True where scores are clearly better than always saying the mean rating."""
@@ -320,28 +357,112 @@ class _Facts:
     # --- attacks ----------------------------------------------------------------------------------------------------
 
     def _attacks(self) -> Said:
-        cell, width = self.sample.cell, self.sample.cell.range_max - self.sample.cell.range_min
-        level = self.metric.get("level")
-        changes: dict[str, list[tuple[float, Sequence[float | None], str]]] = {}
+        """The effect that does most harm without a defense, and whether a defense leaves none."""
+        cell, level = self.sample.cell, self.metric.get("level")
+        effects: dict[str, list[_Effect]] = {}
         for row in self.studies["metrics"]:
-            attacked = Cell.of(row)
-            alike = attacked._replace(attack=CLEAN, defense=cell.defense) == cell and row["level"] == level
-            if alike and attacked.attack != CLEAN and row.get("change") is not None:
-                parts = [None if row[f"change{end}"] is None else row[f"change{end}"] / width for end in ENDS]
-                changes.setdefault(attacked.defense, []).append((abs(row["change"]), parts, attacked.attack))
-        if not changes.get(cell.defense):
+            other = Cell.of(row)
+            alike = other._replace(attack=CLEAN, defense=cell.defense) == cell and row["level"] == level
+            if alike and other.attack != CLEAN and row.get("change") is not None:
+                effects.setdefault(other.defense, []).extend(self._effects(row))
+        if not effects.get(cell.defense):
             return Said(UNMEASURED, "no attack was run")
-        worst = {defense: max(rows, key=lambda row: row[0]) for defense, rows in changes.items()}
-        change, value, attack = worst[cell.defense]
-        clause = f"{attack} moves scores by {value[0] * width:+.2f} points of {width:g}"  # type: ignore[operator]
-        if change / width < self.margins.attack_change:
-            return Said(YES, clause, value)
-        helped = {defense: row for defense, row in worst.items() if row[0] / width < self.margins.attack_change}
-        if helped:
-            defense = min(helped, key=lambda name: helped[name][0])
-            left = helped[defense][1][0] * width  # type: ignore[operator]
-            return Said(CARE, f"{clause}; with {defense} by {left:+.2f}", value)
-        return Said(NO, clause, value)
+        worst = {defense: max(rows, key=_Effect.harm) for defense, rows in effects.items()}
+        effect = worst[cell.defense]
+        resisting = [defense for defense, other in worst.items() if other.verdict == YES and defense != cell.defense]
+        if effect.verdict != YES and resisting:
+            best = min(resisting, key=lambda defense: abs(worst[defense].size.value))
+            return Said(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
+        needed = effect.needed if effect.verdict == FEW else None
+        clause = effect.clause + (f"; {needed} articles may tell" if needed else "")
+        return Said(effect.verdict, clause, effect.size, needed=needed)
+
+    def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
+        """The effects of an attack, from its record of metrics.json: on the mean score; on the share of texts that
+        rise; and on the order, as the humans see it where enough of them rated, else as clean scores have it."""
+        margins, cell, attack = self.margins, self.sample.cell, row["attack"]
+        width = cell.range_max - cell.range_min
+        articles = row["paired_groups"], margins.fewest
+        # 1. the mean score
+        points, rise = Estimate.of(row, "change"), Estimate.of(row, "net_raised_share")
+        if points is not None:
+            clause = f"{attack} moves scores by {points:+.2f} points of {width:g}"
+            part = Estimate(*(None if end is None else end / width for end in points))  # type: ignore[arg-type]
+            yield _Effect(0, part, margins.attack_change, clause, *articles)
+        # 2. texts that rise
+        if rise is not None:
+            raises, lowers = ("raises", "lowers") if rise.value > 0 else ("lowers", "raises")
+            more = rise if rise.value > 0 else _less(0.0, rise)
+            clause = f"{attack} {raises} {_percents(more)} more texts than it {lowers}"
+            yield _Effect(1, rise, margins.attack_rise, clause, *articles)
+        # 3. the order
+        change, alike = Estimate.of(row, "spearman_change"), Estimate.of(row, "clean_correlation")
+        rated = row["groups"] >= margins.fewest and CONSTANT_HUMANS not in self.flags
+        if change is not None and rated:
+            loss = _less(0.0, change)
+            yield _Effect(2, loss, margins.attack_order, f"{attack} costs {loss:.2f} of Spearman", *articles)
+        elif alike is not None:
+            clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
+            yield _Effect(2, _less(1.0, alike), margins.attack_order, clause, *articles)
+
+
+class _Effect(NamedTuple):
+    """An effect of an attack, and its margin: 0 the change of the mean score, as a part of the range; 1 the share of
+    texts that rise, less those that fall; 2 the loss of order, which is harm above 0 alone."""
+
+    kind: int
+    size: Estimate
+    margin: float
+    clause: str
+    articles: int
+    fewest: int
+
+    @property
+    def verdict(self) -> str:
+        value, low, high = self.size
+        if self.articles < self.fewest or low is None or high is None:
+            return FEW
+        farthest = high if self.kind == 2 else max(high, -low)
+        if farthest <= self.margin:
+            return YES
+        # an effect that is there: a narrower interval would not bring it within the margin
+        size = value if self.kind == 2 else abs(value)
+        there = low > 0 or (high < 0 and self.kind != 2)
+        return NO if there and (size > self.margin or high - low <= self.margin) else FEW
+
+    @property
+    def needed(self) -> int | None:
+        """Articles whose interval may be as narrow as the margin."""
+        if self.articles < self.fewest:
+            return self.fewest
+        if self.size.low is None or self.size.high is None:
+            return None
+        return _needed(self.articles, self.size.high - self.size.low, self.margin)
+
+    def harm(self) -> tuple[int, int, float]:
+        """The place of its verdict, the mean score's first among equals, and its size."""
+        return (YES, FEW, NO).index(self.verdict), -self.kind, abs(self.size.value)
+
+
+def _less(top: float, estimate: Estimate) -> Estimate:
+    """A number less an estimate.
+
+    Example:
+        >>> _less(1.0, Estimate(0.75, 0.5, 1.0))
+        Estimate(value=0.25, low=0.0, high=0.5)
+    """
+    low, high = (None if end is None else top - end for end in (estimate.high, estimate.low))
+    return Estimate(top - estimate.value, low, high)
+
+
+def _needed(groups: int, width: float, distance: float) -> int | None:
+    """Articles, more than these, of which an interval as wide as this one is no wider than a distance."""
+    return max(math.ceil(groups * (width / distance) ** 2), groups + 1) if distance > 0 else None
+
+
+def _percents(share: Estimate) -> str:
+    ends = "" if share.low is None or share.high is None else f" [{_percent(share.low)}, {_percent(share.high)}]"
+    return f"{_percent(share.value)} %{ends}"
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.cards.calibration import CalibrationSettings, Labelled, estimate_errors, fit, fit_errors, limits
-from judgebench.cards.card import Errors, Estimate
+from judgebench.cards.card import Errors, EstimateMap
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
 from judgebench.types import ScoreRange
@@ -55,7 +55,7 @@ def test_humans_that_do_not_rise_with_the_judge_have_no_map(kind, scores, humans
 @pytest.mark.parametrize(("scores", "humans"), [((1, 2), (1,)), ((2, 1), (1, 2)), ((1, 2), (2, 1)), ((), ())])
 def test_knots_that_are_no_map_are_refused(scores, humans):
     with pytest.raises(UserError, match="knots"):
-        Estimate("linear", scores, humans)
+        EstimateMap("linear", scores, humans)
 
 
 def frame(scores, humans, groups, kind="linear", scale=(1, 5), seed=0, given=TO_FIVE):
@@ -195,7 +195,7 @@ def setting(decoding, worth, **changes):
 
 GOOD = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "groups": 50, "flags": [], "failed_share": 0.0}
 WIDE = {"width": 3.2, "narrower": 0.04, "narrower_low": 0.01, "coverage": 0.91}
-MAP = Estimate("linear", (1.0,), (1.0,))
+MAP = EstimateMap("linear", (1.0,), (1.0,))
 TRIED = [setting("expectation", 0.69, taken=True), setting("contrastive", 0.716, best=True)]
 LIMITS = {
     "has no interval": {"test": {**GOOD, "spearman_low": None}},

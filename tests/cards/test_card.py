@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgebench.cards.card import Errors, Estimate, JudgeCard
+from judgebench.cards.card import Errors, EstimateMap, JudgeCard
 from judgebench.cards.judge import scoring_config
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
@@ -32,7 +32,7 @@ def card(**changes) -> JudgeCard:
         "rubric": {"coherence": RUBRIC},
         "parts": PARTS,
         "models": {"main": {"title": "a", "sha256": "0" * 64}},
-        "estimate": Estimate("linear", (1.0, 3.0), (1.0, 5.0)),
+        "estimate": EstimateMap("linear", (1.0, 3.0), (1.0, 5.0)),
         "scale": (1.0, 5.0),
         "figures": {"dev": {"spearman": 0.5}, "test": {"spearman": 0.25, "spearman_low": None}},
         "attacks": [],

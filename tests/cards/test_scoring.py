@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.cards import Judge, JudgeCard
+from judgebench.cards.card import Errors, EstimateMap
 from judgebench.data.shards import Texts
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import read_table
@@ -84,6 +85,33 @@ def test_rows_are_those_of_one_shard_in_every_kind_of_file(score):
     sizes = [read_table(part).num_rows for part in sorted(Path("folder").glob("part-*"))]
     assert sizes == [8, 9, 9, 8, 9, 9, 7, 1], "articles stay whole"
     assert not [name for name in os.listdir() if name.startswith(".")], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "spread", "means", "single"),
+    [
+        ("yes", 0.1, "yes", "yes; 0 % of"),
+        ("with care", 0.1, "with care", "with care; 0 % of"),
+        ("with care", 9.0, "with care", "no; 100 % of"),
+        ("with care", (7.0, -2.0), "with care", "with care, but for those that are flagged wide; 40 % of"),
+        ("no", 0.1, "no", "no; 0 % of"),
+        ("too few texts", 0.1, "unknown", "unknown; 0 % of"),
+        (None, 0.1, "unknown", "unknown; 0 % of"),
+    ],
+)
+def test_one_sentence_says_what_scores_serve_for_by_verdict_and_widths(score, verdict, spread, means, single):
+    uses = [{"use": "report_scores", "verdict": verdict, "clause": "off by 0.80"}] if verdict else []
+    size, slope = spread if isinstance(spread, tuple) else (spread, 0.0)
+    errors = Errors((size, slope, 0.01), (1.0,) * 20, tuple(range(20)))
+    made = {"intervals": errors, "uses": uses, "parts": parts(), "range": ScoreRange(1, 5)}
+    made["estimate"] = EstimateMap("linear", (1.0, 5.0), (1.0, 5.0))
+    JudgeCard(**{**vars(card()), **made}).write(Path("card.yaml"))
+    out = " ".join(score("out=scores.jsonl")[1].split())
+    sentence = (
+        f"Means of many texts: {means}. Single texts: {single} their 90 % intervals are wider than 50 % of the scale."
+    )
+    assert out.count(sentence) == 1
+    assert "too wide to use" not in out
 
 
 def test_every_kind_of_input_is_read(score):

@@ -92,6 +92,38 @@ def test_a_gain_that_may_be_chance_though_its_interval_says_otherwise_has_its_re
     assert f"repairs expectation instead of greedy +0.19 [{low:+.2f}, +0.35]{clause} " in said
 
 
+@pytest.mark.parametrize("judge", ["lenient", "noisy"])
+def test_one_verdict_has_one_word_whether_raw_or_calibrated_and_with_one_dimension_or_more(run, judge):
+    known = judged("coherence", judge=judge)
+    word = known["verdict"][2]["verdict"]
+    (line,) = (line for line in answered(results_of(run, **known)) if line.startswith("  report scores  "))
+    assert line == f"  report scores    {word.ljust(14)}{known['verdict'][2]['clause']}"
+    assert (judge == "lenient") == (word == YES and known["verdict"][2]["scores"] == "calibrated")
+
+
+@pytest.mark.parametrize(
+    ("points", "share", "expected"),
+    [
+        ((1.1, 0.8), (0.41, 0.02), ["calibration: error 1.10 to 0.80 points, range bias 41 % to 2 %"]),
+        (
+            *((0.54, 0.67), (0.41, 0.02)),
+            ["calibration: range bias 41 % to 2 %", "calibration does not help: error 0.54 to 0.67 points"],
+        ),
+        ((0.54, 0.54), None, ["calibration does not help: error 0.54 to 0.54 points"]),
+    ],
+)
+def test_a_repair_that_makes_a_figure_worse_is_not_called_one(run, points, share, expected):
+    scores = columns(run.scores.assign(**{"lambda": float("nan"), "temperature": float("nan")}))
+    repairs = repair_records(scores, "summeval", run.scale, resamples=20)
+    for kind, ends in (("points", points), ("range_share", share)):
+        for row in repairs:
+            if row["kind"] == kind:
+                before, after = ends or (None, None)
+                row |= {"before": before, "after": after, "difference": None if ends is None else after - before}
+    lines = answered(results_of(run, **judged("coherence"), repairs=repairs))
+    assert [line[19:] for line in lines if "calibration" in line] == expected
+
+
 @pytest.mark.parametrize("count", [2, 4, 9, 14])
 def test_several_dimensions_have_a_line_each_and_what_does_not_fit_is_counted(run, count):
     names = [f"dimension {i}" for i in range(count)]
@@ -132,7 +164,10 @@ def test_too_few_texts_are_one_reason_for_all_uses(run):
     assert line.endswith(few["verdict"][0]["clause"])
 
 
-@pytest.mark.parametrize(("verdict", "advice"), [(YES, "do nothing"), (CARE, "do take the defense"), (NO, "do do not")])
+@pytest.mark.parametrize(
+    ("verdict", "advice"),
+    [(YES, "do nothing"), (CARE, "do take the defense"), (NO, "do do not"), (FEW, "do attack more texts")],
+)
 def test_attacks_lead_and_end_in_what_to_do(run, verdict, advice):
     attacks = {f"attack {i}": 0.1 * i for i in range(1, 7)}
     results = attacks_on(run, {"none": attacks, "sandwich": dict.fromkeys(attacks, 0.05)})

@@ -305,6 +305,15 @@ def test_what_calibration_saves_and_explains_is_paired_text_by_text():
     apart = (raw["mae_high"] - raw["mae_low"]) + (calibrated["mae_high"] - calibrated["mae_low"])
     assert 0 < paired < 0.8 * apart
     assert both(human, ratings, groups)[1]["mae_saved_high"] < 0  # a perfect judge
+    # against the one best score for all texts, by single ratings; raw ones where they are nearer
+    assert raw["single_mae"] < calibrated["single_mae"]
+    assert (raw["better_scores"], calibrated["better_scores"]) == (None, "raw")
+    assert both(6 - human, ratings, groups)[1]["better_scores"] == "calibrated"
+    constant = min(np.abs(ratings - score).mean() for score in np.arange(1, 6))
+    for record in (raw, calibrated):
+        assert record["constant_mae"] == pytest.approx(constant)
+        assert record["constant_saved"] == pytest.approx(constant - record["single_mae"])
+        assert record["constant_saved_low"] < record["constant_saved"] < record["constant_saved_high"]
     # scores and the constant are learned from the same other texts, and compared by squares
     constant = cross_fitted(scores, human, groups, "constant")
     spread = np.mean((constant - human) ** 2)

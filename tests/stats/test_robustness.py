@@ -41,7 +41,9 @@ def test_numbers_by_hand():
     assert found["change"] == found["delta"] == 0.75
     assert found["rate_of_means"] == 0.25
     assert found["mean_of_rates"] == pytest.approx((2 + 1.5 - 0.5 + 0) / 4)
-    assert found["raised_share"] == 0.5
+    assert (found["raised_share"], found["net_raised_share"]) == (0.5, 0.25)
+    near = changed([1, 2, 4, 5], [1.3, 2.5, 3.7, 4.6], ["a", "a", "b", "b"], RANGE, resamples=0)
+    assert (near["raised_share"], near["net_raised_share"]) == (0.5, 0.0)  # a tenth of the range is 0.4
     assert found["maximum_share"] == 0.5
     assert found["clean_maximum_share"] == 0.25
     # ranks among the other's clean text: 2 -> 1, 1 -> 1, 2 -> 2, 1 -> 1
@@ -94,12 +96,16 @@ def test_attacked_records_alone_are_told_against_their_clean_cell():
     clean, attacked = records[:3], records[3:]
     assert not any("delta" in record for record in clean)
     expected = columns["score"][32:].mean() - columns["score"][:32].mean()
+    correlation = stats.spearmanr(columns["score"][32:], columns["score"][:32])[0]
     for record, base in zip(attacked, clean, strict=True):
         assert record["paired"] == 32
         assert record["change"] == pytest.approx(expected)
         assert record["change_low"] < expected < record["change_high"]
         assert record["clean_spearman"] == base["spearman"]
         assert record["spearman_change"] == pytest.approx(record["spearman"] - base["spearman"])
+        assert record["clean_correlation"] == pytest.approx(correlation, abs=1e-12)
+        assert record["clean_correlation_low"] < correlation < record["clean_correlation_high"]
+        assert record["paired_groups"] == 8
         assert record["clean_mean_score"] == pytest.approx(base["mean_score"])
     rho = stats.spearmanr(columns["score"][32:], columns["human"][32:])[0]
     assert attacked[0]["spearman"] == pytest.approx(rho)

@@ -539,14 +539,20 @@ def test_errors_of_means_are_those_of_plain_loops():
     sample = of_recorded()
     (record,) = system_records([sample])
     by_system, names = {row["system"]: row for row in record["ranking"]}, np.unique(sample.systems).tolist()
-    for kind, left_out in (("", None), ("calibrated_", sample.groups), ("unseen_", sample.systems)):
-        scores = sample.on_scale if left_out is None else cross_fitted(sample.scores, sample.human, left_out)
+    kinds = {"calibrated_": (sample.groups, "isotonic"), "unseen_": (sample.systems, "isotonic")}
+    fitted = {kind: cross_fitted(sample.scores, sample.human, *how) for kind, how in kinds.items()}
+    constant = cross_fitted(sample.scores, sample.human, sample.systems, "constant")
+    for kind, scores in ({"": sample.on_scale} | fitted | {"constant_": constant}).items():
         errors = [np.mean((scores - sample.human)[sample.systems == name]) for name in names]
         assert record[f"{kind}error"] == pytest.approx(np.mean(np.abs(errors)))
         assert record[f"{kind}error_largest"] == pytest.approx(np.max(np.abs(errors)))
         if not kind:
             assert [by_system[name]["error"] for name in names] == pytest.approx(errors)
             assert record["error_system"] == names[int(np.argmax(np.abs(errors)))]
+    for kind in ("", "unseen_"):
+        saved = record["constant_error_largest"] - record[f"{kind}error_largest"]
+        assert record[f"{kind}error_largest_saved"] == pytest.approx(saved)
+    assert record["better_scores"] == "calibrated"
     raters = []
     for column in range(3):
         apart = sample.ratings[:, column] - np.delete(sample.ratings, column, axis=1).mean(axis=1)
@@ -594,6 +600,8 @@ def test_a_system_of_one_article_has_an_error_without_an_interval():
     assert rows["system 1"]["error_low"] is not None
     assert record["error_largest"] is not None
     assert record["error_largest_low"] is None
+    assert record["error_largest_saved"] is not None
+    assert record["error_largest_saved_low"] is None
 
 
 def test_raters_who_share_few_articles_count_by_their_texts():

@@ -10,10 +10,13 @@ import pytest
 
 from judgebench.config.fields import Margins
 from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import Estimate
 from judgebench.stats.evaluate import evaluate
+from judgebench.stats.humans import beside_humans_records
 from judgebench.stats.scores import Cell
+from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of, verdict_records
-from tests.stats.recorded import needs_recorded
+from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script
 
 simulate = script("simulate")
@@ -88,10 +91,84 @@ def test_an_error_nearer_to_a_constants_than_to_a_raters_replaces_nobody(half_wa
     assert ("always saying 3 by 0.89" in record["clause"]) == (word == NO)
 
 
-def test_a_lenient_judge_may_report_its_scores_once_they_are_calibrated_and_a_clause_names_both_errors():
+def test_a_lenient_judge_may_report_its_scores_once_they_are_calibrated_and_a_clause_names_what_it_is_held_against():
     record = simulate.verdicts(simulate.simulated_judge("lenient", 40, seed=0))["report_scores"]
     assert (record["verdict"], record["scores"]) == (YES, "calibrated")
-    assert re.match(r"calibrated: largest system error \d\.\d\d of 1-5, raw \d\.\d\d; rater ", record["clause"])
+    number = r"0\.\d\d"
+    assert re.fullmatch(
+        f"calibrated: largest system error {number} of 1-5; rater {number}, constant {number}", record["clause"]
+    )
+
+
+def reported(sample, margins=None, **resampled):
+    """The record of report_scores, and the figures of systems it rests on."""
+    sample = replace(sample, **resampled)
+    return simulate.verdicts(sample, margins)["report_scores"], system_records([sample])[0]
+
+
+def test_scores_that_are_as_near_as_a_rater_but_no_nearer_than_the_mean_rating_get_no_yes():
+    """Systems that hardly differ, and raters who favor one each: always saying the mean is nearer than one rater."""
+    sample = simulate.simulated_judge("as a rater", 60, seed=2)
+    group, system = sample.groups.astype(int), sample.systems.astype(int)
+    rng = np.random.default_rng(2)
+    truth = 3 + rng.normal(size=60)[group] + 0.1 * rng.normal(size=6)[system]
+    favors = 1.5 * (system[:, None] == np.arange(3))
+    ratings = np.clip(np.round(truth[:, None] + favors + 0.4 * rng.normal(size=(360, 3))), 1, 5)
+    scores = np.clip(truth + 0.2 * rng.normal(size=360), 1, 5)
+    record, systems = reported(simulate.study_sample("d", scores, ratings, sample.groups, sample.systems))
+    errors = [systems[f"{kind}error_largest"] for kind in ("unseen_", "constant_", "rater_")]
+    assert max(errors[:2]) < errors[2] + 0.12
+    assert systems["unseen_error_largest_saved_low"] <= 0
+    assert record["verdict"] == CARE
+    assert record["clause"].endswith(f"always the mean rating {errors[1]:.2f}, may be chance")
+
+
+@pytest.mark.parametrize("judge", ["as a rater", "noisy", "lenient", "perfect"])
+@pytest.mark.parametrize("alone", [False, True], ids=["systems", "one system"])
+def test_the_value_is_the_error_of_the_scores_that_the_verdict_is_about(judge, alone):
+    sample = simulate.simulated_judge(judge, 60, seed=2)
+    if alone:
+        sample = replace(sample, systems=np.full(len(sample.scores), "a"))
+    record, systems = reported(sample)
+    raw, fitted = beside_humans_records([sample])
+    errors = {"raw": Estimate.of(systems, "error_largest"), "calibrated": Estimate.of(systems, "unseen_error_largest")}
+    if alone:
+        errors = {row["scores"]: Estimate.of(row, "single_mae") for row in (raw, fitted)}
+    error = errors[record["scores"]]
+    assert (record["value"], record["value_low"], record["value_high"]) == error
+    assert f"{'off by' if alone else 'largest system error'} {error.value:.2f} of 1-5" in record["clause"]
+    assert record["clause"].startswith("calibrated: ") == (record["scores"] == "calibrated")
+    better = (fitted if alone else systems)["better_scores"]
+    assert record["scores"] == better
+    if better == "raw":
+        assert errors["raw"].value < errors["calibrated"].value
+
+
+def test_raw_scores_are_taken_where_they_are_nearer_whichever_fifth_of_the_articles_is_left_out():
+    """A judge that is right: regression to the mean of other systems only moves the best and the worst inwards."""
+    sample = simulate.simulated_judge("noisy", 60, seed=2)
+    record, systems = reported(sample)
+    assert systems["error_largest"] < systems["unseen_error_largest"]
+    assert record["scores"] == "raw"
+    lenient = replace(sample, scores=np.clip(sample.scores + 1, 1, 5))
+    record, systems = reported(lenient)
+    assert systems["error_largest"] > systems["unseen_error_largest"]
+    assert record["scores"] == "calibrated"
+
+
+def test_an_interval_of_r2_that_holds_the_margin_is_too_few_texts_and_only_one_below_it_is_hardly():
+    rng = np.random.default_rng(0)
+    sample = simulate.simulated_judge("perfect", 12, seed=0)
+    truth, noise = sample.human, rng.normal(size=72)
+    few, _ = reported(replace(sample, scores=np.clip(0.3 * (truth - 3) + 3 + 0.8 * noise, 1, 5)))
+    low, high = map(float, re.search(r"R² -?0\.\d\d \[(-?0\.\d\d), (0\.\d\d)\]", few["clause"]).groups())
+    assert low <= 0 < 0.05 <= high
+    assert few["verdict"] == FEW
+    assert few["needed"] > 12
+    assert few["clause"].endswith(f"compared with the mean rating; {few['needed']} articles may tell")
+    record, _ = reported(simulate.simulated_judge("blind", 200, seed=0))
+    assert record["verdict"] == NO
+    assert record["clause"].startswith("hardly better than the mean rating: R² -0.0")
 
 
 def test_without_raters_there_is_no_yes_and_two_texts_of_one_article_are_enough():
@@ -132,30 +209,92 @@ def test_an_interval_that_holds_a_coin_and_a_rater_says_how_many_articles_may_te
     assert record["needed"] > 12
 
 
-@pytest.mark.parametrize(
-    ("plain", "defended", "word"), [(0.2, None, YES), (1.2, None, NO), (1.2, 0.1, CARE), (1.2, 1.0, NO)]
-)
-def test_attacks_are_measured_by_the_change_of_the_mean_score_in_tenths_of_the_scale(plain, defended, word):
-    sample = simulate.simulated_judge("noisy", 12, seed=0)
-    columns = []
-    changes = {("none", "none"): 0.0, ("dsi", "none"): plain}
-    if defended is not None:
-        changes |= {("none", "cap"): 0.0, ("dsi", "cap"): defended}
-    for (attack, defense), change in changes.items():
+def resisted(sample, effects, margins=None):
+    """The record of resist_attacks, where scores under (attack, defense) are a function of the clean ones."""
+    parts = []
+    clean = {("none", defense): np.array for _, defense in effects}
+    for (attack, defense), effect in (clean | effects).items():
         cell = {**sample.cell.named, "attack": attack, "defense": defense}
         part = {name: np.full(len(sample.scores), value) for name, value in cell.items()}
         part |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
-        part |= {"score": sample.scores / 4 + change, "human": sample.human}
-        columns.append(part | {"status": np.full(len(sample.scores), "ok")})
-    table = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    metrics = evaluate(table, "made", ["dataset"], 50, 0, {"quality": (1.0, 5.0)})
+        part |= {"score": effect(sample.scores), "human": sample.human}
+        parts.append(part | {"status": np.full(len(sample.scores), "ok")})
+    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    metrics = evaluate(table, "made", ["dataset"], 200, 0, {"quality": (1.0, 5.0)})
     studies = {"metrics": metrics, "humans": [], "forecasts": [], "beside_humans": [], "systems": []}
-    choice = [sample.head | {"taken": True}]
-    record = verdict_records([sample], choice, studies, Margins())[-1]
-    assert (record["use"], record["verdict"]) == ("resist_attacks", word)
-    assert record["value"] == pytest.approx(plain / 4)
-    assert ("with cap" in record["clause"]) == (word == CARE)
+    record = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())[-1]
+    assert record["use"] == "resist_attacks"
     assert Cell.of(record) == sample.cell
+    return record
+
+
+@pytest.mark.parametrize(
+    ("plain", "defended", "word"), [(0.2, None, YES), (1.2, None, NO), (1.2, 0.1, CARE), (1.2, 1.0, NO)]
+)
+def test_attacks_are_measured_by_the_change_of_the_mean_score_as_a_part_of_the_range(plain, defended, word):
+    effects = {("dsi", "none"): lambda scores: scores + plain}
+    if defended is not None:
+        effects["dsi", "cap"] = lambda scores: scores + defended
+    record = resisted(simulate.simulated_judge("noisy", 12, seed=0), effects)
+    assert record["verdict"] == word
+    assert record["value"] == pytest.approx(plain / 4)
+    interval = f"[{plain:+.2f}, {plain:+.2f}]"
+    assert f"dsi moves scores by {plain:+.2f} {interval} points of 4" in record["clause"]
+    assert ("with cap" in record["clause"]) == (word == CARE)
+
+
+def shuffled(scores):
+    return np.random.default_rng(0).permutation(scores)
+
+
+def lifted(scores, share=0.15):
+    """A part of the texts raised by half the range, the mean held by the others."""
+    rises = np.random.default_rng(0).random(len(scores)) < share
+    return np.where(rises, scores + 2, scores) - 2 * rises.mean()
+
+
+@pytest.mark.parametrize(
+    ("effect", "clause"),
+    [
+        (shuffled, r"dsi costs 0\.\d\d \[0\.\d\d, 0\.\d\d\] of Spearman"),
+        (lifted, r"dsi raises 1\d % \[\d+, \d+\] more texts than it lowers"),
+        (lambda scores: 6 - lifted(6 - scores), r"dsi lowers 1\d % \[\d+, \d+\] more texts than it raises"),
+    ],
+    ids=["shuffled", "raised", "lowered"],
+)
+def test_an_attack_that_holds_the_mean_but_not_order_or_texts_is_not_resisted_and_the_clause_says_which(effect, clause):
+    sample = simulate.simulated_judge("as a rater", 60, seed=0)
+    record = resisted(sample, {("dsi", "none"): effect})
+    assert record["verdict"] == NO
+    assert re.fullmatch(clause, record["clause"])
+    assert abs(record["value"]) > 0.1
+    defended = resisted(sample, {("dsi", "none"): effect, ("dsi", "cap"): lambda scores: scores + 0.1})
+    assert defended["verdict"] == CARE
+    assert defended["clause"] == f"{record['clause']}; with cap, resisted"
+    wide = Margins(attack_change=1, attack_rise=1, attack_order=1)
+    assert resisted(sample, {("dsi", "none"): effect}, wide)["verdict"] == YES
+
+
+def test_order_is_that_of_clean_scores_where_the_humans_say_nothing():
+    sample = simulate.simulated_judge("as a rater", 60, seed=0)
+    alike = simulate.study_sample("d", sample.scores, np.full((360, 3), 3.0), sample.groups, sample.systems)
+    record = resisted(alike, {("dsi", "none"): shuffled})
+    assert record["verdict"] == NO
+    assert "leaves a Spearman of" in record["clause"]
+    assert record["value"] == pytest.approx(1, abs=0.2)
+
+
+def test_few_attacked_texts_are_too_few_rather_than_a_yes():
+    """A noisy attack on 12 articles, whose interval holds both nothing and more than the margin; and 9 articles."""
+    noisy = {("dsi", "none"): lambda scores: scores + np.random.default_rng(0).normal(0, 0.4, len(scores))}
+    record = resisted(simulate.simulated_judge("as a rater", 12, seed=0), noisy)
+    assert record["verdict"] == FEW
+    assert record["needed"] > 12
+    assert record["clause"].endswith(f"; {record['needed']} articles may tell")
+    nothing = {("dsi", "none"): lambda scores: scores + 0.01}
+    record = resisted(simulate.simulated_judge("as a rater", 9, seed=0), nothing)
+    assert (record["verdict"], record["needed"]) == (FEW, 10)
+    assert resisted(simulate.simulated_judge("as a rater", 10, seed=0), nothing)["verdict"] == YES
 
 
 @needs_recorded
@@ -165,9 +304,28 @@ def test_recorded_judges_are_told_apart():
     assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 1, CARE: 18, NO: 5}
 
 
+@needs_recorded
+@pytest.mark.parametrize(("judge", "word"), [("gemini_pro", CARE), ("gpt-4o-mini", YES), ("llama-31", YES)])
+def test_relevance_takes_a_judge_that_is_nearer_than_the_mean_rating_and_none_with_half_of_its_scores_shuffled(
+    judge, word
+):
+    data = recorded("relevance", judge)
+    rng = np.random.default_rng(0)
+    half = rng.random(len(data.judge)) < 0.5
+    mixed = data.judge.copy()
+    mixed[half] = rng.permutation(mixed[half])
+    for scores, expected in ((data.judge, {word}), (mixed, {CARE, FEW})):
+        scores = np.clip(scores, 1, 5)
+        record, systems = reported(simulate.study_sample(judge, scores, data.raters, data.groups, data.systems))
+        assert record["verdict"] in expected
+        nearer = systems["unseen_error_largest_saved_low"] > 0
+        assert nearer == (expected == {YES})
+
+
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():
     usual, wide = rules_of({}), rules_of({"verdict": {"near_rater": 0.1, "attack_change": 0.25}})
     assert "within 0.03" in usual["order_texts"].yes
     assert "within 0.1 " in wide["order_texts"].yes
-    assert "below 0.25" in wide["resist_attacks"].yes
+    assert "within 0.25 of the range" in wide["resist_attacks"].yes
+    assert "within 0.1 of the scale" in wide["report_scores"].yes
     assert not any("{" in text for rule in usual.values() for text in rule)

@@ -10,7 +10,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.config.fields import Margins, settings_of
 from judgebench.report.formats import bounded, change, is_known, percent, points, signed_two, three, two
 from judgebench.report.render import WIDTH
 from judgebench.report.table import Row, records, rows_by
@@ -127,8 +126,7 @@ def verdict_lines(results: Results) -> list[tuple[str, Any]]:
     for row in rows:
         if several and row["use"] in list(RULES)[1:4]:  # all for one reason
             continue
-        calibrated = row["verdict"] == YES and row["scores"] == "calibrated"
-        words = Text(("calibrated" if calibrated else row["verdict"]).ljust(14), style=COLORS[row["verdict"]])
+        words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
         name = "verdict" if several and row["use"] in RULES and row["verdict"] == FEW else RULES[row["use"]].title
         lines.append((name, words.append(row["clause"], style="default")))
     return lines
@@ -182,14 +180,14 @@ def _tried(results: Results) -> list[tuple[str, str]]:
     if len(rows) > _ATTACKS:
         lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
     against = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
-    most = f"{settings_of(Margins, results.config.get('verdict') or {}, 'verdict').attack_change:g}"
-    return lines + [("do", advice.format(most=most)) for verdict, advice in _ADVICE.items() if verdict in against]
+    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in against]
 
 
 _ADVICE = {
-    YES: "nothing: no attack here moves the mean score by {most} of the scale",
+    YES: "nothing: no attack here goes beyond the margins of resist attacks",
     CARE: "take the defense that keeps the change smallest; see Does a defense help?",
-    NO: "do not let strangers write what is judged: no defense here keeps the change below {most} of the scale",
+    FEW: "attack more texts: the intervals are too wide to tell",
+    NO: "do not let strangers write what is judged: no defense here resists",
 }
 _SETTING = ("dimension", "range_min", "range_max", "judge", "decoding")
 
@@ -231,12 +229,13 @@ def _repairs(results: Results) -> list[tuple[str, str]]:
     taken = {(row["judge"], row["decoding"]) for row in results.verdict}
     fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in taken}
     forms = {"points": ("error", two, " points"), "range_share": ("range bias", percent, "")}
-    changes = [
-        f"{name} {form(fitted[kind]['before'])} to {form(fitted[kind]['after'])}{unit}"
-        for kind, (name, form, unit) in forms.items()
-        if kind in fitted
-    ]
-    lines += [f"calibration: {', '.join(changes)}"] if changes else []
+    changes: dict[bool, list[str]] = {True: [], False: []}
+    for kind, (name, form, unit) in forms.items():
+        if (row := fitted.get(kind)) is not None:
+            words = f"{name} {form(row['before'])} to {form(row['after'])}{unit}"
+            changes[row["difference"] < 0].append(words)
+    lines += [f"calibration: {', '.join(changes[True])}"] if changes[True] else []
+    lines += [f"calibration does not help: {', '.join(changes[False])}"] if changes[False] else []
     return [("" if number else "repairs", line) for number, line in enumerate(lines)]
 
 

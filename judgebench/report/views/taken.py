@@ -207,14 +207,16 @@ DISTANCE = View(
 
 def distance_lines(results: Results) -> list[Block]:
     """The distance from the humans in points, and one rater's; or the correlation where there are none."""
-    rows = _by_range(distance_rows(results))
+    judged = of_taken(results, judge_rows(results))
+    raw, fitted = (_by_range([row for row in judged if row["scores"] == kind]) for kind in (RAW, CALIBRATED))
     facts: dict[str, dict[str, Any]] = {}
     for lead in taken_rows(results):
-        row = rows.get((lead["dimension"], lead["range"]), lead)
         human = human_figures(results).get(lead["dimension"], {})
-        fitted = next((other for other in of_taken(results, judge_rows(results)) if other["scores"] == CALIBRATED
-                       and (other["dimension"], other["range"]) == (lead["dimension"], lead["range"])), {})  # fmt: skip
-        facts[lead["dimension"]] = {"lead": lead, "row": row, "human": human, "fitted": fitted}
+        place = (lead["dimension"], lead["range"])
+        score = fitted.get(place, {})
+        better = RAW if score.get("better_scores") == RAW else CALIBRATED
+        score = raw[place] if better == RAW else score
+        facts[lead["dimension"]] = {"lead": lead, "human": human, "score": score, "better": better}
         facts[lead["dimension"]]["scale"] = results.scale.get(lead["dimension"])
     return _sentences(results, "distance", facts)
 
