@@ -20,6 +20,7 @@ from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.keys import FOLDER
 from judgebench.config.parts import check_config
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 
 USAGE = """\
@@ -32,7 +33,7 @@ usage: python -m judgebench.calibrate data=NAME judge=NAME [KEY=VALUE ...]
 def main() -> None:
     """Calibrates as the command line says; a user's mistake is one sentence and exit code 2."""
     if not sys.argv[1:]:
-        print(USAGE, file=sys.stderr)
+        print_safely(USAGE, error=True)
         sys.exit(2)
     with handle_errors("judgebench.calibrate", added=_added(sys.argv[1:])):
         _main()
@@ -86,8 +87,8 @@ def _main(config: DictConfig) -> None:
         for card in cards:
             path = finished.folder / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
             card.write(path)
-            print(card_view(card))
-            print(path)
+            print_safely(card_view(card))
+            print_safely(path)
 
 
 if __name__ == "__main__":

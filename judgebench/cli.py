@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from judgebench.judges.spec import PANEL
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
+from judgebench.runtime.terminal import print_safely
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 def handle_errors(
     module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with
-    130, SIGTERM with 143.
+    """Around all that a command of Hydra's does, which ends in one sentence, see `ending`.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
@@ -56,31 +56,58 @@ def handle_errors(
     given = sys.argv[1:]
     sys.argv += added
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # without it Hydra prints its own words, and ends the program with 1
+    with ending(module, given):
+        with as_sentence():
+            check_command(sys.argv[1:], config_name, look)
+        try:
+            yield
+        except Exception as error:
+            if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
+                raise
+            with as_sentence():
+                if isinstance(error, REFUSALS):
+                    raise explained(error, given) from None
+                raise
+
+
+def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], int]) -> int:
+    """The exit code of a command without Hydra, whose `work` gives one; a user's mistake and Ctrl-C are sentences.
+
+    Args:
+        arguments: as the user gave them; None takes those of the command line.
+    """
+    try:
+        with ending(module, sys.argv[1:] if arguments is None else arguments), as_sentence():
+            return work()
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@contextmanager
+def ending(module: str, given: Sequence[str]) -> Iterator[None]:
+    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with 130, SIGTERM
+    with 143.
+
+    Args:
+        module: how the command is started, as in `python -m judgebench`.
+        given: its arguments.
+    """
     with UNTIL_THE_END, _terminable():
         try:
-            with as_sentence():
-                check_command(sys.argv[1:], config_name, look)
-            try:
-                yield
-            except Exception as error:
-                if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
-                    raise
-                with as_sentence():
-                    if isinstance(error, REFUSALS):
-                        raise explained(error, given) from None
-                    raise
+            yield
         except Refusal as refusal:
             mistake = _mistake(refusal.__cause__)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
-            print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
+            said = hide(refusal.sentence if mistake is None else mistake.listed)
+            print_safely(f"judgebench: {said}", error=True)
             raise
         except KeyboardInterrupt as stop:
             kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
             again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
             # the processes that help to read end by the same key, and have nothing of their own to say
             if not int(os.environ.get("LOCAL_RANK") or 0):
-                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
+                print_safely(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", error=True)
             sys.exit(143 if _by_sigterm(stop) else 130)
 
 
@@ -202,5 +229,5 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
     except KeyboardInterrupt as stop:
         raise Interrupted(jobs.kept_so_far(config, hydra_config)) from stop
     if finished is not None:
-        print(finished.path)
+        print_safely(finished.path)
     return outcome

@@ -7,6 +7,8 @@ import re
 import runpy
 import sys
 
+from judgebench.runtime.terminal import print_safely
+
 COMMANDS = {
     "run": ("judgebench", "an experiment: judgebench run +exp=demo"),
     "sweep": ("judgebench", "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches"),
@@ -26,12 +28,12 @@ def main() -> None:
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("--help", "-h"):
         lines = "\n".join(f"  {command:9}  {says}" for command, (_, says) in COMMANDS.items())
-        print(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
-        print("judgebench COMMAND --help says more.")
+        print_safely(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
+        print_safely("judgebench COMMAND --help says more.")
         return
     if name not in COMMANDS:
         meant = "run " + name if re.match(r"[+~]|[\w./@]+=", name) else ", ".join(COMMANDS)
-        print(f"judgebench: {name}: there is no such command; give judgebench {meant}.", file=sys.stderr)
+        print_safely(f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True)
         sys.exit(2)
     module, _ = COMMANDS[name]
     sys.argv = [f"judgebench {name}", *(["--multirun"] if name == "sweep" else []), *arguments]

@@ -21,8 +21,9 @@ from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import check_config, data_of
-from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path
+from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Decision:
         left = len(rows) - _MOST_LINES
         lines = [f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}" for state, name, said in rows]
         lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
-        return escape_control("\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]))
+        return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
@@ -134,7 +135,7 @@ def _main(config: DictConfig) -> None:
         if decision is None:  # a dry run, or a process that only helped to read
             return
         decision.write(settings)
-        print(decision.terminal(), decision.folder, sep="\n")
+        print_safely(decision.terminal(), decision.folder)
     sys.exit(decision.code)
 
 
@@ -142,7 +143,7 @@ def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
-    from judgebench.cards.calibration import fingerprint
+    from judgebench.cards.calibration import share_in_card
     from judgebench.cards.judge import check_models, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
     from judgebench.stats.verdict import ENDS
@@ -193,8 +194,9 @@ def _measured(
     for change in changes_of(promised, figures) if settings.drift != "off" else ():
         state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
         outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    if fingerprint(parts.data) == card.data.get("sha256"):
-        notes.append("These texts made the card: its verdicts flatter it here, and a drift is harder to see.")
+    if share := share_in_card(card, parts.data):
+        texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
+        notes.append(f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see.")
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
 

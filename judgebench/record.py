@@ -15,11 +15,13 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_outputs, user_path
+from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.experiment import Experiment
@@ -31,8 +33,12 @@ _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    from judgebench.cli import as_sentence
+    from judgebench.cli import exit_code
 
+    return exit_code("judgebench.record", arguments, partial(_work, arguments))
+
+
+def _work(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m judgebench.record",
         usage="%(prog)s [-h] RUN out=FILE.parquet",
@@ -43,22 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run; start this where it was")
     parser.error = _refuse  # type: ignore[method-assign]
-    try:
-        with as_sentence():
-            words = parser.parse_args(arguments).words
-            names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
-            runs = [user_path(word) for word in words if not word.startswith("out=")]
-            if len(names) != 1 or len(runs) != 1 or not names[0]:
-                _refuse("one run folder and one out=FILE are needed, and nothing else")
-            out, run = user_path(names[0]), runs[0]
-            if out.suffix != ".parquet" or out.is_dir():
-                raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
-            if not out.absolute().parent.is_dir():
-                raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
-            print(*record(run, out), sep="\n")
-    except Refusal as refusal:
-        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
-        return 2
+    words = parser.parse_args(arguments).words
+    names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
+    runs = [user_path(word) for word in words if not word.startswith("out=")]
+    if len(names) != 1 or len(runs) != 1 or not names[0]:
+        _refuse("one run folder and one out=FILE are needed, and nothing else")
+    out, run = user_path(names[0]), runs[0]
+    if out.suffix != ".parquet" or out.is_dir():
+        raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
+    print_safely(*record(run, out))
     return 0
 
 

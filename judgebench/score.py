@@ -8,10 +8,11 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.fields import plain
-from judgebench.config.keys import FOLDER, path_of
+from judgebench.config.keys import FOLDER, path_of, switch_at
 from judgebench.data.rows import existing, named_files
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import user_path
+from judgebench.runtime.terminal import print_safely
 
 
 def main() -> None:
@@ -38,14 +39,13 @@ def _main(config: DictConfig) -> None:
             )
         card = JudgeCard.read(path_of(config, "card"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))
-        if not isinstance(config.get("check_models"), bool):
-            raise UserError(f"check_models: {config.get('check_models')!r} is neither true nor false.")
+        switch_at(config, "check_models")
         # 3. the scores
         from judgebench.cards.scoring import score_file  # it takes seconds to import
 
         written = score_file(config, card)
     if written is not None:
-        print(written)
+        print_safely(written)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,14 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import PARQUET, user_path
+from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore, Row
@@ -39,8 +41,12 @@ _AT_ONCE = 2**16
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
-    from judgebench.cli import as_sentence
+    from judgebench.cli import exit_code
 
+    return exit_code("judgebench.store", arguments, partial(_work, arguments))
+
+
+def _work(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m judgebench.store",
         usage="%(prog)s [-h] COMMAND STORE [STORE ...] [KEY=VALUE ...]",
@@ -51,28 +57,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("words", nargs="*", metavar="COMMAND STORE", help="see above")
     parser.error = _refuse  # type: ignore[method-assign]
-    try:
-        with as_sentence():
-            command, *words = parser.parse_args(arguments).words or [""]
-            if command not in _SETTINGS:
-                _refuse(f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}")
-            given = dict(word.split("=", 1) for word in words if "=" in word and not user_path(word).exists())
-            stores = [word for word in words if "=" not in word or user_path(word).exists()]
-            if wrong := [key for key in given if key not in _SETTINGS[command]]:
-                _refuse(f"{command} has no {', '.join(wrong)}, but {', '.join(_SETTINGS[command]) or 'no settings'}")
-            if not stores or (command == "copy" and len(stores) != 2) or (command == "merge" and not given.get("out")):
-                _refuse(f"{command} lacks a store" if command != "copy" else "copy takes two stores, FROM and TO")
-            if command == "copy":
-                given["out"] = stores.pop()
-            if command in ("copy", "merge"):
-                return _copy(stores, given["out"])
-            if command == "prune":
-                return _prune(stores, given)
-            # all of them are there, before the first is looked at
-            return max([(_list if command == "list" else _verify)(one) for name in stores for one in _opened(name)])
-    except Refusal as refusal:
-        print(f"judgebench: {refusal.sentence}", file=sys.stderr)
-        return 2
+    command, *words = parser.parse_args(arguments).words or [""]
+    if command not in _SETTINGS:
+        _refuse(f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}")
+    given = dict(word.split("=", 1) for word in words if "=" in word and not user_path(word).exists())
+    stores = [word for word in words if "=" not in word or user_path(word).exists()]
+    if wrong := [key for key in given if key not in _SETTINGS[command]]:
+        _refuse(f"{command} has no {', '.join(wrong)}, but {', '.join(_SETTINGS[command]) or 'no settings'}")
+    if not stores or (command == "copy" and len(stores) != 2) or (command == "merge" and not given.get("out")):
+        _refuse(f"{command} lacks a store" if command != "copy" else "copy takes two stores, FROM and TO")
+    if command == "copy":
+        given["out"] = stores.pop()
+    if command in ("copy", "merge"):
+        return _copy(stores, given["out"])
+    if command == "prune":
+        return _prune(stores, given)
+    # all of them are there, before the first is looked at
+    return max([(_list if command == "list" else _verify)(one) for name in stores for one in _opened(name)])
 
 
 def _refuse(message: str) -> NoReturn:
@@ -102,10 +103,14 @@ def _list(store: ReadingStore) -> int:
     readings, scored, written = store.counts()
     stats = [file.stat() for file in store.files()]
     first, last = (time.strftime("%Y-%m-%d %H:%M", time.localtime(of(s.st_mtime for s in stats))) for of in (min, max))
-    print(f"{store.path}: {readings:,} readings, {sum(stat.st_size for stat in stats):,} bytes in {len(stats)} files")
-    print(f"  {scored:,} with log-probabilities, {written:,} with a text; its files were written {first} to {last}")
+    print_safely(
+        f"{store.path}: {readings:,} readings, {sum(stat.st_size for stat in stats):,} bytes in {len(stats)} files"
+    )
+    print_safely(
+        f"  {scored:,} with log-probabilities, {written:,} with a text; its files were written {first} to {last}"
+    )
     for folder in dict.fromkeys(file if file.suffix == ".gguf" else file.parent for file in store.model_files()):
-        print(f"  read on this machine: {folder}")
+        print_safely(f"  read on this machine: {folder}")
     return 0
 
 
@@ -117,9 +122,9 @@ def _verify(store: ReadingStore) -> int:
         whole, damaged = (whole + 1, damaged) if is_intact(row) else (whole, damaged + 1)
     lost = store.lost()
     if not damaged and not lost:
-        print(f"{store.path}: {whole:,} readings, all as they were written")
+        print_safely(f"{store.path}: {whole:,} readings, all as they were written")
         return 0
-    print(
+    print_safely(
         f"{store.path}: {whole:,} readings as they were written; {damaged:,} do not match their checksums, and up to "
         f"{lost:,} are in files that cannot be read. A run that needs them reads them again; "
         f"`python -m judgebench.store prune {store.path} damaged=true dry_run=false` removes what is left of them."
@@ -148,7 +153,7 @@ def _copy(sources: Sequence[str], out: str) -> int:
         ReadingStore.close(store)  # as it is, without a flush
     target.close()
     left = f"; {damaged:,} that do not match their checksums were left out" if damaged else ""
-    print(f"{added:,} readings added, {there:,} were there{left}", out, sep="\n")
+    print_safely(f"{added:,} readings added, {there:,} were there{left}", out)
     return 0
 
 
@@ -159,9 +164,9 @@ def _prune(names: Sequence[str], given: dict[str, str]) -> int:
     for store in [store for name in names for store in _opened(name)]:
         count = store.prune(drop, dry == "true")
         if dry == "true":
-            print(f"{store.path}: {count:,} readings would be removed; with dry_run=false they are")
+            print_safely(f"{store.path}: {count:,} readings would be removed; with dry_run=false they are")
         else:
-            print(f"{store.path}: {count:,} readings removed")
+            print_safely(f"{store.path}: {count:,} readings removed")
     return 0
 
 

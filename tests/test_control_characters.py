@@ -1,14 +1,22 @@
+import ast
 import io
+import re
 import unicodedata
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
+import judgebench
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.terminal import print_safely, printable
 from judgebench.types import Condition, ScoreRange
 from tests.report.test_run_view import prompt
 
@@ -51,3 +59,47 @@ def test_a_dry_run_shows_what_a_text_would_do_to_the_terminal():
 
 def test_a_mistakes_sentence_shows_them_too():
     assert str(UserError(f"example {STEERING!s}: bad.")) == f"example {escape_control(STEERING)}: bad."
+
+
+@given(st.text())
+def test_what_is_shown_can_stand_in_xml(text):
+    for shown in (text, f"{text}\ufffe\uffff\ud800"):
+        assert ElementTree.fromstring(f"<a>{escape(escape_control(shown))}</a>").tag == "a"
+
+
+COMMANDS = [
+    "::error::x",
+    " ::set-output name=a::b",
+    "\u00a0\t::add-mask::x",
+    "text ##[error]x",
+    "a ##vso[task.complete]b",
+]
+HARMLESS = ["std::vector", "a ::b", "# [a](b)", "## a [b]", ": a", "a##b"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_is_a_command_to_a_service_that_runs_the_program(command, capsys):
+    """GitHub takes `::` behind white space and `##[` anywhere, of both streams; so do others."""
+    text, file = f"first\n{command}\r\n{command}", io.StringIO()
+    print_safely(text, Path(command), error=True)
+    print_safely(f"judgebench: {UserError(text)}")
+    Terminal(file=file, width=40).print(text, markup=False, highlight=False)
+    for said in (*capsys.readouterr(), file.getvalue()):
+        assert not re.search(r"^\s*::|##\w*\[", said, re.MULTILINE), said
+        assert r"\x3a:" in said or r"\x23#" in said
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_command_stays(text):
+    assert printable(text) == text
+
+
+def test_one_place_prints():
+    """Two files that a coming version leaves out are not looked at."""
+    package = Path(judgebench.__file__).parent
+    for path in package.rglob("*.py"):
+        if path.relative_to(package).as_posix() in ("runtime/terminal.py", "plan.py", "readings/shards.py"):
+            continue
+        calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+        bare = [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+        assert not bare or path.name == "__main__.py", f"{path} prints in line {bare}; see print_safely"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,13 +18,13 @@ from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import JudgeCard
-from judgebench.cards.calibration import Labelled, estimate_errors, fit
+from judgebench.cards.calibration import Labelled, estimate_errors, fit, share_in_card, text_digests
 from judgebench.cards.requirements import Change, changes_of, figures_of, outcomes_of, requirements_of
 from judgebench.gate import main as gate_main
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
-from judgebench.types import ScoreRange
+from judgebench.types import Example, ScoreRange
 
 ROOT = Path(__file__).parents[1]
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
@@ -123,6 +124,27 @@ def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkey
 def test_the_texts_that_made_the_card_are_known_by_their_content(gate):
     code, out, _ = gate("data.path=judge/calibrated.jsonl", "drift=off")
     assert (code, "These texts made the card" in out, "drift" in out.partition("Gate")[0]) == (0, True, False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "share"), [(119, 0, "These texts"), (120, 4, "96.8 % of these texts"), (0, 96, "")]
+)
+def test_texts_that_made_the_card_are_known_by_themselves(gate, place, old, new, share):
+    files = {name: (place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")}
+    mixed = [json.loads(line) for line in [*files["calibrated"][:old], *files["labels"][:new]]]
+    write(place / "mixed.jsonl", [{**row, "source": f"{row['source']} "} for row in mixed[::-1]])
+    code, out, err = gate("data.path=mixed.jsonl", "drift=off", "require={failed: 0}")
+    assert code == 0, out + err
+    assert f"{share} made the card: its verdicts flatter it here" in out if share else "made the card" not in out
+
+
+def test_a_sample_of_digests_tells_the_share_of_many_texts(place):
+    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
+    texts = [Example(str(i), "g", "s", "One.", f"Text {i}.", {}) for i in range(30_000)]
+    object.__setattr__(card, "data", {"texts": text_digests(SimpleNamespace(examples=texts[:20_000]))[:2000]})
+    assert share_in_card(card, SimpleNamespace(examples=texts[10_000:])) == pytest.approx(0.5, abs=0.05)
+    assert share_in_card(card, SimpleNamespace(examples=texts[:20_000])) == 1
+    assert share_in_card(card, SimpleNamespace(examples=texts[20_000:])) == pytest.approx(0, abs=0.01)
 
 
 def test_a_judge_that_has_become_worse_fails_and_the_drift_says_by_how_much(gate):

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import LOCAL_JUDGE, NAME, NO_ASSISTANT, PARTS, Errors, Estimate, JudgeCard, check_arguments
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
+from judgebench.config.keys import switch_at
 from judgebench.data.dataset import TEST, JudgeDataModule
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.references import REFERENCE_DEFENSES
@@ -46,6 +47,7 @@ _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
+_SAMPLE = 2000  # texts whose digests a card holds
 _OF_RECORDED = (
     "It was calibrated on recorded readings: it scores other texts where its models lie, which +judge.path=DIR (and "
     "+assistant.path=DIR) names and their SHA-256 tells."
@@ -66,6 +68,8 @@ class CalibrationSettings:
 def calibration_of(config: DictConfig) -> CalibrationSettings:
     """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
     settings = settings_of(CalibrationSettings, config.get("calibrate") or {}, "calibrate")
+    if "force" in config:
+        switch_at(config, "force")
     for entry in config.get("defenses") or ():
         if entry in ANCHORS:
             raise UserError(f"defenses: {entry} shows labelled texts, and a judge card holds none, so leave it out.")
@@ -114,6 +118,7 @@ def make_cards(config: DictConfig, results: Results, judge: Any = None) -> list[
     about = {
         "name": data.name,
         "sha256": fingerprint(data),
+        "texts": text_digests(data)[:_SAMPLE],
         "groups_are": data.groups_are,
         "examples": len(data.examples),
         "groups": splits.count(TEST),
@@ -253,6 +258,24 @@ def fingerprint(data: JudgeDataModule) -> str:
     """SHA-256 of the data's content, in hexadecimal; the order of the examples does not matter."""
     rows = sorted(json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def text_digests(data: JudgeDataModule) -> list[int]:
+    """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of them are a sample."""
+    texts = {json.dumps([text.strip() for text in (e.source, e.context, e.output)]) for e in data.examples}
+    return sorted({int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) for text in texts})
+
+
+def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
+    """The share of the texts that made the card, estimated by those whose digests are among the lowest, where it was
+    made by more texts than it states (Broder, "On the resemblance and containment of documents", 1997). Cards of
+    earlier versions know all of their texts together alone."""
+    known = card.data.get("texts")
+    if known is None:
+        return float(fingerprint(data) == card.data.get("sha256"))
+    highest = known[-1] if len(known) >= _SAMPLE else 2**32
+    compared = [digest for digest in text_digests(data) if digest <= highest]
+    return float(np.isin(compared, known).mean()) if compared else 0.0
 
 
 # --- what it is made of -----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import inspect
 import json
 import math
 import re
-import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,9 +27,10 @@ from judgebench.components import MOVED_TARGETS
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.prompts.rubrics import PAPER, named_layout
-from judgebench.runtime.errors import UserError, escape_control, shown
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import ScoreRange
 
 NAME = "judge_card.yaml"
@@ -72,14 +72,14 @@ _CARD = {
     **{"limits": [object], "figures": {str: dict}},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
-    "attacks": [dict],
+    "attacks": [{"attack": str}],
     "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
     "series": {"judge": str, "decoding": str},
     "parts": {
         **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
         **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
     },
-    **{"rubric": {str: str}, "data": dict, "tried": [dict], "made_with": dict, "files": {str: str}},
+    **{"rubric": {str: str}, "data": {"texts?": [int]}, "tried": [dict], "made_with": dict, "files": {str: str}},
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
@@ -88,7 +88,7 @@ _KEYS = tuple(name.removesuffix("?") for name in _CARD)
 _LIMITS = replace(YAML_LIMITS, loose=True)  # which a figure may be
 _LARGEST_FILE = 2**30
 _DIGEST = "sha256"
-"""The last key of a card's file: the digest of all others. Cards of 0.1.0 have none, and are not checked."""
+"""The last key of a card's file: the digest of all others. Cards of 0.1.0 have none."""
 
 _HEAD = """\
 # A judge card: a judge that was calibrated on human scores, and how far it can be trusted.
@@ -315,8 +315,8 @@ class JudgeCard:
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:
-        """A card from its file, with a warning if its content is not what calibration wrote; `UserError` where there is
-        none, it is no card, or it asks for more than a judge."""
+        """A card from its file, with a warning where its content is not what calibration wrote, or does not say so.
+        `UserError` where there is none, it is no card, or it asks for more than a judge."""
         path = user_path(path)
         name, again = f"card={path}", "let `python -m judgebench.calibrate` write it again"
         if not path.is_file():
@@ -325,6 +325,9 @@ class JudgeCard:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
         check_shape(content, _CARD, name, f"it is damaged, so {again}")
+        for split, figures in content["figures"].items():
+            numbers = {key: value for key, value in figures.items() if key != "flags"}
+            check_shape(numbers, {str: (float, None)}, name, f"it is damaged, so {again}", f"figures.{split}")
         try:
             estimate, scale, intervals = content["estimate"], content["scale"], content.get("intervals")
             if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf):
@@ -349,12 +352,15 @@ class JudgeCard:
             raise UserError(f"{name}: {error}") from error
         except ValueError as error:
             raise UserError(f"{name}: it is damaged ({error}); {again}.") from error
-        if content.get(_DIGEST, digest := digest_of(content)) != digest:
-            print(
-                f"judgebench: {escape_control(name)}: it was changed after `python -m judgebench.calibrate` wrote it, "
-                "for its content does not have the SHA-256 that it states; its figures may not be those of this judge.",
-                file=sys.stderr,
+        digest = digest_of(content)
+        if content.get(_DIGEST) != digest:
+            changed = (
+                "it was changed after `python -m judgebench.calibrate` wrote it, for its content does not have the "
             )
+            changed += "SHA-256 that it states"
+            without = "it does not state the SHA-256 of its content: version 0.1.0 wrote it, or the line was removed"
+            fault = changed if _DIGEST in content else without
+            print_safely(f"judgebench: {name}: {fault}; its figures may not be those of this judge.", error=True)
         return card
 
     def check_parts(self) -> None:

@@ -30,7 +30,7 @@ from judgebench.job import show_dry_run
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
-from judgebench.runtime.errors import ComeBack, UserError, escape_control
+from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import LOCK, Held, Input, atomic, check_outputs, csv_cell, locked, sha256_of, user_path
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
@@ -79,13 +79,14 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     # 2. the texts, all of them checked before the first is read
     data, dimensions = plain(config.data), [card.dimension]
     Unrated(dimensions=dimensions, **data).given_path("a file of rows, or a folder of them")
-    texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"])
+    texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"])
+    known: Any = {"dimensions": dimensions, "longest": data["longest"]}
     if len(texts.sizes) > 1:
         judge.in_shards()
     console = Terminal()
     if config.dry_run:
         _, rows = next(texts.shards([0]))
-        show_dry_run(judge.about(Unrated(texts=rows, dimensions=dimensions)), console)
+        show_dry_run(judge.about(Unrated(texts=rows, **known)), console)
         if len(texts.sizes) > 1:
             times = texts.rows / texts.sizes[0]
             first = f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others are like them, all"
@@ -106,7 +107,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         for number, rows in texts.shards(todo):
             with parts.kept_after_mistakes(), whole.part(len(rows)) if several else nullcontext():
                 try:
-                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, dimensions=dimensions)))
+                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, **known)))
                 except ComeBack as error:  # the other shards go into batches, too
                     away.append(error)
                     continue
@@ -121,7 +122,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         notes = parts.join()
     # 4. what came of it
     rows, failed, wide = (sum(note[name] for note in notes) for name in ("rows", "failed", "wide"))
-    lines = [f"{rows} texts scored by {escape_control(card.title)}; {failed} without a score."]
+    lines = [f"{rows} texts scored by {card.title}; {failed} without a score."]
     if texts.cut:
         lines.append(
             f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes larger ones."
@@ -134,7 +135,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines += [judge.note] if judge.note is not None and len(notes) == 1 else []
     share = f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval wider than"
     lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
-    for line in [*lines, *map(escape_control, card.verdict)]:
+    for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     return target
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from judgebench.config.fields import plain
 from judgebench.data.rows import local_path
-from judgebench.runtime.files import Input, user_path
+from judgebench.runtime.files import Input
 
 _GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attacks", "defenses", "defense", "tutor")
 """Keys whose values may name files, or hold keys that do."""

@@ -53,6 +53,14 @@ def path_of(config: DictConfig, key: str) -> Path:
     return user_path(value)
 
 
+def switch_at(config: DictConfig, key: str) -> bool:
+    """A switch; `UserError` where it is neither true nor false."""
+    value = config.get(key)
+    if not isinstance(value, bool):
+        raise UserError(f"{key}: {shown(value)} is neither true nor false.")
+    return value
+
+
 def list_at(config: DictConfig, key: str) -> list[Any]:
     """The entries under a key that takes a list of at least one; else `UserError`."""
     items = plain(OmegaConf.select(config, key))

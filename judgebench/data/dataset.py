@@ -32,6 +32,7 @@ class DataSettings:
         seed: of the draw of dev groups.
         published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
+        longest: characters that a text may have; longer ones would fill the memory long before a model has read them.
     """
 
     path: str | None = None
@@ -40,6 +41,7 @@ class DataSettings:
     seed: Annotated[int, Ge(0)] = 0
     published: Mapping[str, str] | None = None
     groups_are: str | None = None
+    longest: Annotated[int, Ge(1)] = 10_000_000
 
     def __post_init__(self) -> None:
         check_fields(self, "data")
@@ -89,11 +91,12 @@ def group_hash(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
-def validate(loaded: Dataset) -> None:
+def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
     """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
 
-    There is an example; no example_id stands there twice; no source or output is blank; the examples of a group answer
-    to one source; every human score is finite and within the scale, or NaN where the text is unrated.
+    There is an example; no example_id stands there twice; no source or output is blank; no text has more characters
+    than `longest`; the examples of a group answer to one source; every human score is finite and within the scale, or
+    NaN where the text is unrated.
     """
     examples = loaded.examples
     if not examples:
@@ -133,6 +136,9 @@ def validate(loaded: Dataset) -> None:
         for what, text in (("judged text", example.output), ("source", example.source)):
             if not text.strip():
                 refuse(i, f"the {what} is empty; write it, or remove the example")
+        if (length := longest_of(example)) > longest:
+            fault = f"a text has {length:,} characters, and data.longest={longest} allows no more than {longest:,}"
+            refuse(i, f"{fault}; shorten it, remove the example, or raise data.longest")
         first = groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
             fault = f"group '{example.group_id}' has another source or context here than for {where(first)}"
@@ -144,6 +150,11 @@ def validate(loaded: Dataset) -> None:
     end = f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
         raise UserError(*(f"'{name}' is unrated: {end}" for name in unrated))
+
+
+def longest_of(example: Example) -> int:
+    """The characters of an example's longest text."""
+    return max(map(len, (example.source, example.output, example.context, example.rival)))
 
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
@@ -332,7 +343,7 @@ class JudgeDataModule(ABC):
         checked = DataSettings(path, **plain(settings))
         self.path = path
         self.limit_groups, self.dev_share, self.seed = checked.limit_groups, float(checked.dev_share or 0), checked.seed
-        self.published = checked.source
+        self.published, self.longest = checked.source, checked.longest
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
@@ -355,7 +366,7 @@ class JudgeDataModule(ABC):
         if "examples" in vars(self):
             return
         loaded = completed(self.load())
-        validate(loaded)
+        validate(loaded, self.longest)
         kept = set(list(dict.fromkeys(example.group_id for example in loaded.examples))[: self.limit_groups])
         rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
         self.examples = [loaded.examples[i] for i in rows]

@@ -18,7 +18,7 @@ import numpy as np
 
 from judgebench.config.fields import known_keys, plain
 from judgebench.data.dataset import Dataset, group_hash
-from judgebench.data.rows import FileRow, data_files, file_rows
+from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -318,8 +318,8 @@ class Layouts:
         # 2. their texts
         texts: list[Rated] = []
         left: list[UserError] = []
-        for file, layout in chosen:
-            within = f"{file.relative_to(path).with_suffix('')}/" if len(chosen) > 1 else ""
+        names = names_within([file for file, _ in chosen], path)
+        for (file, layout), within in zip(chosen, names, strict=True):
             for row in layout.rows_of(file):
                 try:
                     texts += self._texts(layout, replace(row, within=within), read)

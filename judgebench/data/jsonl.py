@@ -139,10 +139,10 @@ class Unrated(JudgeDataModule):
         dimensions: Sequence[str] = ("quality",),
         rows: Sequence[Mapping[str, Any]] | None = None,
         name: str | None = None,
-        limit_groups: int | None = None,
         texts: Sequence[Rated] = (),
+        **common: Any,
     ) -> None:
-        super().__init__(path, limit_groups=limit_groups, dev_share=0)
+        super().__init__(path, **{"dev_share": 0, **common})
         self.name = name or "texts"
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}

@@ -18,7 +18,7 @@ from typing import Any
 
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import user_path
-from judgebench.runtime.parsing import Limits, parse_json, read_json, read_text
+from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
 
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -264,6 +264,25 @@ def named_files(path: str) -> list[Any]:
     return files
 
 
+def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
+    """A name for each of some files, as `folder/file/`, for rows that have none of their own; empty for one file. Where
+    two would be alike, they are the files' paths below what all have in common.
+
+    Args:
+        folder: the names are paths below it, without endings; None takes the last folder alone.
+    """
+    if len(files) < 2:
+        return [""] * len(files)
+    if folder is None:
+        short = [(file.parent.name, file.stem) for file in files]
+    else:
+        short = [file.relative_to(folder).with_suffix("").parts for file in files]
+    if len(set(short)) < len(files):
+        common = len(os.path.commonpath([str(file) for file in files]).split(os.sep))
+        short = [tuple(str(file).split(os.sep)[common:]) for file in files]
+    return [f"{'/'.join(parts)}/" for parts in short]
+
+
 def local_path(path: str) -> Path:
     """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
     if path.startswith(_EMBEDDED):
@@ -342,21 +361,35 @@ def table_rows(path: Path) -> Iterator[FileRow]:
         io.StringIO(text, newline=""),
         delimiter="\t" if tabs else ",",
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        strict=True,
     )
     csv.field_size_limit(LIMITS.size)
     header: list[str] = []
-    for cells in reader:
+    for cells in _cells(reader, path.name):
         place = f"{path.name} line {reader.line_num}"
         if not header:
             header = cells
-            if doubled := [name for i, name in enumerate(header) if name in header[:i]]:
-                raise UserError(f"{place}: two columns are called '{doubled[0]}'; give each a name of its own.")
+            check_columns(header, place)
         elif cells and len(cells) != len(header):
             raise UserError(f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as many.")
         elif cells:
             yield FileRow(
                 {name: cell or None for name, cell in zip(header, cells, strict=True)}, place, reader.line_num
             )
+
+
+def _cells(reader: Any, name: str) -> Iterator[list[str]]:
+    """The rows of a CSV reader; `UserError` says where one begins whose quotation marks do not pair."""
+    first = 1
+    try:
+        for cells in reader:
+            yield cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f"{name} line {first}: a quotation mark in the row that begins here does not pair (line {reader.line_num}: "
+            f"{error}); close it, and write one inside a cell as two."
+        ) from error
 
 
 def parquet_rows(path: Path) -> Iterator[FileRow]:

@@ -8,6 +8,7 @@ rows lie apart in each place.
 from __future__ import annotations
 
 import hashlib
+import json
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -17,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.data.dataset import validate
+from judgebench.data.dataset import DataSettings, longest_of, validate
 from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
-from judgebench.data.rows import FileRow, file_rows, named_files
+from judgebench.data.rows import FileRow, file_rows, named_files, names_within
 from judgebench.runtime.errors import UserError
 
 _LONGEST = 4
@@ -37,6 +38,7 @@ class Texts:
         fields: see `TextFields`.
         size: rows of a shard, about.
         limit_groups: the first so many groups alone; None takes all.
+        longest: characters that a text may have.
 
     Attributes:
         sizes: rows of each shard.
@@ -48,7 +50,13 @@ class Texts:
     """
 
     def __init__(
-        self, path: str, fields: Any, dimensions: Iterable[str], size: int, limit_groups: int | None = None
+        self,
+        path: str,
+        fields: Any,
+        dimensions: Iterable[str],
+        size: int,
+        limit_groups: int | None = None,
+        longest: int = DataSettings.longest,
     ) -> None:
         self._files, self._fields = named_files(path), TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {dimension: {} for dimension in dimensions}
@@ -59,8 +67,8 @@ class Texts:
         digest, rows, last = hashlib.blake2b(digest_size=16), 0, None
         for text in self._texts():
             example = text.example
-            if not example.output.strip() or not example.source.strip():
-                validate(dataset_of([text]))
+            if not example.output.strip() or not example.source.strip() or longest_of(example) > longest:
+                validate(dataset_of([text]), longest)
             names.append(hash(example.example_id))
             about = (example.group_id, example.source, example.context)
             if about != last:
@@ -91,7 +99,7 @@ class Texts:
                 if any(suspect and seen[key] < most for suspect, key, most in kinds):
                     suspects.append(text)
                     seen.update(key for suspect, key, _ in kinds if suspect)
-            validate(dataset_of(suspects))
+            validate(dataset_of(suspects), longest)
 
     @property
     def rows(self) -> int:
@@ -116,8 +124,7 @@ class Texts:
     def _texts(self, wanted: np.ndarray | None = None) -> Iterator[Rated]:
         """All texts, or those whose place among them is `wanted` [texts]."""
         place = 0
-        for file in self._files:
-            within = f"{file.parent.name}/{file.stem}/" if len(self._files) > 1 else ""
+        for file, within in zip(self._files, names_within(self._files), strict=True):
             for row in file_rows(file):
                 text = None
                 if self._most is not None:
@@ -142,4 +149,7 @@ def _source(text: Rated) -> int:
 def _content(text: Rated) -> bytes:
     example = text.example
     parts = (example.example_id, example.group_id, example.system_id, example.source, example.output, example.context)
-    return "\0".join((*parts, "\1")).encode()
+    joined = "\0".join((*parts, "\1"))
+    if joined.count("\0") > len(parts):  # a text has NULs of its own; no example_id is empty, so none begins like this
+        joined = f"\0{json.dumps(parts)}\0"
+    return joined.encode()

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
 TOKEN = r"⟦([^⟦⟧]{1,40})⟧"
@@ -115,10 +115,10 @@ def warn_of_cut(texts: Iterable[str]) -> None:
     """Says on stderr of how many answers only a part is read."""
     count = sum(len(text) > LONGEST and len(read_part(text)) > LONGEST for text in texts)
     if count:
-        print(
+        print_safely(
             f"judgebench: {count:,} answer{'s are' if count > 1 else ' is'} longer than {LONGEST:,} characters; only "
             f"the last {LONGEST:,} are searched for the score, and the text itself is stored whole.",
-            file=sys.stderr,
+            error=True,
         )
 
 

@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +33,7 @@ from judgebench.readings.reading import (
 from judgebench.runtime.distributed import Processes
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
+from judgebench.runtime.terminal import print_safely
 
 _FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")
@@ -287,10 +287,10 @@ class ReadingStore:
         new = damaged - self._damaged_keys
         self._damaged_keys |= new
         if new:
-            print(
+            print_safely(
                 f"judgebench: store={self.path}: {len(new):,} of its readings do not match their checksums or cannot "
                 "be read any more, as after a fault of the disk, or hold what no model says; they are read again.",
-                file=sys.stderr,
+                error=True,
             )
 
     def _identity(self) -> tuple[int, int] | None:
@@ -330,10 +330,10 @@ class ReadingStore:
                 "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
             ).rowcount
             if count:
-                print(
+                print_safely(
                     f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
                     f"checksums; its {count:,} readings have them now, and stay.",
-                    file=sys.stderr,
+                    error=True,
                 )
 
     @contextmanager

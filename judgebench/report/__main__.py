@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
+from judgebench.cli import exit_code
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
@@ -17,6 +19,7 @@ from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs
+from judgebench.runtime.terminal import print_safely
 
 _COMPARISON = "comparison.html"
 
@@ -31,11 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"where the page goes; without it, RUN/report.html (with its figures), or ./{_COMPARISON} of several",
     )
     options = parser.parse_args(arguments)
-    try:
-        print(_written(options.run, options.out))
-    except UserError as error:
-        print(f"judgebench: {error}", file=sys.stderr)
-        return 2
+    return exit_code("judgebench.report", arguments, partial(_work, options.run, options.out))
+
+
+def _work(paths: Sequence[str], out: str | None) -> int:
+    print_safely(_written(paths, out))
     return 0
 
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from judgebench.report.formats import UNKNOWN
 from judgebench.report.table import Block, Details, Facts, Heading, Paragraph, Table, TableCell
 from judgebench.runtime.errors import escape_control
+from judgebench.runtime.terminal import printable
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -45,18 +46,35 @@ TEMPLATES = jinja2.Environment(
 )
 
 
+_MARKDOWN = re.compile(r"[\\`*\[\]|~#!@$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|^[-+](?=\s)|(?<=^\d)[.)](?=\s)")
+
+
+def markdown(text: str) -> str:
+    """A text of a line that Markdown shows as it is: no link, picture, table, emphasis, heading or list; less than and
+    ampersand are HTML's affair.
+
+    Example:
+        >>> print(markdown("[a](http://b) *c* snake_case 0.5"))
+        \\[a\\](http\\://b) \\*c\\* snake_case 0.5
+    """
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+TEMPLATES.filters["markdown"] = markdown
+
+
 def macros() -> Any:
     """Macros that write each kind of block in a page, by the block's name."""
     return TEMPLATES.get_template("blocks.html.j2").module
 
 
 class Terminal(Console):
-    """A rich console whose text holds no character that steers a terminal; colors and cursor are rich's own."""
+    """A rich console whose text neither a terminal nor a service for CI obeys; colors and cursor are rich's own."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See `Console.render`."""
         for segment in super().render(renderable, options):
-            plain = segment.text if segment.control else escape_control(segment.text)
+            plain = segment.text if segment.control else printable(segment.text)
             yield segment if plain == segment.text else type(segment)(plain, segment.style)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -24,6 +23,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from judgebench.runtime.errors import ReportedElsewhere, UserError
+from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     import lightning as L
@@ -272,7 +272,7 @@ class Processes:
                             raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
             except RuntimeError as error:
                 if not over.is_set():
-                    print(f"judgebench: {_ended(error)}", file=sys.stderr, flush=True)
+                    print_safely(f"judgebench: {_ended(error)}", error=True)
                     os._exit(2)  # the main thread is inside a collective, from which no exception brings it back
 
         watch = threading.Thread(target=look, daemon=True)

@@ -1,5 +1,4 @@
-"""Files that are whole or not there and overwrite no input, one run at a time in a folder, digests, CSV, and which disks
-are remote."""
+"""Files that are whole or not there and overwrite no input; one run at a time in a folder; digests; CSV; disks."""
 
 from __future__ import annotations
 
@@ -124,7 +123,7 @@ def _identity(path: Path) -> object:
 
 def _lies_in(place: Path, source: Input) -> bool:
     """True where a resolved path lies in the folder of an input and fits one of its patterns."""
-    for folder in place.parents if source.patterns else ():
+    for folder in place.parents if source.patterns and os.path.isdir(source.path) else ():
         if _identity(folder) == _identity(source.path):
             inside = f"/{place.relative_to(folder).as_posix()}"
             return any(fnmatch(inside, f"*/{pattern}") for pattern in source.patterns)

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from judgebench.runtime.parsing import check_columns
+
 DIGESTS = b"judgebench.digests"
 """Name of the metadata that holds the digests: {name of a column: digest, "": digest of the other metadata}."""
 
@@ -62,9 +64,22 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises as `read_table`."""
     here = isinstance(path, Path)
     with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
+        check_columns(file.schema_arrow.names, path.name)
         ours = here and DIGESTS in (file.schema_arrow.metadata or {})
         for batch in read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024):
-            yield from batch.to_pylist()
+            try:
+                yield from batch.to_pylist()
+            except (ArithmeticError, LookupError, ValueError):
+                columns = [list(map(_value, column)) for column in batch.columns]
+                yield from (dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """A cell as Python has it; bytes, which no field takes, where it has no such value, as a date in the year 40000."""
+    try:
+        return scalar.as_py()
+    except (ArithmeticError, LookupError, ValueError):
+        return f"{scalar.type} out of range".encode()
 
 
 def join_tables(path: Path, parts: Sequence[Path]) -> None:

@@ -17,7 +17,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -202,7 +202,29 @@ def _check_plain(value: Any, limits: Limits) -> Any:
     return value
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Safe):
+    """Refuses numbers of base 60, as 1:30, which is 90, and whole numbers that no float holds."""
+
+
+def _number(loader: Any, node: yaml.ScalarNode) -> Any:
+    if ":" in node.value:
+        raise ValueError(f"{shown(node.value)} is a number of base 60; write it in quotation marks, or in full")
+    value = _Safe.yaml_constructors[node.tag](loader, node)
+    float(value)
+    return value
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _number)
+
+
+def check_columns(names: Sequence[str], name: str) -> None:
+    """Checks that the columns of a table have names of their own; else `UserError`."""
+    if doubled := [column for i, column in enumerate(names) if column in names[:i]]:
+        raise UserError(f"{name}: two columns are called '{doubled[0]}'; give each a name of its own.")
 
 
 def _count(text: str, limits: Limits) -> None:

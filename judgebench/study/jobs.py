@@ -26,6 +26,7 @@ from judgebench.config.keys import absences, tasks_in
 from judgebench.runtime.errors import Refusal, UserError
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file
+from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
@@ -240,12 +241,12 @@ class TaskSummary(SweepSummary):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         super().on_multirun_start(config, **kwargs)
         for sentence in absences(config.get("tasks")):
-            print(sentence)
+            print_safely(sentence)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         super().on_job_start(config, **kwargs)
         job, count = int(config.hydra.job.num), len(tasks_in(config.get("tasks")).split(","))
-        print(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
+        print_safely(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
         # all of this takes seconds to import, and most starts are no sweep
@@ -278,8 +279,8 @@ class TaskSummary(SweepSummary):
         )
         if config.get("print") != "none":
             console.print(to_terminal([tasks_answer(runs), *tables]))
-        print(folder / "tasks.html")
-        print(folder)
+        print_safely(folder / "tasks.html")
+        print_safely(folder)
 
 
 def _is_study(config: DictConfig) -> bool:

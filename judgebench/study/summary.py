@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS, spearman
 from judgebench.stats.scores import Scores, shared
 from judgebench.study.storage import pareto_front
@@ -573,10 +573,10 @@ def finish_sweep(
             whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
             log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
     except (OSError, UserError) as error:
-        print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
+        print_safely(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True)
     if config.get("print") != "none":
         Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(summary_blocks(summary)))
-    print(folder)
+    print_safely(folder)
 
 
 def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:

@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.terminal import print_safely
 from judgebench.study import storage
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
 from judgebench.study.storage import FAILED, LOST, REASON, Claims, Watch, beating, count, failed, this_process
@@ -203,7 +204,7 @@ def _line(error: BaseException) -> str:
 
 
 def _say(*parts: str) -> None:
-    print("  ".join(part for part in parts if part), flush=True)
+    print_safely("  ".join(part for part in parts if part))
 
 
 def _number(values: Sequence[float]) -> str:

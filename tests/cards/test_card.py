@@ -81,13 +81,18 @@ def test_a_card_that_was_changed_by_hand_says_so_once_and_is_used(tmp_path, caps
         said = capsys.readouterr().err
         assert said.count("\n") == 1, said
         assert "card.yaml: it was changed after" in said
+    path.write_text(text.partition("\nsha256: ")[0] + "\n")
+    assert JudgeCard.read(path) == card()
+    said = capsys.readouterr().err
+    assert "card.yaml: it does not state the SHA-256 of its content" in said
+    assert said.count("\n") == 1
 
 
 def _reordered(text: str) -> str:
     return yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
 
 
-def test_a_card_of_an_earlier_version_is_read_silently(capsys):
+def test_a_card_of_an_earlier_version_is_read_and_says_that_it_states_no_digest(capsys):
     """Written at 3e7ab7f by calibrating recorded readings of conala_sample; it states no digest."""
     earlier = JudgeCard.read(Path(__file__).with_name("judge_card_3e7ab7f.yaml"))
     assert earlier.title == ("Qwen2.5-Coder-1.5B-Instruct with Qwen2.5-Coder-0.5B-Instruct, quality 1-5, contrastive")
@@ -96,7 +101,7 @@ def test_a_card_of_an_earlier_version_is_read_silently(capsys):
     assert "earlier version; `python -m judgebench.calibrate data=... judge=...` makes another" in earlier.no_intervals
     assert earlier.figures["test"]["spearman"] == pytest.approx(0.6112, abs=1e-3)
     assert scoring_config(earlier, {"rows": []}, store="s").judge.path == earlier.parts["judge"]["path"]
-    assert capsys.readouterr().err == ""
+    assert "it does not state the SHA-256 of its content: version 0.1.0 wrote it" in capsys.readouterr().err
 
 
 def test_a_card_of_one_task_is_refused_for_another():

@@ -1,6 +1,7 @@
 """Files of texts scored shard by shard: rows equal to those of one shard, a scoring that was killed goes on, mistakes
 name what is wrong before and behind what was scored."""
 
+import hashlib
 import json
 import os
 import signal
@@ -216,3 +217,45 @@ def test_groups_longer_than_some_shards_are_cut_and_limits_keep_whole_groups(tmp
     write("texts.jsonl", rows_of(COUNT)[::-1])
     with pytest.raises(UserError, match="have changed while they were read"):
         list(texts.shards([0]))
+
+
+def digests(rows: list[dict]) -> list[str]:
+    write("texts.jsonl", rows)
+    return Texts("texts.jsonl", None, ["quality"], 100).digests
+
+
+def test_a_digest_knows_where_a_field_ends_and_is_that_of_earlier_versions_where_it_can_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    row = {"example_id": "a", "group_id": "g", "system_id": "s", "source": "One.", "output": "Two."}
+    earlier = "".join(
+        "\0".join((*[row[name] for name in row], "", "\1")) for row in ({**row}, {**row, "example_id": "b"})
+    )
+    whole = [row, {**row, "example_id": "b"}]
+    assert digests(whole) == [hashlib.blake2b(earlier.encode(), digest_size=16).hexdigest()]
+    # fields whose ends are moved over a NUL, and rows of which one says what two say
+    moved = [{**row, "source": "One.\0Two", "output": "Three"}, {**row, "source": "One.", "output": "Two\0Three"}]
+    assert len({*map(str, (digests([each]) for each in moved))}) == 2
+    joined = {**row, "output": "Two.\0\0\1b\0g\0s\0One.\0Two."}
+    assert digests([joined]) != digests(whole)
+
+
+def test_rows_of_files_in_folders_of_one_name_are_told_apart(score):
+    for folder, first in (("x", 0), ("y", 30)):
+        os.makedirs(f"all/{folder}/p")
+        write(f"all/{folder}/p/a.jsonl", [{**row, "example_id": None} for row in rows_of(COUNT)[first : first + 30]])
+    texts = Texts("all", None, ["quality"], 100)
+    names = [text.example.example_id for _, shard in texts.shards([0]) for text in shard]
+    assert len(set(names)) == COUNT
+    assert names[0] == "x/p/a.jsonl/line-1"
+
+
+def test_a_text_that_would_fill_the_memory_is_refused_before_anything_is_made_of_it(score):
+    rows = rows_of(COUNT)
+    write("texts.jsonl", [*rows[:2], {**rows[2], "output": "a" * 10_000_001}])
+    code, _, err = score("out=long.jsonl")
+    said = " ".join(err.split())
+    assert (code, Path("long.jsonl").exists()) == (2, False)
+    assert "texts.jsonl line 3" in said
+    assert "a text has 10,000,001 characters, and data.longest=10000000 allows no more than 10,000,000" in said
+    assert score("out=long.jsonl", "data.longest=20000000")[0] == 0
+    assert "data.longest: 0 should be greater" in score("out=long.jsonl", "data.longest=0")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from judgebench.data.rows import (
     json_lines,
     json_object,
     json_rows,
+    names_within,
     parquet_rows,
     table_rows,
 )
@@ -97,6 +99,8 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
         (b"a,b\n1\n", table_rows, "f line 2: has 1 cells and the header 2; all lines need as many"),
         (b"a,a\n1,2\n", table_rows, "f line 1: two columns are called 'a'"),
+        (b'a,b\n1,"x\ny"\n2,"open\n3,c\n', table_rows, "f line 4: a quotation mark in the row that begins here"),
+        (b'a,b\n1,"open\n2,"c"\n3,d\n', table_rows, r"f line 2: a quotation mark in the .*\(line 3: "),
         (b"a\n\xff\n", table_rows, "f cannot be read .*not UTF-8: byte 0xff at position 3.; save the file as UTF-8"),
     ],
 )
@@ -105,6 +109,48 @@ def test_a_broken_file_is_named_with_its_place(tmp_path, content, reader, senten
     path.write_bytes(content)
     with pytest.raises(UserError, match=f"{sentence}"):
         list(reader(path))
+
+
+FAR = pa.array([2**60, 5]).view(pa.timestamp("us"))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        FAR,
+        FAR.cast(pa.timestamp("us", "UTC")),
+        pa.array([2**31 - 1, 5], pa.int32()).view(pa.date32()),
+        pa.array([2**60, 5]).view(pa.duration("s")),
+        pa.StructArray.from_arrays([FAR], ["when"]),
+        pa.ListArray.from_arrays([0, 1, 2], FAR),
+        pa.array([0, 1]).view(pa.timestamp("s", "Nowhere/Atlantis")),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_date_that_python_cannot_hold_harms_no_other_column(tmp_path, column):
+    pq.write_table(pa.table({"text": ["a", "b"], "when": column}), tmp_path / "far.parquet")
+    rows = list(parquet_rows(tmp_path / "far.parquet"))
+    assert [row.text("text") for row in rows] == ["a", "b"]
+    for wanted in (rows[0].text, rows[0].identifier, rows[0].number):
+        with pytest.raises(UserError, match=r"far.parquet row 1: field 'when' must be .*out of range"):
+            wanted("when")
+
+
+def test_two_columns_of_one_name_are_refused_in_parquet_too(tmp_path):
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["id", "text", "text"])
+    pq.write_table(table, tmp_path / "twice.parquet")
+    with pytest.raises(UserError, match=r"twice.parquet: two columns are called 'text'; give each a name of its own"):
+        list(parquet_rows(tmp_path / "twice.parquet"))
+
+
+def test_rows_without_names_are_called_by_their_files_paths_where_those_would_be_alike():
+    files = [Path(name) for name in ("d/x/a.jsonl", "d/y/b.jsonl")]
+    assert names_within(files) == ["x/a/", "y/b/"]
+    assert names_within(files[:1]) == [""]
+    alike = [Path(name) for name in ("d/x/p/a.jsonl", "d/y/p/a.jsonl", "d/y/p/a.csv")]
+    assert names_within(alike) == ["x/p/a.jsonl/", "y/p/a.jsonl/", "y/p/a.csv/"]
+    assert names_within(alike[:2], Path("d")) == ["x/p/a/", "y/p/a/"]
+    assert names_within(alike[1:], Path("d")) == ["a.jsonl/", "a.csv/"]
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

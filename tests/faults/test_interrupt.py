@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -91,3 +93,44 @@ def test_two_processes_both_end(command, tiny_pair, whom):
         assert run.ends() == code, run.said
     assert not psutil.wait_procs(ranks, timeout=30)[1]
     assert not Path("run").exists()
+
+
+SENT = """
+import os, runpy, signal, sys, threading
+from judgebench.{module} import {name} as original
+import judgebench.{module} as module
+
+def slow(*arguments, **options):
+    os.kill(os.getpid(), {signal})
+    threading.Event().wait(60)
+
+module.{name} = slow
+sys.exit(module.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        ("store", "_opened", ["verify", "readings.sqlite"]),
+        ("record", "record", ["run", "out=readings.parquet"]),
+        ("report.__main__", "_written", ["run"]),
+        ("report.paper.__main__", "build", ["run"]),
+    ],
+)
+def test_in_a_command_without_hydra(tmp_path, module, name, arguments, by):
+    program = SENT.format(module=module, name=name, signal=int(by))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (128 + by, "", False), done.stderr
+    command = f"python -m judgebench.{module.removesuffix('.__main__')} {' '.join(arguments)}"
+    assert done.stderr.endswith(
+        f"judgebench: interrupted. Nothing that was finished is lost. Go on with the same command: {command}\n"
+    )

@@ -228,8 +228,9 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}
         "format: judgebench judge card 1\nrange: [1, " + "9" * 5000 + "]",
         "format: judgebench judge card 1\nparts: " + "[" * 50_000,
         "format: judgebench judge card 1\n" * 2,
+        f"format: judgebench judge card 1\nscale: [1{':59' * 50_000}, 2]",
     ],
-    ids=["aliases", "a card of aliases", "recursive", "5,000 digits", "deep", "twice"],
+    ids=["aliases", "a card of aliases", "recursive", "5,000 digits", "deep", "twice", "150,000 digits of base 60"],
 )
 def test_a_card_that_is_no_data_is_one_sentence_in_no_time(tmp_path, text):
     (tmp_path / "card.yaml").write_text(text)
@@ -237,6 +238,30 @@ def test_a_card_that_is_no_data_is_one_sentence_in_no_time(tmp_path, text):
     with pytest.raises(UserError, match=rf"^card={tmp_path}/card.yaml: "):
         JudgeCard.read(tmp_path / "card.yaml")
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("number", ["12:30", "1:30.5", f"0x{'f' * 5000}"])
+@pytest.mark.parametrize("where", ["figures.test.spearman", "scale", "data.seed"])
+def test_a_number_that_readers_of_yaml_take_for_another_is_refused_wherever_it_stands(tmp_path, number, where):
+    path = written(changed(served_card("http://localhost:1"), where, "NUMBER"), tmp_path)
+    path.write_text(path.read_text().replace("NUMBER", number))
+    with pytest.raises(UserError, match=r"not valid YAML \(('1|int too large)"):
+        JudgeCard.read(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "sentence"),
+    [
+        ("figures.test.spearman", "high", r"figures\.test\.spearman: 'high' should be a valid number"),
+        ("figures.test.spearman_low", [0.5], r"figures\.test\.spearman_low"),
+        ("figures.dev", {"mean_absolute_error": True}, r"figures\.dev\.mean_absolute_error: True should be"),
+        ("attacks", [{"change": 0.5}], r"attacks\[0\]\.attack is not given"),
+        ("data.texts", "all", r"data\.texts: 'all' should be a valid list"),
+    ],
+)
+def test_a_card_whose_figures_are_no_numbers_is_refused_where_it_is_read(tmp_path, where, value, sentence):
+    with pytest.raises(UserError, match=sentence):
+        JudgeCard.read(written(changed(served_card("http://localhost:1"), where, value), tmp_path))
 
 
 def test_a_card_whose_series_names_nobody_is_refused(tmp_path, small_server):

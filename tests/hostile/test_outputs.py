@@ -49,7 +49,11 @@ def contents() -> dict[str, str]:
 OVERWRITE, INSIDE = "it would overwrite ", "it lies in data.path="
 REFUSED = [
     # texts
-    (score, [CARD, "data.path=judge/labels.jsonl", "out=judge/labels.jsonl"], f"{OVERWRITE}data.path=judge/labels.jsonl"),
+    (
+        score,
+        [CARD, "data.path=judge/labels.jsonl", "out=judge/labels.jsonl"],
+        f"{OVERWRITE}data.path=judge/labels.jsonl",
+    ),
     (score, [CARD, "data.path=judge/labels.jsonl", "out=nowhere/../judge/labels.jsonl"], OVERWRITE),
     (score, [CARD, "data.path=link.jsonl", "out=judge/labels.jsonl"], f"{OVERWRITE}data.path=link.jsonl"),
     (score, [CARD, "data.path=judge/labels.jsonl", "out=hard.jsonl"], OVERWRITE),
@@ -80,9 +84,16 @@ REFUSED = [
     (report, ["run", "--out", "run/metrics.json"], f"{OVERWRITE}metrics.json of the run run"),
     (report, ["run", "texts_in_run", "--out", "run/config.yaml"], f"{OVERWRITE}config.yaml of the run run"),
     # what is no place for a file
-    *((gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: . is a folder") for key in ("junit", "summary")),
+    *(
+        (gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: . is a folder")
+        for key in ("junit", "summary")
+    ),
     (report, ["run", "--out", "."], "--out=.: . is a folder"),
-    (score, [CARD, "data.path=parts", "out=s3://bucket/scores.jsonl"], "out=s3://bucket/scores.jsonl: results are written"),
+    (
+        score,
+        [CARD, "data.path=parts", "out=s3://bucket/scores.jsonl"],
+        "out=s3://bucket/scores.jsonl: results are written",
+    ),
     (score, [CARD, "data.path=parts", "out=gs://bucket/scores"], "results are written to a folder of this machine"),
     (gate, [CARD, "data.path=judge/labels.jsonl", "junit=s3://b/gate.xml"], "results are written to a folder"),
     (calibrate, [*RUN, "data.path=judge/labels.jsonl", "run_dir=s3://b/run"], "results are written to a folder"),
@@ -111,7 +122,7 @@ def test_places_beside_inputs_may_be_written(tmp_path):
     read = [Input("data.path", tmp_path / "texts", ["graded.json"]), Input("data.path", tmp_path, ["texts/*.jsonl"])]
     check_outputs([("out", tmp_path / "texts" / "scores.csv"), ("run_dir", tmp_path / "run" / "graded.jsonl")], read)
     for name in ("graded.json", "new.jsonl", "below/graded.json"):
-        with pytest.raises(UserError, match="^out: it "):
+        with pytest.raises(UserError, match=r"^out: it "):
             check_outputs([("out", tmp_path / "texts" / name)], read)
     with pytest.raises(UserError, match="it would overwrite first"):
         check_outputs([("first", tmp_path / "new" / ".." / "a.xml"), ("second", tmp_path / "a.xml")], [])

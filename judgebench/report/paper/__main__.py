@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from judgebench.cli import exit_code
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -15,8 +17,9 @@ from judgebench.report.paper.cd import build
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
-from judgebench.runtime.errors import UserError, escape_control
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs
+from judgebench.runtime.terminal import print_safely
 
 ARTIFACTS = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
 """The artifacts that tables are made of: readings and scores may be large."""
@@ -33,39 +36,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "comparatively under attack, a figure of both, too",
     )
     options = parser.parse_args(arguments)
-    try:
-        # 1. the runs, as far as tables need them, and their tables
-        runs = []
-        for folder in map(RunFolder.open, options.run):
-            contents = {name: folder.read(name) for name in ARTIFACTS}
-            present = {name: content for name, content in contents.items() if content is not None}
-            runs.append(Results(**present, path=folder.path))
-        cap = build_cap(runs)
-        tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
-        # 2. files, and for each judge absolute against comparative assessment under attack
-        if options.out:
-            names = [name for table in tables for name in table.files]
-            inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
-            check_outputs([(f"--out={options.out}", Path(options.out) / name) for name in names], inputs)
-            figures = {}
-            for title in dict.fromkeys(run.titles.get("main") for run in runs):
-                judged = [run for run in runs if run.titles.get("main") == title]
-                records = [record for run in judged for record in run.metrics]
-                comparative = [record for record in records if is_win_probability(record)]
-                absolute = [record for record in records if not is_win_probability(record)]
-                if figure := assessment_figure(absolute, comparative, judged[0].titles):
-                    figures[f"assessment_{file_name(title or 'main')}"] = figure
-            try:
-                for name, text in (item for table in tables for item in table.files.items()):
-                    with atomic(Path(options.out) / name) as temporary:
-                        temporary.write_text(text, encoding="utf-8")
-                save_figures(figures, Path(options.out))
-            except OSError as error:
-                raise UserError(f"--out: {options.out} cannot be written ({error.strerror or error}).") from error
-    except UserError as error:
-        print(f"judgebench: {error}", file=sys.stderr)
-        return 2
-    print(escape_control("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours)))
+    return exit_code("judgebench.report.paper", arguments, partial(_work, options.run, options.out))
+
+
+def _work(paths: Sequence[str], out: str | None) -> int:
+    # 1. the runs, as far as tables need them, and their tables
+    runs = []
+    for folder in map(RunFolder.open, paths):
+        contents = {name: folder.read(name) for name in ARTIFACTS}
+        present = {name: content for name, content in contents.items() if content is not None}
+        runs.append(Results(**present, path=folder.path))
+    cap = build_cap(runs)
+    tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
+    # 2. files, and for each judge absolute against comparative assessment under attack
+    if out:
+        names = [name for table in tables for name in table.files]
+        inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
+        check_outputs([(f"--out={out}", Path(out) / name) for name in names], inputs)
+        figures = {}
+        for title in dict.fromkeys(run.titles.get("main") for run in runs):
+            judged = [run for run in runs if run.titles.get("main") == title]
+            records = [record for run in judged for record in run.metrics]
+            comparative = [record for record in records if is_win_probability(record)]
+            absolute = [record for record in records if not is_win_probability(record)]
+            if figure := assessment_figure(absolute, comparative, judged[0].titles):
+                figures[f"assessment_{file_name(title or 'main')}"] = figure
+        try:
+            for name, text in (item for table in tables for item in table.files.items()):
+                with atomic(Path(out) / name) as temporary:
+                    temporary.write_text(text, encoding="utf-8")
+            save_figures(figures, Path(out))
+        except OSError as error:
+            raise UserError(f"--out: {out} cannot be written ({error.strerror or error}).") from error
+    print_safely("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours))
     return 0
 
 
