@@ -18,8 +18,8 @@ _GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attack
 
 
 def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
-    """What a configuration reads on this machine: its texts, and each file that a value of `_GROUPS` names, wherever it
-    stands there; of a folder, as that of a model, the files in it."""
+    """The inputs of a configuration on this machine: its texts, and each file that a value of `_GROUPS` names, wherever
+    it stands there; of a folder, as that of a model, the files in it."""
     for name in _GROUPS:
         for key, text in _texts(name, plain(config.get(name))):
             path = os.path.expanduser(text)

@@ -66,7 +66,7 @@ def place_of(store: Path) -> Path:
 
 
 class Input(NamedTuple):
-    """What a command reads.
+    """A file or folder that a command reads.
 
     Attributes:
         name: how the user names it, as "data.path=texts.jsonl".
