@@ -18,11 +18,11 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors, run_checked
 from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
-from judgebench.config.inputs import inputs_of
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import check_config, data_of
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import Input, atomic, check_outputs, user_path
+from judgebench.runtime.files import atomic, check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 
@@ -121,8 +121,8 @@ def _main(config: DictConfig) -> None:
         from judgebench.results.schema import run_inputs
 
         required = requirements_of(plain(config.get("require")), card)
-        store, its_run = path_of(config, "store"), run_inputs(path_of(config, "run_dir"))
-        inputs = [*inputs_of(config), *card.inputs(), *its_run, Input(f"store={store}", store)]
+        inputs = [*inputs_of(config), *card.inputs()]
+        inputs += [*run_inputs(path_of(config, "run_dir")), store_of(config, inputs)]
         check_outputs([(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs)
         # 2. the measurement; a mistake stands in the files, too
         try:

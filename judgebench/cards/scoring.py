@@ -22,7 +22,7 @@ from omegaconf import DictConfig
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge, check_settings
 from judgebench.config.fields import plain
-from judgebench.config.inputs import inputs_of
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
@@ -31,7 +31,7 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
 from judgebench.runtime.errors import ComeBack, UserError
-from judgebench.runtime.files import LOCK, Held, Input, atomic, check_outputs, csv_cell, locked, sha256_of, user_path
+from judgebench.runtime.files import LOCK, Held, atomic, check_outputs, csv_cell, locked, sha256_of, user_path
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
@@ -56,19 +56,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     that were scored before it stay. Gives the file or folder of scores; None after a dry run, and in a process that
     only helped to read."""
     # 1. the settings, and the judge
-    target, shard = path_of(config, "out"), config.get("shard")
-    if target.suffix not in ("", *_ENDINGS):
-        raise UserError(
-            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
-            "folder of .parquet files."
-        )
-    if target.suffix and target.is_dir():
-        raise UserError(f"out={target}: this is a folder; name a file.")
-    if not target.suffix and target.is_file():
-        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
-    files = [target] if target.suffix else [target / _MANIFEST, target / "part-000000.parquet"]
-    inputs = [*inputs_of(config), *card.inputs(), Input(f"store={config.store}", path_of(config, "store"))]
-    check_outputs([(f"out={config.out}", file) for file in files], inputs)
+    target, shard = _target(config, card), config.get("shard")
     if type(shard) is not int or shard < 1:
         raise UserError(f"shard: {shard!r} is no number of rows; give a whole number of at least 1.")
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
@@ -137,6 +125,22 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
+    return target
+
+
+def _target(config: DictConfig, card: JudgeCard) -> Path:
+    """The file or folder that the key `out` names; `UserError` where scores cannot lie there."""
+    target = path_of(config, "out")
+    if target.suffix not in ("", *_ENDINGS):
+        raise UserError(
+            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
+            "folder of .parquet files."
+        )
+    if not target.suffix and target.is_file():
+        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
+    files = [target] if target.suffix else [target / _MANIFEST, target / "part-000000.parquet"]
+    inputs = [*inputs_of(config), *card.inputs()]
+    check_outputs([(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)])
     return target
 
 

@@ -261,6 +261,7 @@ class RunSettings:
     compare_with: str | None
     print: Annotated[str, OneOf(("answer", "all", "none"))]
     figures: Annotated[str, OneOf(("png",))] | None = None
+    compile: bool | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")

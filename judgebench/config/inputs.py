@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
+
 from judgebench.config.fields import plain
+from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
-from judgebench.runtime.files import Input
+from judgebench.runtime.files import Input, check_outputs, place_of
 
 _GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attacks", "defenses", "defense", "tutor")
 """Keys whose values may name files, or hold keys that do."""
@@ -28,6 +31,15 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
     data = plain(config.get("data"))
     if isinstance(data, Mapping) and isinstance(data.get("path"), str) and data["path"].strip():
         yield _data(data["path"], data.get("layouts"))
+
+
+def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
+    """The store of readings, over which nothing else may be written; `UserError` where it is one of the inputs."""
+    path = path_of(config, "store")
+    store = Input(f"store={path}", place_of(path))
+    if not store.path.is_dir():
+        check_outputs([store[:2]], (source._replace(patterns=()) for source in inputs))
+    return store
 
 
 def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ from judgebench.config.fields import (
     plain,
     settings_of,
 )
-from judgebench.config.inputs import inputs_of
+from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
@@ -51,7 +51,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.files import check_outputs, place_of, user_path
+from judgebench.runtime.files import check_outputs, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
@@ -215,11 +215,9 @@ def _check_outputs(config: DictConfig) -> None:
     """Refuses a run folder, or a store, whose files are inputs or would become some."""
     from judgebench.results.schema import own_files  # it needs pyarrow
 
-    folder, store = path_of(config, "run_dir"), path_of(config, "store")
-    inputs = list(inputs_of(config))
-    check_outputs([(f"store={store}", place_of(store))], [source._replace(patterns=()) for source in inputs])
+    folder, inputs = path_of(config, "run_dir"), list(inputs_of(config))
     files = [path for path in own_files(folder) if not path.is_dir()]
-    check_outputs([(f"run_dir={folder}", path) for path in files], inputs)
+    check_outputs([(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)])
 
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (_check_data, _check_machine, _check_outputs)

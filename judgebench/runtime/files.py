@@ -96,7 +96,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) 
                 "copy them afterwards."
             )
         if os.path.isdir(path):
-            raise UserError(f"{name}: {path} is a folder; name a file.")
+            raise UserError(f"{name}: this is a folder; name a file.")
         place = Path(os.path.realpath(path))
         for source in sources:
             if _identity(path) == _identity(source.path):

@@ -61,6 +61,7 @@ MISTAKES = {
     "run_dir=${nokey}": "Interpolation key 'nokey' not found",
     "run_dir=/dev/null/x": "run_dir: /dev/null/x cannot be",
     "judge.path=": "judge.path: '' ",
+    "compile=maybe": "compile: 'maybe' should be a valid boolean",
     "judge.path=" + 5000 * "a": "cannot be a path here (File name too long)",
     "data=jsonl data.path=/dev/zero": "/dev/zero: there is no such file",
     "'defenses=[{template: /dev/zero}]'": "/dev/zero",

@@ -67,6 +67,8 @@ REFUSED = [
     # answers, the card, its answers, the store
     (score, [CARD, "data.path=parts", "+judge.path=worse.jsonl", "out=worse.jsonl"], f"{OVERWRITE}judge.path=worse"),
     (score, [CARD, "data.path=parts", "out=judge/answers.jsonl"], f"{OVERWRITE}judge.path="),
+    (score, [CARD, "data.path=parts/x.jsonl", "store=parts/x.jsonl"], f"store=parts/x.jsonl: {OVERWRITE}data.path="),
+    (score, [CARD, "data.path=parts/x.jsonl", "out=same.csv", "store=same.csv"], f"{OVERWRITE}store=same.csv"),
     (gate, [CARD, "data.path=judge/labels.jsonl", "junit=judge/labels.jsonl"], f"{OVERWRITE}data.path="),
     (gate, [CARD, "data.path=judge/labels.jsonl", "summary=hard.jsonl"], f"{OVERWRITE}data.path="),
     (gate, [CARD, "data.path=judge/labels.jsonl", "junit=judge/judge_card.yaml"], f"{OVERWRITE}card="),
@@ -85,10 +87,10 @@ REFUSED = [
     (report, ["run", "texts_in_run", "--out", "run/config.yaml"], f"{OVERWRITE}config.yaml of the run run"),
     # what is no place for a file
     *(
-        (gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: . is a folder")
+        (gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: this is a folder; name a file")
         for key in ("junit", "summary")
     ),
-    (report, ["run", "--out", "."], "--out=.: . is a folder"),
+    (report, ["run", "--out", "."], "--out=.: this is a folder; name a file"),
     (
         score,
         [CARD, "data.path=parts", "out=s3://bucket/scores.jsonl"],
