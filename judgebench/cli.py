@@ -79,8 +79,8 @@ def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], i
     try:
         with ending(module, sys.argv[1:] if arguments is None else arguments), as_sentence():
             return work()
-    except SystemExit as end:
-        return int(end.code or 0)
+    except Refusal as refusal:
+        return int(refusal.code or 0)
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,10 @@ def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
     """The store of readings, over which nothing else may be written; `UserError` where it is one of the inputs."""
     path = path_of(config, "store")
     store = Input(f"store={path}", place_of(path))
+    # readings are added to a store that a judge is read from, too
+    others = [source for source in inputs if ".store=" not in source.name]
     if not store.path.is_dir():
-        check_outputs([store[:2]], (source._replace(patterns=()) for source in inputs))
+        check_outputs([store[:2]], (source._replace(patterns=()) for source in others))
     return store
 
 
@@ -56,9 +58,8 @@ def _data(path: str, layouts: Any) -> Input:
     """The texts: a file; a folder, of which everything or what fits a layout is read; or a pattern."""
     here, name = local_path(path.removeprefix("file://")), f"data.path={path}"
     if glob.has_magic(path) and not here.exists():
-        parts = list(takewhile(lambda part: not glob.has_magic(part), here.parts))
-        pattern = "/".join(here.parts[len(parts) :])
-        return Input(name, Path(*parts), [pattern.replace("**/", "*")])
+        folder = os.path.dirname(re.split(r"[*?\[]", str(here))[0])
+        pattern = str(here)[len(folder) :].lstrip("/")
+        return Input(name, Path(folder), [pattern.replace("**/", "*")])
     known = layouts if isinstance(layouts, list) else [{}]
-    patterns = [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)]
-    return Input(name, here, patterns)
+    return Input(name, here, [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)])

@@ -95,8 +95,9 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) 
                 f"{name}: results are written to a folder of this machine, or one that is mounted there; name one, and "
                 "copy them afterwards."
             )
-        if os.path.isdir(path):
-            raise UserError(f"{name}: this is a folder; name a file.")
+        if os.path.exists(path) and not os.path.isfile(path):
+            kind = "a folder" if os.path.isdir(path) else "no regular file"
+            raise UserError(f"{name}: this is {kind}; name a file.")
         place = Path(os.path.realpath(path))
         for source in sources:
             if _identity(path) == _identity(source.path):

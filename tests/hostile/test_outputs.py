@@ -33,6 +33,7 @@ def folder(place, tmp_path, monkeypatch):  # noqa: F811
     os.symlink("judge/labels.jsonl", "link.jsonl")
     os.link("judge/labels.jsonl", "hard.jsonl")
     os.mkdir("parts")
+    os.mkfifo("pipe")
     for name in ("x", "y"):
         shutil.copy("judge/labels.jsonl", f"parts/{name}.jsonl")
     shutil.copytree("run", "texts_in_run")
@@ -90,6 +91,7 @@ REFUSED = [
         (gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: this is a folder; name a file")
         for key in ("junit", "summary")
     ),
+    (report, ["run", "--out", "pipe"], "--out=pipe: this is no regular file; name a file"),
     (report, ["run", "--out", "."], "--out=.: this is a folder; name a file"),
     (
         score,
