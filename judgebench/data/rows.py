@@ -273,9 +273,8 @@ def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
     """
     if len(files) < 2:
         return [""] * len(files)
-    if folder is None:
-        short = [(file.parent.name, file.stem) for file in files]
-    else:
+    short: list[tuple[str, ...]] = [(file.parent.name, file.stem) for file in files]
+    if folder is not None:
         short = [file.relative_to(folder).with_suffix("").parts for file in files]
     if len(set(short)) < len(files):
         common = len(os.path.commonpath([str(file) for file in files]).split(os.sep))
