@@ -373,7 +373,7 @@ class Sample:
         read = ~self.unread
         columns = {name: getattr(self, name)[read] for name in ("names", "groups", "systems", "scores", "ratings")}
         logprobs = {role: values[read] for role, values in self.logprobs.items()}
-        texts = [self.texts[row] for row in np.flatnonzero(read)] if self.texts else []
+        texts = [self.texts[row] for row in np.flatnonzero(read).tolist()] if self.texts else []
         return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
 
     @property

@@ -193,8 +193,8 @@ def ordered_alike(ours: PairedSystems, theirs: PairedSystems, weights: np.ndarra
     weights [1 + B, G]; a pair that the first ties counts half. Both tables have the same empty cells."""
     shares = np.empty(len(weights))
     for here in chunks(len(weights), len(ours.pairs[0])):
-        sides = [side.resampled(weights[here])[0] for side in (ours, theirs)]
-        shares[here] = _share_alike(*sides, np.ones_like(sides[0]))
+        first, second = (side.resampled(weights[here])[0] for side in (ours, theirs))
+        shares[here] = _share_alike(first, second, np.ones_like(first))
     return shares
 
 
