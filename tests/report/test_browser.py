@@ -268,7 +268,7 @@ def test_a_run_that_keeps_no_texts_still_shows_scores_and_bars(opened):
 
 @pytest.mark.parametrize("name", ["report", "comparison"])
 def test_nothing_is_cut_off_and_on_a_phone_no_table_moves_sideways(chromium, pages, name):
-    wider = """[...document.querySelectorAll('.scroll:has(table), .tabulator-tableholder')]
+    wider = """[...document.querySelectorAll('.scroll:has(table), .likely, .tabulator-tableholder')]
         .filter((one) => one.getClientRects().length && one.scrollWidth > one.clientWidth + 1)
         .map((one) => [one.querySelector('table')?.dataset.view, one.scrollWidth, one.clientWidth])"""
     for viewport in ({"width": 1280, "height": 900}, PHONE):
@@ -277,6 +277,8 @@ def test_nothing_is_cut_off_and_on_a_phone_no_table_moves_sideways(chromium, pag
         if name == "report":
             tab.wait_for_selector("html[data-ready=examples]")
         tab.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
+        if name == "report":
+            tab.locator("details.look .likely").last.wait_for()
         tab.evaluate(SETTLED)
         assert tab.evaluate(wider) == []
         assert tab.evaluate("document.documentElement.scrollWidth") == viewport["width"]
