@@ -123,7 +123,7 @@ class Look:
     failure: str | None = None
 
 
-class Outcome(NamedTuple):
+class BatchOutcome(NamedTuple):
     """A line of a batch's results.
 
     Attributes:
@@ -140,7 +140,7 @@ class Outcome(NamedTuple):
 
     @property
     def content(self) -> str:
-        """What it says, but for what differs whenever the same is said."""
+        """The answer or the reason, without ids, times and counts, so that equal answers are equal."""
         if not isinstance(self.payload, dict):
             return self.reason
         said = {name: value for name, value in self.payload.items() if name not in ("id", "created", "usage")}
@@ -211,26 +211,26 @@ class OpenAIBatches:
         over = record["status"] in ("completed", "expired", "cancelled", "failed")
         return Look(over, answered + counts.get("failed", 0), answered, record, failure)
 
-    async def outcomes(self, look: Look) -> list[Outcome]:
+    async def outcomes(self, look: Look) -> list[BatchOutcome]:
         names = [look.record.get("output_file_id"), look.record.get("error_file_id")]
         contents = [await self._client.call("GET", f"/files/{name}/content") for name in names if name]
         return [self._outcome(line) for content in contents for line in content.splitlines() if line.strip()]
 
-    def _outcome(self, line: bytes) -> Outcome:
-        """What a line of results says; one that cannot be read has no key."""
+    def _outcome(self, line: bytes) -> BatchOutcome:
+        """The outcome in a line of results; one that cannot be read has no key."""
         try:
             return self.outcome(self._client.parsed(line))
         except (UserError, *_MALFORMED):
-            return Outcome(None, None, "a line of its results cannot be read", False)
+            return BatchOutcome(None, None, "a line of its results cannot be read", False)
 
-    def outcome(self, row: Any) -> Outcome:
+    def outcome(self, row: Any) -> BatchOutcome:
         response = row.get("response") or {}
         code = response.get("status_code")
         body = response.get("body") or {}
         error = row.get("error") or {}
         why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
         passing = code is None or code in _PASSING or code >= 500
-        return Outcome(row["custom_id"], body if code == 200 else None, str(why), passing)
+        return BatchOutcome(row["custom_id"], body if code == 200 else None, str(why), passing)
 
 
 class AnthropicBatches(OpenAIBatches):
@@ -264,23 +264,23 @@ class AnthropicBatches(OpenAIBatches):
         done = sum(counts.values()) - counts["processing"]
         return Look(record["processing_status"] == "ended", done, counts.get("succeeded", 0), record)
 
-    async def outcomes(self, look: Look) -> list[Outcome]:
+    async def outcomes(self, look: Look) -> list[BatchOutcome]:
         content = await self._client.call("GET", f"{self.address}/{look.record['id']}/results")
         return [self._outcome(line) for line in content.splitlines() if line.strip()]
 
-    def outcome(self, row: Any) -> Outcome:
+    def outcome(self, row: Any) -> BatchOutcome:
         result = row["result"]
         error = (result.get("error") or {}).get("error") or {}
         why = error.get("message") or result["type"]
-        return Outcome(row["custom_id"], result.get("message"), str(why), error.get("type") in _PASSING_TYPES)
+        return BatchOutcome(row["custom_id"], result.get("message"), str(why), error.get("type") in _PASSING_TYPES)
 
 
-def _outcome_of(lines: Sequence[Outcome], key: str, look: Look) -> Outcome:
+def _outcome_of(lines: Sequence[BatchOutcome], key: str, look: Look) -> BatchOutcome:
     """The one outcome of a request, by the lines of results that name it."""
     if not lines:
-        return Outcome(key, None, look.failure or _NO_ANSWER, look.failure is None)
+        return BatchOutcome(key, None, look.failure or _NO_ANSWER, look.failure is None)
     if len({line.content for line in lines}) > 1:
-        return Outcome(key, None, _TWO_ANSWERS, False)
+        return BatchOutcome(key, None, _TWO_ANSWERS, False)
     return lines[0]
 
 
@@ -427,7 +427,7 @@ class BatchedPass:
             outcomes = [] if look.failure else await self._trusted(self._provider.outcomes(look))
         except UserError as error:
             raise self._located(note, error) from None
-        lines: dict[str, list[Outcome]] = defaultdict(list)
+        lines: dict[str, list[BatchOutcome]] = defaultdict(list)
         for outcome in outcomes:
             if isinstance(outcome.key, str):
                 lines[outcome.key].append(outcome)
@@ -457,7 +457,7 @@ class BatchedPass:
                 if outcome.payload is not None:
                     readings.append(await self._reading(note, outcome))
             except BrokenAnswer as error:
-                outcome = Outcome(key, None, str(error), False)
+                outcome = BatchOutcome(key, None, str(error), False)
             if outcome.payload is None:
                 self._failed(note, outcome)
         # 4. store
@@ -475,14 +475,14 @@ class BatchedPass:
                 f"requests{shown} though {look.answered:,} were answered. {len(readings):,} answers of it are stored",
             )
 
-    def _failed(self, note: Note, outcome: Outcome) -> None:
+    def _failed(self, note: Note, outcome: BatchOutcome) -> None:
         """Counts a failure; what may pass is tried again, what does not is noted."""
         self._account.failures["in a batch"] += 1
         self._tries[outcome.key] = note.tries + 1
         if not outcome.passing or note.tries >= self._spec.retries:
             note.refused[outcome.key] = outcome.reason
 
-    async def _reading(self, note: Note, outcome: Outcome) -> ModelReading:
+    async def _reading(self, note: Note, outcome: BatchOutcome) -> ModelReading:
         prompt = self._wanted[outcome.key]
         answer = answer_of(outcome.payload, numbered=False)
         request = self._pass.expected(prompt, outcome.key)[0]
