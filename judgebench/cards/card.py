@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
-from judgebench.config.dropped import refuse_dropped, up_to_date
+from judgebench.config.dropped import refuse_settings, up_to_date
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError, escape_control, shown
 from judgebench.runtime.files import atomic, user_path
@@ -275,7 +275,7 @@ class JudgeCard:
             return f"{folder.absolute()}/{value}"
 
         parts = up_to_date(copy.deepcopy(dict(self.parts)))
-        refuse_dropped(parts, "card: parts.")
+        refuse_settings(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
         if parts["judge"]["_target_"] == PANEL_JUDGE:

@@ -1,8 +1,9 @@
-"""What earlier versions of judgebench had and this one has not: one table, which every refusal of a name looks into."""
+"""Names of things that earlier versions of judgebench had: one table, which the refusals of unknown names look into."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -26,7 +27,7 @@ DROPPED = {
     "pairwise.ties": "a tie is half a win for each, so leave it out",
     "prompt.layout": "prompts have the papers' layout alone, so leave it out",
 }
-"""A command, key=value or key, as it was written -> what to use instead, as a clause."""
+"""A command, a key, a key with its value, or a class, as it was written -> what to use instead, as a clause."""
 
 _ANY = object()
 
@@ -42,13 +43,13 @@ INERT: Mapping[str, Any] = {
 """A setting of earlier versions -> the value at which it asks for what is done now, or `_ANY`."""
 
 
-def dropped(*names: str) -> str | None:
-    """The sentence on the first of some names that was dropped; None where none was."""
-    found: Iterator[str] = (f"{name}: is dropped; {DROPPED[name]}." for name in names if name in DROPPED)
-    return next(found, None)
+def dropped(name: str) -> str | None:
+    """The sentence on a name that was dropped, of a list's entry without its place; None where it was not."""
+    instead = DROPPED.get(re.sub(r"\[\d+\]", "", name))
+    return f"{name}: is dropped; {instead}." if instead else None
 
 
-def refuse_dropped(config: Mapping[str, Any], where: str = "") -> None:
+def refuse_settings(config: Mapping[str, Any], where: str = "") -> None:
     """Raises `UserError` with a sentence for each setting of a configuration that was dropped; `where` it stands."""
     sentences = []
     for name in DROPPED:

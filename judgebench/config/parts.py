@@ -27,7 +27,7 @@ from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseExce
 from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
-from judgebench.config.dropped import refuse_dropped
+from judgebench.config.dropped import refuse_settings
 from judgebench.config.fields import (
     LOGGER_MODES,
     Margins,
@@ -341,7 +341,7 @@ class Parts:
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's paths and devices
     only where it runs `here`."""
-    refuse_dropped(config)
+    refuse_settings(config)
     mistakes, made = Mistakes(), {}
     incomplete = missing_values(config, mistakes)
 
