@@ -105,7 +105,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.cards.judge import literal
     from judgebench.components import build_component
-    from judgebench.config.dropped import refuse_dropped, up_to_date
+    from judgebench.config.dropped import refuse_settings, up_to_date
     from judgebench.config.keys import FOLDER, list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.experiment import Experiment
@@ -119,7 +119,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         content["attack"], left_out = None, ["attack adv_suffix"]
     rebuilt = OmegaConf.create(content)
     try:
-        refuse_dropped(content)
+        refuse_settings(content)
         # defenses that must compute something before prompts can be built
         tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
         defenses = select_defenses(list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor)

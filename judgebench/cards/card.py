@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
-from judgebench.config.dropped import dropped, refuse_dropped, up_to_date
+from judgebench.config.dropped import dropped, refuse_settings, up_to_date
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.runtime.errors import UserError, shown
@@ -279,7 +279,7 @@ class JudgeCard:
             return f"{folder.absolute()}/{value}"
 
         parts = up_to_date(copy.deepcopy(dict(self.parts)))
-        refuse_dropped(parts, "card: parts.")
+        refuse_settings(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
         for part, key in (("defense", "detectors"), ("tutor", "vectors")):  # which a run has learned

@@ -1,4 +1,4 @@
-"""What earlier versions of judgebench had and this one has not: one table, which every refusal of a name looks into."""
+"""Names of things that earlier versions of judgebench had: one table, which the refusals of unknown names look into."""
 
 from __future__ import annotations
 
@@ -87,14 +87,10 @@ INERT: Mapping[str, Any] = {
 """A setting of earlier versions -> the value at which it asks for what is done now, or `_ANY`."""
 
 
-def dropped(*names: str) -> str | None:
-    """The sentence on the first of some names that was dropped, of a list's entry without its place; None where none
-    was."""
-    for name in names:
-        instead = DROPPED.get(re.sub(r"\[\d+\]", "", name))
-        if instead:
-            return f"{name}: is dropped; {instead}."
-    return None
+def dropped(name: str) -> str | None:
+    """The sentence on a name that was dropped, of a list's entry without its place; None where it was not."""
+    instead = DROPPED.get(re.sub(r"\[\d+\]", "", name))
+    return f"{name}: is dropped; {instead}." if instead else None
 
 
 def refuse_names(names: Iterable[str]) -> None:
@@ -104,7 +100,7 @@ def refuse_names(names: Iterable[str]) -> None:
         raise UserError(*sentences)
 
 
-def refuse_dropped(config: Mapping[str, Any], where: str = "") -> None:
+def refuse_settings(config: Mapping[str, Any], where: str = "") -> None:
     """Raises `UserError` with a sentence for each setting of a configuration that was dropped; `where` it stands."""
     sentences = []
     for name in DROPPED:

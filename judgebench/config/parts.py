@@ -28,7 +28,7 @@ from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
 from judgebench.config.defaults import read_dimensions, stand_in_rubrics
-from judgebench.config.dropped import refuse_dropped, refuse_names
+from judgebench.config.dropped import refuse_names, refuse_settings
 from judgebench.config.fields import (
     LOGGER_MODES,
     Margins,
@@ -353,7 +353,7 @@ class Parts:
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's paths and devices
     only where it runs `here`."""
-    refuse_dropped(config)
+    refuse_settings(config)
     mistakes, made = Mistakes(), {}
     incomplete = missing_values(config, mistakes)
 

@@ -41,7 +41,7 @@ def perplexity(logprobs: np.ndarray) -> float:
     return float(np.exp(min(_MAXIMUM_NATS, -np.mean(logprobs, dtype=np.float64)))) if len(logprobs) else float("nan")
 
 
-def measure(helper: Helper, texts: Sequence[Example], resources: Resources) -> pd.DataFrame:
+def text_perplexities(helper: Helper, texts: Sequence[Example], resources: Resources) -> pd.DataFrame:
     """A row a text of `judged_texts`, which is its index: its `perplexity`, NaN where it is too short for one, and the
     `seconds` of reading it."""
     import pandas as pd
@@ -211,7 +211,7 @@ class PlannedDetection(Planned):
                 )
             if record["dataset"] == resources.dataset:
                 resources.refuse_test(record["training"]["groups"], where)
-        measured = measure(self.helper, examples, resources)
+        measured = text_perplexities(self.helper, examples, resources)
         helper = {"dataset": resources.dataset, "helper": view.source.title, "helper_sha256": view.fingerprint}
         # the last bits of a value may be others on another machine, and a threshold is a sharp edge
         return here().agree(lambda: self._warning(texts, measured, helper))
