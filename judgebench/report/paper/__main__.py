@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from judgebench.config.dropped import dropped
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -60,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"judgebench: {error}", file=sys.stderr)
         return 2
-    print(escape_control("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours)))
+    ours = [table.text.rstrip("\n") for table in tables if table.has_ours]
+    if not ours:
+        print(f"judgebench: {dropped('own tables')}", file=sys.stderr)
+    print(escape_control("\n\n".join(ours)))
     return 0
 
 
