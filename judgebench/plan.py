@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from judgebench.config.dropped import dropped
+from judgebench.runtime.terminal import print_safely
 
 if __name__ == "__main__":
-    print(f"judgebench: {dropped('judgebench plan')}", file=sys.stderr)
+    print_safely(f"judgebench: {dropped('judgebench plan')}", error=True)
     sys.exit(2)

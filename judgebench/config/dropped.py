@@ -70,6 +70,10 @@ DROPPED = {
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",
+    "own tables": (
+        "the papers' tables hold the papers' models, data and ranges alone, and these runs have none; "
+        "`python -m judgebench.report RUN` makes the page with all numbers"
+    ),
 }
 """A command, a key, a key with its value, or a class, as it was written -> what to use instead, as a clause."""
 

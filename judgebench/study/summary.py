@@ -34,16 +34,13 @@ from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
-from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.scores import Scores, shared
 from judgebench.study.storage import pareto_front
 from judgebench.tracking.wandb import log_sweep
-from judgebench.tuning.choose import Candidates, rated_part
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _MOST_VALUES, _MOST_LABELLED = 12, 8
@@ -260,14 +257,12 @@ _SPLITS = (DEV, TEST)
 def summarize(
     trials: Sequence[Trial],
     directions: Sequence[str] = (),
-    promised: Mapping[Cell, float] | None = None,
 ) -> dict[str, Any]:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
     cells: each with its objective (position), metric, dimension, range, split (on which is chosen), direction, attack
         and defense; `best`, the trial that is best there, of several the first (null without such a split; `constant`
         where every text has the same score, which is chosen only where no trial does better).
-        `promised`: what the best of other articles is worth on each article, see `promises`; null where unknown.
     means: for each objective dev and test averaged over its cells: each with its own best setting (`chosen_per_cell`),
         and with the one setting that is best on average (`one_setting`).
     """
@@ -287,7 +282,6 @@ def summarize(
     for key, rows in rows_of.items():
         record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
         record |= {"split": rows[0]["split"], "direction": rows[0]["direction"], "best": None}
-        record["promised"] = (promised or {}).get(key)
         record |= {axis: rows[0].get(axis, "none") for axis in ("attack", "defense")}
         if rated := [[row] for row in rows if row["cost"] is not None]:
             (row,) = min(rated, key=_rank)
@@ -351,9 +345,7 @@ def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
         best = mean.get("one_setting") or (cells[0]["best"] if cells else None)
         if best is None:
             continue
-        promised = [cell["promised"] for cell in cells if cell.get("promised") is not None]
-        worth = f", {three(sum(promised) / len(promised))} by other articles" if promised else ""
-        where = f"on the articles that chose{worth}, {three(best['test'])} on test"
+        where = f"on the articles that chose, {three(best['test'])} on test"
         lines.append(f"found: {cells[0]['metric']} {three(best['dev'])} {where}")
         lines.append(f"do: take {params_text(best.get('params', {}))}; expect the latter figure")
     lines += [f"{count} trials failed; study.json says why."] if count else []
@@ -383,7 +375,7 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
                 row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
-            row |= {"dev": best["dev"], "promised": cell.get("promised"), "test": best["test"]}
+            row |= {"dev": best["dev"], "test": best["test"]}
             rows.append(table | row | {"trial": str(best["trial"])})
         for name, key in _MEANS.items():
             if (means := mean.get(key)) is not None:
@@ -402,10 +394,6 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     return f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of {trials} trials{end}"
 
 
-_PROMISED = (
-    "by other articles: the trial that is best on other articles of the split, measured on each; the best of many "
-    "trials looks better."
-)
 _SWEEP = View(
     "sweep",
     "",
@@ -415,58 +403,13 @@ _SWEEP = View(
         Col("range", "range", left=True),
         Col("setting", "setting", left=True),
         Col("dev", "dev", three),
-        Col("by other articles", "promised", three, optional=True),
         Col("test", "test", three),
         Col("trial", "trial"),
     ),
     by=("objective",),
     title="{title}",
     sections=("part",),
-    note=lambda summary, frame: _PROMISED if frame["promised"].notna().any() else "",
 )
-
-
-# --- the best trial of other articles ---------------------------------------------------------------------------------
-
-
-def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, float]:
-    """Cell -> what the best trial promises: the articles of the split are dealt to folds, each fold is scored by the
-    trial that is best on the others, and all are correlated together (see `judgebench.tuning.choose`).
-
-    Only of correlations over the whole data that are maximized, of texts under one attack, and of trials whose run
-    folders are within reach.
-    """
-    values: dict[Cell, float] = {}
-    done = complete(trials)
-    folders = [Path(str(trial["attributes"].get("run_dir"))) for trial in done]
-    cells = done[0]["attributes"]["cells"] if done else []
-    cells = [
-        cell
-        for cell in cells
-        if (cell["metric"] in ("spearman", "pearson") and cell.get("level") == "dataset")
-        and (cell[cell["split"]] is not None and "," not in cell["attack"])
-        and direction_of(cell["objective"], directions) == "maximize"
-    ]
-    if len(done) < 2 or not cells or not all((path / "scores.parquet").is_file() for path in folders):
-        return {}
-    try:
-        tables = [Scores.of(RunFolder(path).read("scores")) for path in folders]
-    except (UserError, OSError):  # half-written, or changed since
-        return {}
-    for cell in cells:
-        wanted = {name: cell[name] for name in ("split", "dimension", *RANGE, "attack", "defense", "judge", "decoding")}
-        cells_of = [
-            [key for key in table.cells if wanted.items() <= key.named.items()] for table in tables
-        ]  # fmt: skip
-        if any(len(keys) != 1 for keys in cells_of):
-            continue
-        parts = shared([rated_part(table, keys[0]) for table, keys in zip(tables, cells_of, strict=True)])
-        groups, human = parts[0]["group_id"].astype(str), parts[0]["human"]
-        if len(set(groups)) >= 2:
-            scores = np.stack([part["score"] for part in parts], axis=1)
-            among = Candidates(scores, {}, human, groups, cell["metric"], maximum=True)
-            values[cell_of(cell)] = among.promise(min(5, len(set(groups))), 5, 0, 0)[cell["metric"]]
-    return values
 
 
 # --- the end of a sweep -----------------------------------------------------------------------------------------------
@@ -477,7 +420,7 @@ def finish_sweep(
 ) -> None:
     """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
     (a dry run). The summary's run on W&B joins the jobs' `group`."""
-    summary = summarize(trials, directions, promises(trials, directions))
+    summary = summarize(trials, directions)
     if not summary["cells"]:
         return
     try:

@@ -267,7 +267,6 @@ class Candidates:
         learners: the settings that learn, by their numbers.
         human, groups: [N].
         kind: [S] see `choose`.
-        maximum: True to take the setting with the largest worth, as a sweep does, instead of the rule's.
     """
 
     scores: np.ndarray
@@ -276,7 +275,6 @@ class Candidates:
     groups: np.ndarray
     metric: str = "spearman"
     kind: Sequence[int] | None = None
-    maximum: bool = False
     losses: np.ndarray | None = None
 
     def taught(self, rows: np.ndarray, folds: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -300,8 +298,7 @@ class Candidates:
         """The choice by the texts `rows`, of what is `taught`."""
         part = None if extra is None else extra[rows]
         shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
-        choice = choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
-        return choice._replace(taken=choice.best) if self.maximum else choice
+        return choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of folds that took each

@@ -6,22 +6,18 @@ from io import StringIO
 
 import numpy as np
 import optuna
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from scipy import stats
 
 from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
-from judgebench.results.folder import RunFolder
 from judgebench.study.storage import pareto_front
 from judgebench.study.summary import (
     front_figure,
     heatmaps,
     jobs_as_trials,
-    promises,
     summarize,
     summary_blocks,
 )
@@ -116,37 +112,6 @@ def test_without_a_dev_split_nothing_is_chosen():
     assert summary["cells"][0]["best"] is None
     assert summary["means"] == [{"objective": 0, "chosen_per_cell": None, "one_setting": None}]
     assert heatmaps(trials) == {}
-
-
-def test_the_best_trial_promises_what_it_is_worth_on_other_articles(monkeypatch, tmp_path):
-    """Thirty trials of noise: the best looks good on the articles that chose it, and promises next to nothing. With a
-    further one that is right, that is what every article's others take, and the promise is its own Spearman."""
-    rng = np.random.default_rng(0)
-    human = rng.normal(size=80)
-    where = {"split": "dev", "dimension": "coherence", "attack": "none", "defense": "none", "judge": "main"}
-    where |= {"range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "decoding": "greedy"}
-    texts = {"example_id": [f"t{i}" for i in range(80)], "group_id": [f"g{i // 4}" for i in range(80)]}
-
-    def run(number, scores):
-        (tmp_path / f"{number}").mkdir(exist_ok=True)
-        (tmp_path / f"{number}" / "scores.parquet").touch()
-        columns = {**texts, "system_id": "s", "score": scores, "status": "parsed", "human": human, **where}
-        frames[f"{number}"] = pd.DataFrame({**columns, "lambda": np.nan, "temperature": np.nan})
-        spearman = stats.spearmanr(scores, human).statistic
-        of_trial = trial(number, 0.1, number, {**cell(spearman, None), **where, "level": "dataset"})
-        return of_trial | {"attributes": {**of_trial["attributes"], "run_dir": str(tmp_path / f"{number}")}}
-
-    frames = {}
-    monkeypatch.setattr(RunFolder, "read", lambda folder, name, *_: frames[folder.path.name])
-    trials = [run(number, rng.normal(size=80)) for number in range(30)]
-    (noise,) = promises(trials).values()
-    best = max(trial["attributes"]["cells"][0]["dev"] for trial in trials)
-    assert noise < best - 0.1
-    ((key, promised),) = promises([*trials, run(30, human**3)]).items()
-    assert promised == pytest.approx(1.0)
-    (shown,) = summarize([*trials, run(30, human**3)], promised={key: promised})["cells"]
-    assert shown["promised"] == promised
-    assert promises([*trials, trial(31, 1, 1, cell(0.9, None, **where, level="dataset"))]) == {}, "out of reach"
 
 
 def test_a_heat_map_has_every_value_in_its_place_and_frames_the_best():

@@ -343,17 +343,6 @@ def test_a_setting_that_every_fold_takes_promises_its_own_agreement(sign):
     assert straight < promise["error"] < 1.3 * straight
 
 
-def test_the_promise_of_the_best_of_noise_is_not_its_worth():
-    rng = np.random.default_rng(0)
-    human, groups = rng.normal(size=80), np.repeat(np.arange(20), 4)
-    among = Candidates(rng.normal(size=(80, 60)), {}, human, groups, maximum=True)
-    everything = np.ones(80, dtype=bool)
-    choice = among.choose(everything, among.scores)
-    assert choice.taken == choice.best == int(np.argmax([spearman(side, human) for side in among.scores.T]))
-    assert spearman(among.scores[:, choice.taken], human) > 0.2
-    assert abs(among.promise(5, 3, 0, 0)["spearman"]) < 0.15
-
-
 # Refusals
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from judgebench.cli import exit_code
+from judgebench.config.dropped import dropped
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -68,7 +69,10 @@ def _work(paths: Sequence[str], out: str | None) -> int:
             save_figures(figures, Path(out))
         except OSError as error:
             raise UserError(f"--out: {out} cannot be written ({error.strerror or error}).") from error
-    print_safely("\n\n".join(table.text.rstrip("\n") for table in tables if table.has_ours))
+    ours = [table.text.rstrip("\n") for table in tables if table.has_ours]
+    if not ours:
+        print_safely(f"judgebench: {dropped('own tables')}", error=True)
+    print_safely("\n\n".join(ours))
     return 0
 
 

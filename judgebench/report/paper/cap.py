@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from judgebench.judges.loading import ModelSource
-from judgebench.report.figures.style import file_name, shorten
+from judgebench.report.figures.style import shorten
 from judgebench.report.formats import decimals, one, percent, points, signed_two, span, two
 from judgebench.report.paper.tables import (
     Measure,
@@ -46,14 +46,13 @@ TUTORS = {"llama": "meta-llama/Llama-3.1-8B-Instruct", "mistral": "mistralai/Mis
 CAP, W_CAP, RANDOM = "cap", "w_cap", "random_reference"
 
 PLACE = ["dataset", "dimension", "range"]
-"""Keys of a place: a table of ours is of one."""
+"""Keys of a place."""
 
 COLUMN = ["column", "defense", "defense_label", "rank"]
 """Keys of a column of the paper: a defense, and where it has references their tutor; see `column_of`."""
 
 _ENDS = ("", "_low", "_high")
 _NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
-_OURS = "Ours (not in the paper): "
 
 
 class _Paper(NamedTuple):
@@ -77,8 +76,7 @@ _PAPERS = {
 def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     """Tables 2 and 3 (score changes by attack and defense); as far as a run has what they need, 1 (random against
     standard references), 4 and 8 (Spearman of clean texts), 5 and 9 (seconds), 6 and 10 (ablation), 7 and 11
-    (adaptive attack), 12 and 13 (strengths); then tables of the same for what the paper does not have: another data
-    set, dimension or range.
+    (adaptive attack), 12 and 13 (strengths). Runs on other data, dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
     tables = [*_change_tables(cells.attacked), *_reference_tables(cells.attacked), *_spearman_tables(cells.clean)]
@@ -264,19 +262,17 @@ def _table(
     csv |= {f"{measure.key}_published": f"{measure.key}_published" for measure in measures if measure.paper}
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
     parts = list(labels)[: 2 if "dataset" in labels else 1]
-    title = f"CAP, Table {name.removeprefix('cap_table_')}" if name.startswith("cap_table_") else "Ours"
+    title = f"CAP, Table {name.removeprefix('cap_table_')}"
     once = list(labels)[:-1] if "dataset" in labels else parts
     return PaperTable(name, title, caption, rows, labels, measures, csv, notes, parts, once)
 
 
-def _joined(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
+def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
     """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first."""
-    rows = ours.assign(ours=True)
-    if printed is not None:
-        rows = printed.merge(rows, how="outer", on=["judge_key", *COLUMN, *(["attack"] if attacks else [])])
-    paper_names = _NAMES if printed is not None else {}
-    order = [*paper_names, *ours["judge_key"]]
-    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | paper_names
+    keys = ["judge_key", *COLUMN, *(["attack"] if attacks else [])]
+    rows = printed.merge(ours.assign(ours=True), how="outer", on=keys)
+    order = [*_NAMES, *ours["judge_key"]]
+    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | _NAMES
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, "printed"])))
     rows = rows.assign(
         judge=rows["judge_key"].map(names),
@@ -286,28 +282,6 @@ def _joined(printed: pd.DataFrame | None, ours: pd.DataFrame, attacks: Sequence[
         attack_rank=rows["attack"].map(list(attacks).index) if attacks else 0,
     )
     return rows.sort_values(["judge_rank", "attack_rank", "rank"], kind="stable", ignore_index=True)
-
-
-def _own_places(rows: pd.DataFrame, every: pd.DataFrame, ending: str = "") -> list[tuple[str, str, str, pd.DataFrame]]:
-    """The places that the paper does not have: the name of the table, with the range where `every` has several; the
-    data set; the place in words; and its rows."""
-    places = []
-    for (dataset, dimension, score_range), part in grouped(rows[~rows["paper"].astype(bool)], PLACE):
-        same = every[(every["dataset"] == dataset) & (every["dimension"] == dimension)]
-        parts = [dataset, dimension, *([score_range] if same["range"].nunique() > 1 else [])]
-        name = "_".join(["cap_own", *map(file_name, parts)]) + ending
-        places.append((name, dataset, f"{dataset}, {dimension}, range {score_range}", part))
-    return places
-
-
-def _compared_with(dataset: str) -> list[str]:
-    if dataset not in _PAPERS:
-        return []
-    paper = _PAPERS[dataset]
-    return [
-        f"The paper judges {paper.title} by all criteria in one prompt (dimension {paper.dimension}) from 1 to 5: its "
-        f"table {paper.changes}."
-    ]
 
 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
@@ -398,8 +372,7 @@ _RATES = (
 
 
 def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
-    """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under the adaptive attack;
-    then a table for each other data set, dimension or range.
+    """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under the adaptive attack.
 
     AdvSuffix is the learned phrase of four words (`adv_suffix_4`). Judges of the paper stand as printed where no run
     has them, other judges of the runs behind them; of the defenses, none and those of the runs, and where these have
@@ -435,10 +408,6 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
             said = notes(rows) if len(rows) else ["No attacked run on this data was given: the paper's figures alone."]
             joined, name = _joined(printed, rows, kind.attacks), f"cap_table_{getattr(paper, kind.number)}"
             tables.append(table(name, kind.caption.format(paper.title), joined, paper.dataset, said))
-    for name, dataset, place, rows in _own_places(attacked, attacked):
-        caption = f"{_OURS}score change under attack on {place}: |mean attacked - mean clean|, and its rate."
-        said = [*notes(rows), *_compared_with(dataset)]
-        tables.append(table(name, caption, _joined(None, rows, list(ATTACKS)), dataset, said))
     return tables
 
 
@@ -467,7 +436,7 @@ _REFERENCES = {RANDOM: "random_reference", CAP: "standard_reference"}
 
 
 def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
-    """Table 1, of runs with random references or with CAP; then a table for each other data set, dimension or range.
+    """Table 1, of runs with random references or with CAP.
 
     A line has the attack of ours; the paper's figures stand with AdvSuffix.
     """
@@ -492,11 +461,6 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
         notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
         notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
         tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, labels, _SCORES, notes))
-    for name, dataset, _, part in _own_places(rows, attacked, "_references"):
-        own = _conditions(part).assign(printed=False)
-        own["attack_label"] = own["attack"].map(ATTACKS)
-        notes = [_SCORES_NOTE, *_attacked_notes(part), *_compared_with(dataset)]
-        tables.append(_table(name, f"{_OURS}{_SCORES_CAPTION}", own, labels, _SCORES, notes))
     return tables
 
 
@@ -535,7 +499,7 @@ _BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     """Tables 4 and 8, of runs with a defense: Spearman with the humans, and its change against
-    none; then a table of both for each other data set, dimension or range. The paper names no data set for these."""
+    none. The paper names no data set for these."""
 
     def notes(rows: pd.DataFrame) -> list[str]:
         ours = [
@@ -570,10 +534,6 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
             said = ["The paper names no data set for its tables 4 and 8.", *about, *notes(papers)]
             joined = pd.concat(parts, ignore_index=True)
             tables.append(_table(f"cap_table_{number_}", caption, joined, _BY_DEFENSE, measures, said))
-    for name, dataset, place, part in _own_places(rows, clean, "_spearman"):
-        caption = f"{_OURS}Spearman correlation (x 100) with the humans on {place}, clean texts."
-        joined, measures = _joined(None, part).assign(dataset=dataset), [*_SPEARMAN, *_SPEARMAN_CHANGE]
-        tables.append(_table(name, caption, joined, _BY_DEFENSE, measures, [_CHANGE_NOTE, *notes(part)]))
     return tables
 
 
@@ -593,8 +553,7 @@ _SECONDS_NOTES = (
 
 
 def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
-    """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample; then a table for each other data set, dimension
-    or range."""
+    """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample."""
     seconds, reading, context = (
         costs.get(f"{name}seconds", pd.Series(dtype=float)).astype(float).fillna(0.0)
         for name in ("", "reading_", "context_")
@@ -602,14 +561,13 @@ def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
     alone = reading + context.where(context != 0, seconds - reading)
     costs = costs.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
 
-    def table(name: str, caption: str, printed: pd.DataFrame | None, part: pd.DataFrame) -> PaperTable:
+    def table(name: str, caption: str, printed: pd.DataFrame, part: pd.DataFrame) -> PaperTable:
         dataset = part["dataset"].iloc[0]
         notes = [
             *_SECONDS_NOTES,
             f"Ours: means over {span(part['n'])} readings, attacked and clean, under each defense.",
             *_tutor_notes(part),
             *(["Ours are means over all dimensions and ranges of the run."] if part["mixed"].any() else []),
-            *(_compared_with(dataset) if printed is None else []),
         ]
         return _table(name, caption, _joined(printed, part).assign(dataset=dataset), _BY_DEFENSE, _SECONDS, notes)
 
@@ -619,8 +577,6 @@ def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
         paper = _PAPERS[dataset]
         printed = printed_cells("cap_seconds.csv", paper.seconds, ["seconds_x10"])
         tables.append(table(f"cap_table_{paper.seconds}", caption.format(paper.title), printed, part))
-    for name, _, place, part in _own_places(costs, costs, "_seconds"):
-        tables.append(table(name, f"{_OURS}{caption.format(place)}", None, part))
     return tables
 
 
@@ -634,7 +590,7 @@ _STRENGTH_NOTE = (
 
 
 def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
-    """Tables 12 and 13, of runs with CAP; then a table of both for each other data set or dimension."""
+    """Tables 12 and 13, of runs with CAP."""
     if not len(steered):
         return []
     shares = {f"{name}_share": steered[name] / steered["norm"].astype(float) for name in _STANDARDS}
@@ -667,7 +623,4 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
         joined["ours"] = joined["ours"].notna()
         caption = f"Strength of steering {_STANDARDS[parameter]}."
         tables.append(table(f"cap_table_{number_}", caption, joined, [parameter], papers))
-    for name, dataset, _, part in _own_places(steered, steered, "_strengths"):
-        caption = f"{_OURS}strengths of steering on {dataset}, {part['dimension'].iloc[0]}."
-        tables.append(table(name, caption, part, _STANDARDS, part))
     return tables

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.figures.style import file_name, shorten
+from judgebench.report.figures.style import shorten
 from judgebench.report.formats import UNKNOWN, general, is_known, short, span
 from judgebench.report.paper import tables as paper
 from judgebench.report.paper.tables import Measure, PaperTable, grouped
@@ -156,15 +156,15 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
 
 
 def build(runs: Iterable[Results]) -> list[PaperTable]:
-    """The paper's nine tables (1, 2, 6-9; 3-5), filled from the runs; then, for what the paper does not
-    have (another pair, range or dimension, scores by expectation), tables of the same layout.
+    """The paper's nine tables (1, 2, 6-9; 3-5), filled from the runs.
 
     Of several decodings that contrast by argmax the one named "contrastive" counts, else the first.
     """
     runs = list(runs)
-    argmax, expectation = cd_cells(runs, "argmax"), cd_cells(runs, "expectation")
+    argmax = cd_cells(runs, "argmax")
     # 1. the paper's tables of correlations
-    printed, settings, own = list[PaperTable](), list[PaperTable](), list[PaperTable]()
+    printed = list[PaperTable]()
+    settings = list[PaperTable]()
     for number, rows in grouped(printed_correlations(), "table"):
         rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
         used = rows[rows["n"].notna()]
@@ -180,35 +180,7 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
         notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
         caption = f"Hyper-parameters of contrastive decoding for summary {rows['dimension'].iloc[0]}."
         settings.append(_setting_table(f"table_{number}", f"Table {number}", caption, rows, notes))
-    # 3. tables of what it does not have
-    for dimension, rows in grouped(argmax.rows, "dimension"):
-        # judges that have a cell which the paper does not have; of a pair also both of its models
-        known = rows[_KEYS].merge(printed_correlations()[_KEYS].assign(known=True), how="left", on=_KEYS)["known"]
-        strange = set(rows.loc[known.isna().to_numpy(), "judge_key"])
-        if judges := strange | {model for pair in strange for model in pair.split(" / ")}:
-            below = [table.title for table in printed if table.rows["dimension"].iloc[0] == dimension]
-            mine = rows[rows["judge_key"].isin(judges)]
-            own.append(_own_table(mine, argmax, "correlations", "not in the paper", below))
-            if (of_pairs := mine["judge_key"].isin(argmax.models)).any():
-                own.append(_own_settings(mine[of_pairs], argmax))
-    for _, rows in grouped(expectation.rows, "dimension"):
-        what = "scores by expectation, which the paper does not have"
-        own.append(_own_table(rows, expectation, "expectation", what))
-    return [*sorted([*printed, *settings], key=lambda table: table.name), *own]
-
-
-def _own_table(rows: pd.DataFrame, cells: CdCells, kind: str, what: str, compared: Sequence[str] = ()) -> PaperTable:
-    dimension, order = str(rows["dimension"].iloc[0]), list(cells.labels)
-    pairs_last = sorted(order, key=lambda judge: judge in cells.models)
-    notes = _provenance(rows, cells)
-    if compared:
-        notes.append(f"For comparison, the paper's judges, on {_DATA}: {' and '.join(compared)}.")
-    rows = rows.assign(rank=rows["judge_key"].map(pairs_last.index), label=rows["judge_key"].map(cells.labels))
-    if rows[_ENDS].drop_duplicates().shape[0] > 1:
-        rows = pd.concat([rows, rows[["dimension", "judge_key", "rank", "label"]].drop_duplicates()])
-    rows = rows.sort_values([*_ENDS, "rank"], ignore_index=True)  # averages, which have no range, last
-    caption = f"Ours ({what}): correlation with the humans on {dimension}."
-    return _correlation_table(f"own_{kind}_{file_name(dimension)}", "Ours", caption, rows, notes)
+    return sorted([*printed, *settings], key=lambda table: table.name)
 
 
 def _correlation_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
@@ -297,16 +269,6 @@ def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> lis
 
 
 # --- lambda and t -----------------------------------------------------------------------------------------------------
-
-
-def _own_settings(rows: pd.DataFrame, cells: CdCells) -> PaperTable:
-    dimension, order = rows["dimension"].iloc[0], list(cells.labels)
-    models = [cells.models[pair] for pair in rows["judge_key"]]
-    rows = rows.assign(main=[main for main, _ in models], assistant=[assistant for _, assistant in models])
-    rows = rows.assign(rank=rows["judge_key"].map(order.index)).sort_values(["rank", *_ENDS])
-    caption = f"Ours (not in the paper): hyper-parameters of contrastive decoding for {dimension}."
-    notes = _setting_notes(cells, rows["judge_key"].unique())
-    return _setting_table(f"own_settings_{file_name(dimension)}", "Ours", caption, rows, notes)
 
 
 def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:

@@ -191,29 +191,6 @@ def test_references_are_held_against_the_original_and_against_their_own_clean_te
     assert "cap_table_1" not in built(run_of(records[1:3], tutor=LLAMA))
 
 
-def test_other_data_have_tables_of_their_own():
-    records = [clean(name, value, "mini") for name, value in (("none", 0.2), ("cap", 0.15))]
-    records += [attacked(attack, name, 0.5, 9, "mini") for attack in ("dsi", "adaptive") for name in ("none", "cap")]
-    rows = references("cap", [(4.0, 2.0)], alphas=(5.0, 2.5))
-    frame = pd.DataFrame(rows, columns=REFERENCES_SCHEMA.names)
-    costs = [cost("none", 0.4), cost("cap", 0.5, context=3.0, text=0.25)]
-    run = run_of(records, tutor="T", standards=[standard()], references=frame, costs=costs)
-    found = built(run)
-    own = [name for name in found if name.startswith("cap_own")]
-    endings = ("", "_references", "_spearman", "_seconds", "_strengths")
-    assert own == [f"cap_own_mini_joint{ending}" for ending in endings]
-    assert set(found) - set(own) == {"cap_table_2", "cap_table_3"}
-    values = {name: found[name].rows for name in own[1:]}
-    spearman = values["cap_own_mini_joint_spearman"].set_index("defense_label").loc["CAP (T)"]
-    assert spearman[["spearman_x100", "change_x100", "rate_percent"]].tolist() == pytest.approx([15.0, -5.0, 25.0])
-    seconds = values["cap_own_mini_joint_seconds"].set_index("defense_label").loc["CAP (T)"]
-    assert seconds[["seconds_x10", "alone_x10", "reading_x10"]].tolist() == [7.5, 35.0, 5.0]
-    steered = values["cap_own_mini_joint_strengths"].set_index("tutor").loc["T"]
-    assert steered[["alpha_h", "alpha_h_share", "alpha_l_share"]].tolist() == [5.0, 0.25, 0.125]
-    assert "steered at layer 2 of 3" in found["cap_own_mini_joint_strengths"].text
-    assert set(found["cap_own_mini_joint"].rows["attack_label"]) == {"DSI", "Adaptive"}
-
-
 def test_all_forms_are_whole_whatever_names_hold():
     run = as_printed()
     hostile = dataclasses.replace(run, about={"titles": {"main": HOSTILE}}, config={"tutor": {"path": HOSTILE}})

@@ -129,7 +129,10 @@ def test_the_papers_known_slips_and_no_others():
 RANGES = [ScoreRange(0, 4), ScoreRange(1, 5), ScoreRange(2, 6), ScoreRange(3, 7)]
 
 
-def own_run(main="Other-7B", assistant="Other-1B", **more):
+OWN = ("Qwen2.5-14B-Instruct", "Qwen2.5-3B-Instruct")
+
+
+def own_run(main=OWN[0], assistant=OWN[1], **more):
     records = []
     for i, at in enumerate(RANGES):
         records += [
@@ -140,21 +143,14 @@ def own_run(main="Other-7B", assistant="Other-1B", **more):
     return run_of(records, main, assistant)
 
 
-def own_rows(*runs, kind="correlations"):
-    return tables(runs)[f"own_{kind}_coherence"].rows
+def own_table(*runs, column="pearson"):
+    """The table of coherence in which runs of the paper's pair stand."""
+    return next(table for table in build(runs) if table.has_ours and column in table.rows)
 
 
-def test_a_pair_that_the_paper_does_not_have_has_a_table_of_its_own():
-    found = tables([own_run()])
-    table = found["own_correlations_coherence"]
-    assert not table.rows["printed"].any()
-    assert "not in the paper" in table.caption
-    assert table.rows["label"].tolist()[:3] == ["Other-1B", "Other-7B", "Contrastive (7B-1B)"]
-    averages = table.rows[table.rows["range"] == ""].set_index("label")
-    assert averages.loc["Other-7B", "spearman"] == pytest.approx(0.315)
-    assert table.notes[-1].endswith("Table 1 and Table 2.")
-    assert "[.25,.35]" in table.text
-    assert "not tuned" in found["own_settings_coherence"].text
+def own_rows(*runs):
+    rows = own_table(*runs).rows
+    return rows[rows["ours"]]
 
 
 def test_failed_answers_have_the_lowest_score_as_in_the_paper():
@@ -164,12 +160,20 @@ def test_failed_answers_have_the_lowest_score_as_in_the_paper():
     assert set(rows["spearman"]) == {0.2}
 
 
-def test_a_dimension_or_range_that_the_paper_does_not_have_is_not_lost(paper_runs):
-    run = paper_runs[-1]
-    wide = dataclasses.replace(run, metrics=[r | {"range_max": 10.0} for r in run.metrics[:3]])
-    assert any(name.startswith("own_correlations") for name in tables([wide]))
-    fluent = dataclasses.replace(run, metrics=[r | {"dimension": "fluency"} for r in run.metrics[:3]])
-    assert not any("For comparison" in note for note in tables([fluent])["own_correlations_fluency"].notes)
+def test_a_pair_of_the_paper_stands_in_its_table_with_its_averages():
+    rows = own_rows(own_run()).set_index("label")
+    assert rows.loc[rows["range"] == "", "spearman"].tolist() == pytest.approx([-0.1, 0.315, 0.37])
+    assert "[.25,.35]" in own_table(own_run()).text
+
+
+def test_what_the_paper_does_not_have_has_no_line(paper_runs, tmp_path, capsys):
+    wide = dataclasses.replace(paper_runs[-1], metrics=[r | {"range_max": 10.0} for r in paper_runs[-1].metrics[:3]])
+    for run in (own_run("Other-7B", "Other-1B"), wide):
+        assert not any(table.has_ours for table in build([run]))
+    assert main([run_folder(tmp_path / "other", own_run("Other-7B", "Other-1B"))]) == 0
+    out, err = capsys.readouterr()
+    assert not out.strip()
+    assert "own tables: is dropped; the papers' tables hold the papers' models, data and ranges alone" in err
 
 
 def test_the_rule_of_a_decoding_is_not_read_from_its_name():
@@ -180,25 +184,21 @@ def test_the_rule_of_a_decoding_is_not_read_from_its_name():
         record("pair", "contrastive_expectation_per_range", value=0.7, rule="expectation"),
     ]
     run = dataclasses.replace(run, metrics=records)
-    assert set(own_rows(run)["label"]) == {"Other-1B", "Other-7B"}
-    rows = own_rows(run, kind="expectation")
-    assert set(rows["label"]) == {"Other-7B", "Contrastive (7B-1B)"}
-    pair = rows[(rows["label"] == "Contrastive (7B-1B)") & (rows["range"] != "")]
-    assert pair["kendall"].tolist() == pytest.approx([0.4, 0.38, 0.36, 0.34])
+    assert len(set(own_rows(run)["label"])) == 2, "main and assistant alone"
 
 
 def test_a_pair_is_tuned_where_the_decoding_of_its_rows_was():
     run = own_run()
     for decoding, tuned in (("contrastive", True), ("contrastive_expectation", False)):
         one = dataclasses.replace(run, tuning=[{"tune": "dev", "decoding": decoding}])
-        assert ("not tuned" in tables([one])["own_settings_coherence"].text) != tuned
+        assert ("not tuned" in own_table(one, column="kappa").text) != tuned
 
 
 def test_two_runs_that_differ_in_a_cell_are_told_of():
     one, other = own_run(), own_run()
     changed = [r | {"spearman": 0.9} if r["judge"] == "main" and r["range_min"] == 1 else r for r in other.metrics]
-    table = tables([one, dataclasses.replace(other, metrics=changed)])["own_correlations_coherence"]
-    assert any("Other-7B, range 1-5" in note and "first is shown" in note for note in table.notes)
+    table = own_table(one, dataclasses.replace(other, metrics=changed))
+    assert any("Qwen2.5-14B-Instruct, range 1-5" in note and "first is shown" in note for note in table.notes)
 
 
 def test_of_the_records_only_the_shown_split_without_attack_counts():
@@ -212,21 +212,14 @@ def test_of_the_records_only_the_shown_split_without_attack_counts():
 
 @pytest.mark.parametrize("values", [{"main": -0.1, "assistant": 0.0}, {"main": 0.5}])
 def test_ours_marks_count_from_zero_and_never_alone(values):
-    rows = own_rows(run_of([record(role, "greedy", value=value) for role, value in values.items()], "A", "B"))
+    rows = own_rows(run_of([record(role, "greedy", value=value) for role, value in values.items()], *OWN))
     assert set(rows["pearson_signs"]) == {""}
-
-
-def test_an_early_exit_is_named_by_its_layer_and_negative_ranges_have_a_minus():
-    records = [record(judge, name, ScoreRange(-2, 2)) for judge, name in (("main", "greedy"), ("pair", "contrastive"))]
-    table = tables([run_of(records, "Other-7B", "early exit after layer 20")])["own_correlations_coherence"]
-    assert table.rows["label"].tolist() == ["Other-7B", "Contrastive (7B-layer 20)"]
-    assert "Other-7B & $-$2 to 2 & " in table.files[f"{table.name}.tex"]
 
 
 def test_all_forms_are_whole_whatever_names_hold():
     found = build([own_run(HOSTILE, "x" + HOSTILE), own_run()])
     check_forms(found)
-    text = files_of(found)["own_correlations_coherence.tex"]
+    text = files_of(found)[f"{own_table(own_run()).name}.tex"]
     assert r"0.300 {\scriptsize [.25,.35]} &" in text
     assert r"$-$0.100 {\scriptsize [$-$.15,$-$.05]}" in text
     assert r"95 \% interval" in text
