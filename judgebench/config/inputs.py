@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
-from judgebench.runtime.files import Input, check_outputs, place_of
+from judgebench.runtime.files import Input, check_outputs
 
 _GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attacks", "defenses", "defense", "tutor")
 """Keys whose values may name files, or hold keys that do."""
@@ -36,7 +36,7 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
 def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
     """The store of readings, over which nothing else may be written; `UserError` where it is one of the inputs."""
     path = path_of(config, "store")
-    store = Input(f"store={path}", place_of(path))
+    store = Input(f"store={path}", path)
     # readings are added to a store that a judge is read from, too
     others = [source for source in inputs if ".store=" not in source.name]
     if not store.path.is_dir():

@@ -323,7 +323,7 @@ class _Facts:
                  if row.get("passes") is not None]  # fmt: skip
         if not tests:
             return Said(UNMEASURED, "too few raters share texts")
-        rater = [self.human.get(f"single_mae{end}") for end in ENDS]
+        rater: list[Any] = [self.human.get(f"single_mae{end}") for end in ENDS]
         tests.sort(key=lambda test: (-test[1]["passes"], test[1]["by_favorite"], test[1]["single_mae"] or math.inf))
         scores, row = tests[0]
         error = [row[f"single_mae{end}"] for end in ENDS]
