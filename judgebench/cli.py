@@ -18,7 +18,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
+from judgebench.config.keys import (
+    REFUSALS,
+    Look,
+    check_command,
+    composing,
+    explained,
+    known_to_hydra,
+)
 from judgebench.config.parts import Parts, check_config, with_data
 from judgebench.judges.spec import PANEL
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
@@ -43,19 +50,20 @@ _FAULT = "This is a fault of judgebench and not of yours; please report it with 
 def handle_errors(
     module: str, config_name: str = "config", look: Look | None = None, added: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with
-    130, SIGTERM with 143.
+    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C
+    with 130, SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
         added: arguments that it adds by itself, if they are not given.
-        look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun are checked before
-            it begins.
+        look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
+            are checked before it begins.
     """
     given = sys.argv[1:]
     sys.argv += added
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # without it Hydra prints its own words, and ends the program with 1
+    # without it Hydra prints its own words, and ends the program with 1
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     with UNTIL_THE_END, _terminable():
         try:
             with as_sentence():
@@ -73,14 +81,25 @@ def handle_errors(
             mistake = _mistake(refusal.__cause__)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
-            print(f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}", file=sys.stderr)
+            print(
+                f"judgebench: {hide(refusal.sentence if mistake is None else mistake.listed)}",
+                file=sys.stderr,
+            )
             raise
         except KeyboardInterrupt as stop:
-            kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
+            kept = (
+                stop.sentence
+                if isinstance(stop, Interrupted)
+                else "Nothing that was finished is lost."
+            )
             again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
-            # the processes that help to read end by the same key, and have nothing of their own to say
+            # the processes that help to read end by the same key, and have nothing of their own to
+            # say
             if not int(os.environ.get("LOCAL_RANK") or 0):
-                print(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", file=sys.stderr)
+                print(
+                    f"\njudgebench: interrupted. {kept} Go on with the same command: {again}",
+                    file=sys.stderr,
+                )
             sys.exit(143 if _by_sigterm(stop) else 130)
 
 
@@ -107,7 +126,8 @@ def _by_sigterm(error: BaseException | None) -> bool:
 
 @contextmanager
 def as_sentence() -> Iterator[None]:
-    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
+    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one
+    sentence and code 2."""
     try:
         yield
     except ReportedElsewhere as error:
@@ -133,7 +153,8 @@ def _sentence(error: Exception) -> str | None:
         shown = name if len(name) < 200 else f"{name[:100]}..."
         return f"{shown}: cannot be a path here ({error.strerror}); name another"
     if isinstance(error, OSError) and error.errno in _NO_WRITING:
-        name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
+        # of two files, where the second cannot be made of the first
+        name = error.filename2 or error.filename
         where = f"{name}: cannot be written" if name else "A file cannot be written"
         return f"{where} ({error.strerror}); make room, then give the same command again"
     return None
@@ -145,13 +166,17 @@ def _mistake(error: BaseException | None) -> UserError | None:
 
 
 def run_overrides(overrides: Sequence[str]) -> Results:
-    """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user can mend."""
+    """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user
+    can mend."""
     if isinstance(overrides, str):
         raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
     given = [str(override) for override in overrides]
     for flag in given:
         if flag.startswith("-"):
-            raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
+            raise UserError(
+                f"{flag}: flags belong to the command line; judgebench.run takes overrides, as "
+                "KEY=VALUE."
+            )
     try:
         with as_sentence():
             check_command(given, "config", check_config)
@@ -165,11 +190,14 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             return results or Results()
     except Refusal as refusal:
         mistake = _mistake(refusal.__cause__)
-        raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
+        raise UserError(
+            refusal.sentence if mistake is None else mistake.listed
+        ) from refusal.__cause__
 
 
 def run_checked(parts: Parts) -> Results | None:
-    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is imported."""
+    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is
+    imported."""
     parts = with_data(parts)
     if PANEL in parts.judge.gives:
         from judgebench.cards.members import read_members
@@ -194,9 +222,12 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             if sweeping:
                 jobs.check_processes(config)
             finished = run_checked(parts)
-            outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
+            outcome = (
+                jobs.outcome(finished, objective) if finished is not None and sweeping else None
+            )
     except Refusal as refusal:
-        if sweeping and "SUBMITIT_EXECUTOR" in os.environ:  # the multirun hears of its end only by an exception
+        # the multirun hears of its end only by an exception
+        if sweeping and "SUBMITIT_EXECUTOR" in os.environ:
             raise jobs.JobFailed(refusal.sentence) from refusal
         raise
     except KeyboardInterrupt as stop:

@@ -1,5 +1,5 @@
-"""The command line: `python -m judgebench.gate card=FILE data.path=LABELS`, a judge that passes, fails or cannot be
-measured: exit codes 0, 1 and 2."""
+"""The command line: `python -m judgebench.gate card=FILE data.path=LABELS`, a judge that passes,
+fails or cannot be measured: exit codes 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class Decision:
-    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the run folder."""
+    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the
+    run folder."""
 
     head: str
     outcomes: Sequence[Outcome]
@@ -68,29 +69,39 @@ class Decision:
         rows = [(row.state, f"{row.name}: {row.bound}", row.reason) for row in self.outcomes]
         rows.sort(key=lambda row: row[0] == "passed")
         left = len(rows) - _MOST_LINES
-        lines = [f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}" for state, name, said in rows]
+        lines = [
+            f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}"
+            for state, name, said in rows
+        ]
         lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
-        return escape_control("\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]))
+        return escape_control(
+            "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
+        )
 
     def write(self, settings: GateSettings) -> None:
-        """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
+        """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps
+        what it has."""
         from judgebench.report.render import TEMPLATES
 
         for name, template in ((settings.junit, "gate.xml.j2"), (settings.summary, "gate.md.j2")):
             if name is None or not name.strip():
                 continue
-            path, text = user_path(name), TEMPLATES.get_template(template).render(gate=self)
+            path = user_path(name)
+            text = TEMPLATES.get_template(template).render(gate=self)
             try:
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
                 with atomic(path) as temporary:
                     temporary.write_text(text, "utf-8")
             except OSError as error:
-                raise UserError(f"{path}: cannot be written ({error.strerror or error}); name another file.") from error
+                raise UserError(
+                    f"{path}: cannot be written ({error.strerror or error}); name another file."
+                ) from error
 
 
 def main() -> None:
-    """Decides as the command line says; an error of judgebench itself ends with 2, for Python would say 1: failed."""
+    """Decides as the command line says; an error of judgebench itself ends with 2, for Python would
+    say 1: failed."""
     try:
         with handle_errors("judgebench.gate", "gate"):
             _main()
@@ -104,11 +115,16 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
-        settings = GateSettings(**{str(name): config.get(name) for name in GateSettings.__dataclass_fields__})
+        settings = GateSettings(
+            **{str(name): config.get(name) for name in GateSettings.__dataclass_fields__}
+        )
         if OmegaConf.is_missing(config, "card"):
-            raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.")
+            raise UserError(
+                "card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one."
+            )
         card = JudgeCard.read(path_of(config, "card"))
-        from judgebench.cards.requirements import Outcome, requirements_of  # it takes a second to import
+        # it takes a second to import
+        from judgebench.cards.requirements import Outcome, requirements_of
 
         required = requirements_of(plain(config.get("require")), card)
         # 2. the measurement; a mistake stands in the files, too
@@ -116,7 +132,9 @@ def _main(config: DictConfig) -> None:
             decision = _measured(config, card, settings, required)
         except UserError as error:
             why = " ".join(error.sentences)
-            outcomes = [Outcome(name, str(bound), "not measured", why) for name, bound in required.items()]
+            outcomes = [
+                Outcome(name, str(bound), "not measured", why) for name, bound in required.items()
+            ]
             Decision(f"{card.title}.", outcomes).write(settings)
             raise
         if decision is None:  # a dry run, or a process that only helped to read
@@ -129,7 +147,8 @@ def _main(config: DictConfig) -> None:
 def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
-    """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
+    """The decision of a run of the card's judge on the labelled texts; `UserError` where there
+    cannot be one."""
     from judgebench.cards.calibration import fingerprint
     from judgebench.cards.judge import check_models, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
@@ -149,9 +168,14 @@ def _measured(
     whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **given)
     if settings.readings is not None:
         for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
-            whole[role] = {**OmegaConf.load(FOLDER / role / "recorded.yaml"), "path": settings.readings}
+            whole[role] = {
+                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
+                "path": settings.readings,
+            }
             del whole[role]["defaults"]
-    attacks = plain(config.attacks) or [row["attack"] for row in card.attacks if "resist_attacks" in required]
+    attacks = plain(config.attacks) or [
+        row["attack"] for row in card.attacks if "resist_attacks" in required
+    ]
     changed: dict[str, Any] = {
         "name": "gate",
         "run_dir": str(path_of(config, "run_dir")),
@@ -171,18 +195,35 @@ def _measured(
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
     rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]
     rows = rows[rows["human"].notna()]
-    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they decide
+    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
+    # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
-    reason = "too few rated articles" if metric is None or not clauses else clauses.pop() if len(clauses) == 1 else None
-    figures = figures_of(card, results.verdict, metric, rows, **config.metrics) if metric and reason is None else {}
-    outcomes, notes = outcomes_of(required, results.verdict, figures, reason), []
+    reason = (
+        "too few rated articles"
+        if metric is None or not clauses
+        else clauses.pop()
+        if len(clauses) == 1
+        else None
+    )
+    figures = (
+        figures_of(card, results.verdict, metric, rows, **config.metrics)
+        if metric and reason is None
+        else {}
+    )
+    outcomes = outcomes_of(required, results.verdict, figures, reason)
+    notes = []
     test, promised = (card.figures.get(name, {}) for name in ("test", "promised"))
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {**test, **promised}
+    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {
+        **test,
+        **promised,
+    }
     for change in changes_of(promised, figures) if settings.drift != "off" else ():
         state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
         outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     if fingerprint(parts.data) == card.data.get("sha256"):
-        notes.append("These texts made the card: its verdicts flatter it here, and a drift is harder to see.")
+        notes.append(
+            "These texts made the card: its verdicts flatter it here, and a drift is harder to see."
+        )
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
 

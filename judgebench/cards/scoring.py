@@ -1,8 +1,8 @@
-"""Files of texts scored by the judge of a card, shard by shard, so that any number has room, and a scoring that was
-killed goes on at the first shard that is missing.
+"""Files of texts scored by the judge of a card, shard by shard, so that any number has room, and a
+scoring that was killed goes on at the first shard that is missing.
 
-A shard's scores are one Parquet file in a folder: `out` itself, or for `out=scores.jsonl` a hidden one beside it, whose
-shards are joined in the end.
+A shard's scores are one Parquet file in a folder: `out` itself, or for `out=scores.jsonl` a hidden
+one beside it, whose shards are joined in the end.
 """
 
 from __future__ import annotations
@@ -40,40 +40,60 @@ from judgebench.types import FAILED
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
 _NOTE = b"judgebench.shard"
-"""Name of the metadata with what a shard says of itself: a digest of its texts, numbers of them, requests to models."""
+"""Name of the metadata with what a shard says of itself: a digest of its texts, numbers of them,
+requests to models."""
 
 _ANSWERS = "answers (judge.path)"
 """Setting of a judge of an earlier time: the content of its file."""
 
 _SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
-for _name, _type in {**dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()), "wide": pa.bool_()}.items():
+for _name, _type in {
+    **dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()),
+    "wide": pa.bool_(),
+}.items():
     _SCHEMA = _SCHEMA.set(COLUMNS.index(_name), pa.field(_name, _type))
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
-    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake, but shards
-    that were scored before it stay. Gives the file or folder of scores; None after a dry run, and in a process that
-    only helped to read."""
+    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a
+    mistake, but shards that were scored before it stay. Gives the file or folder of scores; None
+    after a dry run, and in a process that only helped to read."""
     # 1. the settings, and the judge
-    target, shard = path_of(config, "out"), config.get("shard")
+    target = path_of(config, "out")
+    shard = config.get("shard")
     if target.suffix not in ("", *_ENDINGS):
         raise UserError(
-            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
-            "folder of .parquet files."
+            f"out={target}: the ending says what is written; it must be one of "
+            f"{', '.join(_ENDINGS)}, or none for a folder of .parquet files."
         )
     if target.suffix and target.is_dir():
         raise UserError(f"out={target}: this is a folder; name a file.")
     if not target.suffix and target.is_file():
-        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
+        raise UserError(
+            f"out={target}: this is a file; name a folder, or a file with one of "
+            f"{', '.join(_ENDINGS)}."
+        )
     if type(shard) is not int or shard < 1:
-        raise UserError(f"shard: {shard!r} is no number of rows; give a whole number of at least 1.")
+        raise UserError(
+            f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
+        )
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if config.check_models:
         check_settings(card, overridden)
-    settings: Any = {name: config[name] for name in ("trainer", "runner", "dry_run", "check_models", "level", "wide")}
-    judge = Judge(card, store=path_of(config, "store"), send_to=plain(config.send_to), **overridden, **settings)
+    settings: Any = {
+        name: config[name]
+        for name in ("trainer", "runner", "dry_run", "check_models", "level", "wide")
+    }
+    judge = Judge(
+        card,
+        store=path_of(config, "store"),
+        send_to=plain(config.send_to),
+        **overridden,
+        **settings,
+    )
     # 2. the texts, all of them checked before the first is read
-    data, dimensions = plain(config.data), [card.dimension]
+    data = plain(config.data)
+    dimensions = [card.dimension]
     Unrated(dimensions=dimensions, **data).given_path("a file of rows, or a folder of them")
     texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"])
     if len(texts.sizes) > 1:
@@ -84,9 +104,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         show_dry_run(judge.about(Unrated(texts=rows, dimensions=dimensions)), console)
         if len(texts.sizes) > 1:
             times = texts.rows / texts.sizes[0]
-            first = f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others are like them, all"
+            first = (
+                f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
+                "are like them, all"
+            )
             console.print(
-                f"{first} take {times:,.3g} times the tokens, requests, dollars and time above.", highlight=False
+                f"{first} take {times:,.3g} times the tokens, requests, dollars and time above.",
+                highlight=False,
             )
         return None
     # 3. shard by shard what is missing
@@ -94,7 +118,12 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
-        whole = Progressing("Scoring", texts.rows, unit="texts", before=texts.rows - sum(texts.sizes[i] for i in todo))
+        whole = Progressing(
+            "Scoring",
+            texts.rows,
+            unit="texts",
+            before=texts.rows - sum(texts.sizes[i] for i in todo),
+        )
         several = len(texts.sizes) > 1 and processes.first
         if several:
             stack.enter_context(whole)
@@ -102,7 +131,9 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         for number, rows in texts.shards(todo):
             with parts.kept_after_mistakes(), whole.part(len(rows)) if several else nullcontext():
                 try:
-                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, dimensions=dimensions)))
+                    answers, frame = judge.judged(
+                        judge.about(Unrated(texts=rows, dimensions=dimensions))
+                    )
                 except ComeBack as error:  # the other shards go into batches, too
                     away.append(error)
                     continue
@@ -112,7 +143,10 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         if not processes.first:
             return None
         if away:
-            first = f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of them: "
+            first = (
+                f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
+                "them: "
+            )
             raise ComeBack(f"{first if len(texts.sizes) > 1 else ''}{away[-1]}")
         notes = parts.join()
     # 4. what came of it
@@ -120,7 +154,8 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines = [f"{rows} texts scored by {escape_control(card.title)}; {failed} without a score."]
     if texts.cut:
         lines.append(
-            f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes larger ones."
+            f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes "
+            "larger ones."
         )
     if notes[0]["served"] is not None:
         served = notes[0]["served"]
@@ -128,8 +163,14 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
             served = _together(served, note["served"])
         lines.append(served_lines(served))
     lines += [judge.note] if judge.note is not None and len(notes) == 1 else []
-    share = f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval wider than"
-    lines.append(card.no_intervals or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use.")
+    share = (
+        f"{100 * wide / rows:.0f} % of the texts have a {100 * judge.intervals.level:g} % interval "
+        "wider than"
+    )
+    lines.append(
+        card.no_intervals
+        or f"{share} {100 * judge.intervals.wide:g} % of the scale: too wide to use."
+    )
     for line in [*lines, *map(escape_control, card.verdict)]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     return target
@@ -144,13 +185,17 @@ class _Parts:
     """
 
     def __init__(self, target: Path, texts: Texts, made_with: Mapping[str, Any]) -> None:
-        self._target, self._texts, self._made_with = target, texts, made_with
+        self._target = target
+        self._texts = texts
+        self._made_with = made_with
         self._folder = target.with_name(f".{target.name}.parts") if target.suffix else target
         self._notes: dict[int, dict[str, Any]] = {}
 
     def open(self, stack: ExitStack) -> list[int]:
-        """The numbers of the shards that are missing or damaged; `stack` keeps other runs out of the folder."""
-        folder, manifest = self._folder, self._folder / _MANIFEST
+        """The numbers of the shards that are missing or damaged; `stack` keeps other runs out of
+        the folder."""
+        folder = self._folder
+        manifest = self._folder / _MANIFEST
         with self._written():
             if self._target.suffix:
                 stack.callback(self._remove)
@@ -158,20 +203,25 @@ class _Parts:
                 stack.enter_context(locked(folder))
             except Held as error:
                 raise UserError(
-                    f"out={self._target}: another scoring writes there ({error}); wait until it is done, or name "
-                    "another."
+                    f"out={self._target}: another scoring writes there ({error}); wait until it is "
+                    "done, or name another."
                 ) from error
             hidden = bool(self._target.suffix)
             if manifest.is_file():
                 made_with = read_json(manifest, str(manifest), shape={"settings": dict})
-                here, there = self._made_with["settings"], made_with["settings"]
+                here = self._made_with["settings"]
+                there = made_with["settings"]
                 differs = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-                if not differs and len(list(folder.glob("part-*.parquet"))) > len(self._texts.sizes):
+                if not differs and len(list(folder.glob("part-*.parquet"))) > len(
+                    self._texts.sizes
+                ):
                     differs = ["data.path (there were more texts)"]
             else:
                 others = [file.name for file in folder.iterdir() if file.name != LOCK]
                 differs = [] if hidden or not others else [f"{others[0]}, which is no scoring's"]
-            for number, digest in enumerate(self._texts.digests) if manifest.is_file() and not differs else ():
+            for number, digest in (
+                enumerate(self._texts.digests) if manifest.is_file() and not differs else ()
+            ):
                 note = self._note(number)
                 if note is not None and note["texts"] == digest:
                     self._notes[number] = note
@@ -180,8 +230,8 @@ class _Parts:
                     break
             if differs and not hidden:
                 raise UserError(
-                    f"out={self._target}: scores of another command lie there, which differs in {', '.join(differs)}; "
-                    "name another folder, or remove that one."
+                    f"out={self._target}: scores of another command lie there, which differs in "
+                    f"{', '.join(differs)}; name another folder, or remove that one."
                 )
             if differs:  # what an earlier command has left of another file of this name
                 self._notes = {}
@@ -194,23 +244,31 @@ class _Parts:
     def write(self, number: int, frame: pd.DataFrame, served: Mapping[str, Any] | None) -> None:
         """Writes a shard, whole or not at all."""
         note = {"texts": self._texts.digests[number], "rows": len(frame), "served": served}
-        note |= {"failed": int((frame["status"] == FAILED).sum()), "wide": int(frame["wide"].eq(True).sum())}
+        note |= {
+            "failed": int((frame["status"] == FAILED).sum()),
+            "wide": int(frame["wide"].eq(True).sum()),
+        }
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))
         with self._written():
             if not (self._folder / _MANIFEST).is_file():
                 with atomic(self._folder / _MANIFEST) as temporary:
-                    temporary.write_text(json.dumps(self._made_with, indent=1) + "\n", encoding="utf-8")
+                    temporary.write_text(
+                        json.dumps(self._made_with, indent=1) + "\n", encoding="utf-8"
+                    )
             with atomic(self._part(number)) as temporary:
                 write_table(temporary, table)
         self._notes[number] = json.loads(json.dumps(note))
 
     def join(self) -> list[dict[str, Any]]:
-        """Puts the shards together where one file is asked for; gives what each of them says of itself."""
+        """Puts the shards together where one file is asked for; gives what each of them says of
+        itself."""
         parts = [self._part(number) for number in range(len(self._texts.sizes))]
         notes = [self._notes[number] for number in range(len(parts))]
         if not sum(note["rows"] for note in notes):
-            raise UserError("judge.path: there is no answer about any of the texts, so nothing is written.")
+            raise UserError(
+                "judge.path: there is no answer about any of the texts, so nothing is written."
+            )
         with self._written():
             if self._target.suffix:
                 with atomic(self._target) as temporary:
@@ -225,13 +283,16 @@ class _Parts:
         try:
             yield
         except UserError as error:
-            if not self._notes or _ANSWERS in self._made_with["settings"]:  # whose mending makes all others, too
+            # whose mending makes all others, too
+            if not self._notes or _ANSWERS in self._made_with["settings"]:
                 raise
-            done, command = sum(note["rows"] for note in self._notes.values()), command_line()
+            done = sum(note["rows"] for note in self._notes.values())
+            command = command_line()
             out = "" if typed("out") else f" out={self._target}"
             raise UserError(
-                f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is mended, "
-                f"{f'`{command}{out}`' if command else 'the same command'} goes on behind them."
+                f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is "
+                f"mended, {f'`{command}{out}`' if command else 'the same command'} goes on behind "
+                "them."
             ) from error
 
     @contextmanager
@@ -240,7 +301,8 @@ class _Parts:
             yield
         except OSError as error:
             raise UserError(
-                f"out={self._target}: cannot be written ({error.strerror or error}); name another file."
+                f"out={self._target}: cannot be written ({error.strerror or error}); name another "
+                "file."
             ) from error
 
     def _remove(self) -> None:
@@ -254,14 +316,18 @@ class _Parts:
         """The note of a shard; None of one that is missing or damaged."""
         try:
             table = read_table(self._part(number))
-            return dict(json.loads(table.schema.metadata[_NOTE])) if table.schema.names == _SCHEMA.names else None
+            return (
+                dict(json.loads(table.schema.metadata[_NOTE]))
+                if table.schema.names == _SCHEMA.names
+                else None
+            )
         except (Damaged, pa.ArrowException, OSError, KeyError, TypeError, ValueError):
             return None
 
 
 def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
-    """Writes the rows of Parquet files, one after the other, as an ending says; a missing number is null, in CSV an
-    empty cell."""
+    """Writes the rows of Parquet files, one after the other, as an ending says; a missing number is
+    null, in CSV an empty cell."""
     if ending == ".parquet":
         join_tables(path, parts)
         return
@@ -272,7 +338,9 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
                 writer.writerows([map(csv_cell, table.column_names)] if i == 0 else [])
                 writer.writerows(map(csv_cell, row.values()) for row in table.to_pylist())
             else:
-                file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist())
+                file.writelines(
+                    f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist()
+                )
 
 
 def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
@@ -280,7 +348,11 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
     settings["card"] = sha256_of(path_of(config, "card"))
     for role in ("judge", "assistant"):
-        settings |= {f"{role}.{key}": value for key, value in (plain(config[role]) or {}).items() if key not in _FREE}
+        settings |= {
+            f"{role}.{key}": value
+            for key, value in (plain(config[role]) or {}).items()
+            if key not in _FREE
+        }
     settings |= {f"data.{name}": plain(config.data[name]) for name in ("fields", "limit_groups")}
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:
         answers = user_path(settings.pop("judge.path", None) or card.parts["judge"].get("path"))
@@ -289,22 +361,39 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
 
 
 _FREE: tuple[str, ...]
-_FREE = ("url", "key_variable", "price", "max_cost", "concurrency", "requests_per_minute", "tokens_per_minute")
+_FREE = (
+    "url",
+    "key_variable",
+    "price",
+    "max_cost",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+)
 _FREE += ("timeout", "retries", "backoff", "longest_wait", "batch")
 """Settings of served judges that say where and how fast they are asked."""
 
 
 def _together(one: Any, other: Any) -> Any:
-    """Two shards' records of requests as one: numbers are added, shares weighted by their readings."""
+    """Two shards' records of requests as one: numbers are added, shares weighted by their
+    readings."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        joint = {name: _together(one.get(name), other.get(name)) for name in {**one, **other} if name not in _ALIKE}
+        joint = {
+            name: _together(one.get(name), other.get(name))
+            for name in {**one, **other}
+            if name not in _ALIKE
+        }
         joint |= {name: one[name] for name in _ALIKE if name in one}
         if "unlisted" in joint and None not in (one["unlisted"], other["unlisted"]):
             joint["unlisted"] = np.average(
                 [one["unlisted"], other["unlisted"]], weights=[one["readings"], other["readings"]]
             )
         return joint
-    if isinstance(one, list) and isinstance(other, list) and all(isinstance(part, Mapping) for part in [*one, *other]):
+    if (
+        isinstance(one, list)
+        and isinstance(other, list)
+        and all(isinstance(part, Mapping) for part in [*one, *other])
+    ):
         rows: dict[Any, Any] = {}
         for part in [*one, *other]:
             key = tuple(value for value in part.values() if isinstance(value, str))

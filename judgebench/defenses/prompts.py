@@ -1,4 +1,5 @@
-"""Defenses by the prompt: words around it, a chain of thought, other tokens of the judged text, or its rewriting."""
+"""Defenses by the prompt: words around it, a chain of thought, other tokens of the judged text, or
+its rewriting."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ import numpy as np
 
 from judgebench.components import fill_fields, template_fields, without_line_end
 from judgebench.defenses.detection import question
-from judgebench.defenses.prepared import TEXTS, Findings, Planned, Resources, Rewritten, judged_texts
+from judgebench.defenses.prepared import (
+    TEXTS,
+    Findings,
+    Planned,
+    Resources,
+    Rewritten,
+    judged_texts,
+)
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
@@ -24,25 +32,28 @@ from judgebench.types import Example, Rubric
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
 PARTS = ("prompt", "texts", "text")
 FIELDS = (*PARTS, "task", "marker", "min_range", "max_range", "dimension")
-"""Fields of a template: what its words stand around (one of the first three a part), the task once more, a marker that
-no text can know, the ends of the score range, the judged dimension."""
+"""Fields of a template: what its words stand around (one of the first three a part), the task once
+more, a marker that no text can know, the ends of the score range, the judged dimension."""
 
 
 @dataclass(frozen=True)
 class TemplateDefense(Defense):
-    """Words around the whole prompt, around the texts to be judged together, and around each of them.
+    """Words around the whole prompt, around the texts to be judged together, and around each of
+    them.
 
     Args:
         name: see `Defense`.
         prompt: with `{prompt}`, which is the rubric with all that it holds.
-        texts: with `{texts}`: the judged text; where two are compared, both and what the rubric says between them.
+        texts: with `{texts}`: the judged text; where two are compared, both and what the rubric
+            says between them.
         each: with `{text}`, which is each text to be judged.
         seed: of the markers.
 
-    Each may also name `{task}`, what the rubric says before the first text of the example; `{marker}`, 12 hexadecimal
-    digits that occur in no text; `{min_range}`, `{max_range}` and `{dimension}`. The marker is drawn from the seed, so
-    that all groups share it; if a text holds it, its group gets the next one. `UserError` for a part without its own
-    field or with a second one, or a field that is not one of `FIELDS`.
+    Each may also name `{task}`, what the rubric says before the first text of the example;
+    `{marker}`, 12 hexadecimal digits that occur in no text; `{min_range}`, `{max_range}` and
+    `{dimension}`. The marker is drawn from the seed, so that all groups share it; if a text holds
+    it, its group gets the next one. `UserError` for a part without its own field or with a second
+    one, or a field that is not one of `FIELDS`.
 
     Example:
         >>> defense = TemplateDefense("mine", "Beware.\\n\\n{prompt}", each="<{text}>")
@@ -61,51 +72,67 @@ class TemplateDefense(Defense):
             fields = template_fields(part, FIELDS, f"defenses: the template of {self.name}")
             if [field for field in fields if field in PARTS] != [place]:
                 raise UserError(
-                    f"defenses: each part of the template of {self.name} must name one of {{prompt}}, {{texts}} and "
-                    "{text}, once, and stand for it alone; parts are kept apart by a line of three dashes."
+                    f"defenses: each part of the template of {self.name} must name one of "
+                    "{prompt}, {texts} and {text}, once, and stand for it alone; parts are kept "
+                    "apart by a line of three dashes."
                 )
 
     @classmethod
     def parse(cls, name: str, template: str, seed: int = 0) -> TemplateDefense:
-        """From a template file: a part, or up to three kept apart by lines of three dashes, each with its own field."""
+        """From a template file: a part, or up to three kept apart by lines of three dashes, each
+        with its own field."""
         parts: dict[str, str] = {}
         for part in map(without_line_end, _SEPARATOR.split(template)):
             match = re.search(rf"\{{({'|'.join(PARTS)})\}}", part)
             if match is None:
                 raise UserError(
-                    f"defenses: the template of {name} has a part without {{prompt}}, {{texts}} or {{text}}; put one "
-                    "of them in the place of what its words stand around."
+                    f"defenses: the template of {name} has a part without {{prompt}}, {{texts}} or "
+                    "{text}; put one of them in the place of what its words stand around."
                 )
             if match[1] in parts:
-                raise UserError(f"defenses: the template of {name} has two parts with {match[0]}; keep one.")
+                raise UserError(
+                    f"defenses: the template of {name} has two parts with {match[0]}; keep one."
+                )
             parts[match[1]] = part
         prompt, texts, text = (parts.get(field, f"{{{field}}}") for field in PARTS)
         return cls(name, prompt, texts, text, seed)
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`; `UserError` where the task is to be repeated, and the rubric says nothing before the
-        example's first text."""
+        """See `Defense.rubric`; `UserError` where the task is to be repeated, and the rubric says
+        nothing before the example's first text."""
         asked = rubric.template
-        values = {"dimension": rubric.dimension, "min_range": "{min_range}", "max_range": "{max_range}"}
+        values = {
+            "dimension": rubric.dimension,
+            "min_range": "{min_range}",
+            "max_range": "{max_range}",
+        }
         words = self.prompt + self.texts + self.each
         if "{task}" in words:
-            # the paragraphs before the first text of the example, without a heading of what comes next
+            # the paragraphs before the first text of the example, without a heading of what comes
+            # next
             match = EXAMPLE_FIELD.search(asked)
             paragraphs = re.split(r"\n\s*\n", asked[: match.start() if match else None].strip())
             while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
                 paragraphs.pop()
             if not paragraphs:
                 raise UserError(
-                    f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says before the texts, and "
-                    "it says nothing there; put the task before them, or leave this defense out."
+                    f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says "
+                    "before the texts, and it says nothing there; put the task before them, or "
+                    "leave this defense out."
                 )
             values["task"] = "\n\n".join(paragraphs)
         if "{marker}" in words:
-            digests = (hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12] for i in itertools.count())
-            values["marker"] = next(x for x in digests if not any(x in text.lower() for text in (asked, *said)))
+            digests = (
+                hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12]
+                for i in itertools.count()
+            )
+            values["marker"] = next(
+                x for x in digests if not any(x in text.lower() for text in (asked, *said))
+            )
         # from the inside: around each text, around all, around the whole
         fields = list(JUDGED_FIELD.finditer(asked))
-        first, last = fields[0].start(), fields[-1].end()
+        first = fields[0].start()
+        last = fields[-1].end()
         wrapped = JUDGED_FIELD.sub(
             lambda match: fill_fields(self.each, {**values, "text": match[0]}), asked[first:last]
         )
@@ -127,11 +154,12 @@ Final Rating: [a single number from {min_range} to {max_range}]"""
 
 @dataclass(frozen=True)
 class Cot(Defense):
-    """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words of ours after it.
+    """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words
+    of ours after it.
 
-    The judge answers in words, token by token, and only the number that it calls its final rating counts
-    (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it writes thoughts, behind which
-    the scores' probabilities are read (`prompts.thoughts`).
+    The judge answers in words, token by token, and only the number that it calls its final rating
+    counts (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it
+    writes thoughts, behind which the scores' probabilities are read (`prompts.thoughts`).
     """
 
     answer_tokens: int | None = 512
@@ -148,13 +176,14 @@ class Cot(Defense):
 class Retokenization(Defense):
     """Breaks words of the judged text into more tokens, at random; not a character of it changes.
 
-    Between two neighboring letters or digits a cut is drawn, and no token reaches over a cut: what lies between cuts is
-    tokenized by itself. BPE dropout (Provilkov et al. 2020), which Jain et al. use, drops single merges instead; it
-    needs the tokenizer's own merges and a seed, which transformers' tokenizers do not take. Its chances do not compare:
-    with a cut at one position in ten, a word of eight letters is broken with probability 1 - 0.9^7 = 0.52.
+    Between two neighboring letters or digits a cut is drawn, and no token reaches over a cut: what
+    lies between cuts is tokenized by itself. BPE dropout (Provilkov et al. 2020), which Jain et al.
+    use, drops single merges instead; it needs the tokenizer's own merges and a seed, which
+    transformers' tokenizers do not take. Its chances do not compare: with a cut at one position in
+    ten, a word of eight letters is broken with probability 1 - 0.9^7 = 0.52.
 
-    Draws depend on the seed, the example and the position in the text alone: what an attack appends leaves the cuts
-    before it as they are.
+    Draws depend on the seed, the example and the position in the text alone: what an attack appends
+    leaves the cuts before it as they are.
 
     Args:
         share: the chance of a cut at each position.
@@ -182,8 +211,8 @@ PARAPHRASE = "paraphrase"
 
 @dataclass(frozen=True, eq=False)
 class PlannedParaphrase(Planned):
-    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time. Where it writes
-    nothing, the text itself stays, and is counted."""
+    """Rewritings that the helper is to write, each text by itself, its likeliest token at a time.
+    Where it writes nothing, the text itself stays, and is counted."""
 
     helper: Helper
     max_new_tokens: int
@@ -198,15 +227,21 @@ class PlannedParaphrase(Planned):
         helper = self.helper
         if helper.longest <= self.max_new_tokens:
             raise UserError(
-                f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in the "
-                f"{helper.longest} tokens that {helper.source.title} can read; lower it."
+                f"defense.paraphrase_tokens: {self.max_new_tokens} leave no room for a prompt in "
+                f"the {helper.longest} tokens that {helper.source.title} can read; lower it."
             )
         builder, condition = question(helper, PARAPHRASE, self.max_new_tokens, resources)
         prompts = builder.build(judged_texts(resources, self.name)[1], [condition])
         view = resources.view(helper.source, helper.engine)
-        pass_ = WritePass(view, builder.tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens)
+        pass_ = WritePass(
+            view, builder.tokenizer, [Text(prompt) for prompt in prompts], self.max_new_tokens
+        )
         written = write(pass_, resources, helper.token_budget, "Paraphrasing")
-        rewritten = {prompt.example.output: new.text for prompt, new in zip(prompts, written, strict=True) if new.text}
+        rewritten = {
+            prompt.example.output: new.text
+            for prompt, new in zip(prompts, written, strict=True)
+            if new.text
+        }
         record = {
             "defense": self.name,
             "dataset": resources.dataset,

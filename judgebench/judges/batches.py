@@ -1,9 +1,11 @@
-"""Batches of prompts that are read together, their cost, the process that reads each, and what a pass over them is.
+"""Batches of prompts that are read together, their cost, the process that reads each, and what a
+pass over them is.
 
-A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
-the tokens before the judged text; where the texts stand before the question (`prompt.layout=text_first`), under all
-conditions that share them. The plan depends on the experiment alone, not on the store, so a resumed run reads the same
-batches and gives the same numbers to the last bit.
+A batch is whole groups of one condition, as many as the token budget takes; under all attacks
+together, which share the tokens before the judged text; where the texts stand before the question
+(`prompt.layout=text_first`), under all conditions that share them. The plan depends on the
+experiment alone, not on the store, so a resumed run reads the same batches and gives the same
+numbers to the last bit.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ _WORTH_SHARING = 16
 """Tokens that a root, or a node of a tree, must have; below that it only costs calls."""
 
 _SPLIT_ABOVE = 8
-"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
-Only memory asks for the split."""
+"""A single group may exceed the budget this many times before it is split: its prefix is shared as
+long as it is whole. Only memory asks for the split."""
 
 Tokens = dict[Condition, tuple[int, int]]
 """Condition -> tokens of its prompts together, and those of them that must be computed."""
@@ -37,8 +39,8 @@ Tokens = dict[Condition, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """Prompts that are read in one forward pass: groups of one condition, but for the attack; or, as a `tree`, under
-    all conditions that share their texts."""
+    """Prompts that are read in one forward pass: groups of one condition, but for the attack; or,
+    as a `tree`, under all conditions that share their texts."""
 
     groups: tuple[tuple[Prompt, ...], ...]
     tree: bool = False
@@ -53,12 +55,16 @@ class Batch:
         return [[prompt.token_ids for prompt in group] for group in self.groups]
 
     def tokens(self, root: int = 0) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
+        """Tokens of its prompts together, and those of them that must be computed where `root`
+        tokens are known."""
         unique = tree_tokens if self.tree else unique_tokens
-        return sum(len(prompt.token_ids) for prompt in self.prompts), unique(self.token_ids, root=root)
+        return sum(len(prompt.token_ids) for prompt in self.prompts), unique(
+            self.token_ids, root=root
+        )
 
     def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
-        """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
+        """The batch with the wanted prompts, each asked for once, in order; None if there are
+        none."""
         groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
         left = tuple(group for group in groups if group)
         return replace(self, groups=left) if left else None
@@ -67,18 +73,28 @@ class Batch:
         """The batch in two: its groups, or the prompts of its only group."""
         if len(self.groups) > 1:
             middle = len(self.groups) // 2
-            return [replace(self, groups=self.groups[:middle]), replace(self, groups=self.groups[middle:])]
+            return [
+                replace(self, groups=self.groups[:middle]),
+                replace(self, groups=self.groups[middle:]),
+            ]
         middle = len(self.groups[0]) // 2
-        return [replace(self, groups=(part,)) for part in (self.groups[0][:middle], self.groups[0][middle:])]
+        return [
+            replace(self, groups=(part,))
+            for part in (self.groups[0][:middle], self.groups[0][middle:])
+        ]
 
 
-def roots(prompts: Sequence[Prompt], across: bool = False) -> dict[tuple[Condition, str], np.ndarray]:
-    """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
-    the same. `across`: see `plan`."""
+def roots(
+    prompts: Sequence[Prompt], across: bool = False
+) -> dict[tuple[Condition, str], np.ndarray]:
+    """Condition and fold -> the tokens that all of their prompts begin with, read once for them
+    all; attacked or not, the same. `across`: see `plan`."""
     known: dict[tuple[Condition, str], np.ndarray] = {}
     for groups in _families(prompts, across).values():
         root = root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
-        known |= dict.fromkeys((prompt.alike for group in groups.values() for prompt in group), root)
+        known |= dict.fromkeys(
+            (prompt.alike for group in groups.values() for prompt in group), root
+        )
     return known
 
 
@@ -89,9 +105,10 @@ def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int, across: bool = False) -> list[Batch]:
-    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
-    order in which conditions and groups appear. `across`: prompts that say their texts first are batched with those of
-    all conditions that say the same texts first, text by text."""
+    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group
+    has no more, in the order in which conditions and groups appear. `across`: prompts that say
+    their texts first are batched with those of all conditions that say the same texts first, text
+    by text."""
     batches: list[Batch] = []
     known = roots(prompts, across)
 
@@ -104,12 +121,18 @@ def plan(prompts: Sequence[Prompt], token_budget: int, across: bool = False) -> 
         batch: list[tuple[Prompt, ...]] = []
         size = 0
         first = next(iter(groups.values()))[0]
-        root, tree = len(known[first.alike]), across and first.text_first
-        for part in (part for members in groups.values() for part in split(Batch((tuple(members),), tree), root)):
+        root = len(known[first.alike])
+        tree = across and first.text_first
+        for part in (
+            part
+            for members in groups.values()
+            for part in split(Batch((tuple(members),), tree), root)
+        ):
             cost = part.tokens(root)[1]
             if batch and size + cost > token_budget:
                 batches.append(Batch(tuple(batch), tree))
-                batch, size = [], 0
+                batch = []
+                size = 0
             batch += part.groups
             size += cost
         batches.append(Batch(tuple(batch), tree))
@@ -117,8 +140,9 @@ def plan(prompts: Sequence[Prompt], token_budget: int, across: bool = False) -> 
 
 
 def _families(prompts: Sequence[Prompt], across: bool) -> dict[Hashable, dict[str, list[Prompt]]]:
-    """Prompts that are planned together -> group_id -> prompts. Together are those of one condition, but for the
-    attack, and fold; `across` conditions those whose first prompts begin alike up to the judged text."""
+    """Prompts that are planned together -> group_id -> prompts. Together are those of one
+    condition, but for the attack, and fold; `across` conditions those whose first prompts begin
+    alike up to the judged text."""
     together: dict[Hashable, dict[str, list[Prompt]]] = {}
     names: dict[tuple[Condition, str], Hashable] = {}
     for prompt in prompts:
@@ -130,19 +154,26 @@ def _families(prompts: Sequence[Prompt], across: bool) -> dict[Hashable, dict[st
     if across:
         for groups in together.values():
             for members in groups.values():
-                if members[0].text_first:  # text by text, so that half a group shares as much as it can
-                    order = {name: i for i, name in enumerate(dict.fromkeys(p.example.example_id for p in members))}
+                # text by text, so that half a group shares as much as it can
+                if members[0].text_first:
+                    order = {
+                        name: i
+                        for i, name in enumerate(
+                            dict.fromkeys(p.example.example_id for p in members)
+                        )
+                    }
                     members.sort(key=lambda prompt, order=order: order[prompt.example.example_id])  # type: ignore[misc]
     return together
 
 
 def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
-    """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
-    the other's rival."""
+    """The batches without prompts of the same `identity` as an earlier one, as where two texts are
+    compared and each is the other's rival."""
     seen: set[Hashable] = set()
 
     def first(prompt: Prompt) -> bool:
-        name, before = identity(prompt), len(seen)
+        name = identity(prompt)
+        before = len(seen)
         seen.add(name)
         return len(seen) > before
 
@@ -152,10 +183,10 @@ def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashab
 def token_counts(
     prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True, across: bool = False
 ) -> Tokens:
-    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
-    condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
-    those before them, as do those of further conditions of a tree. Without a budget every prompt is computed, or
-    billed, whole. `across`: see `plan`."""
+    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing`
+    prefixes, a condition's root, an article, a judged text are too, and an attack's prompts count
+    with the tokens that they add to those before them, as do those of further conditions of a tree.
+    Without a budget every prompt is computed, or billed, whole. `across`: see `plan`."""
     totals: Counter[Condition] = Counter()
     for prompt in prompts:
         totals[prompt.condition] += len(prompt.token_ids)
@@ -164,15 +195,20 @@ def token_counts(
     computed: Counter[Condition] = Counter()
     known = roots(prompts, across)
     begun: set[int] = set()
-    batches = unique_batches(plan(prompts, token_budget, across), lambda p: (p.condition.range, p.token_ids.tobytes()))
+    batches = unique_batches(
+        plan(prompts, token_budget, across), lambda p: (p.condition.range, p.token_ids.tobytes())
+    )
     for batch in batches:
         conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
-        root, before = known[batch.prompts[0].alike], 0
+        root = known[batch.prompts[0].alike]
+        before = 0
         if sharing and id(root) not in begun:
             begun.add(id(root))
             computed[conditions[0]] += len(root)
         for i, condition in enumerate(conditions):
-            part = batch.only(lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted)  # type: ignore[misc]
+            part = batch.only(
+                lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted
+            )  # type: ignore[misc]
             assert part is not None
             total, unique = part.tokens(len(root))
             now = unique if sharing else total
@@ -182,10 +218,12 @@ def token_counts(
 
 
 def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
-    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
+    """Assigns whole batches to processes: the longest first, each to the rank that has least so
+    far.
 
-    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
-    `costs` are [batches] tokens to compute of each; the result has for each rank the indices of its batches, ascending.
+    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest
+    processing time). `costs` are [batches] tokens to compute of each; the result has for each rank
+    the indices of its batches, ascending.
 
     Example:
         >>> assign([5, 1, 4, 4], 2)
@@ -201,15 +239,16 @@ def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
-    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
-    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
+    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r,
+    r + R, ..., hands them out as `assign` says. Where a rank has fewer than others, empty batches
+    stand in."""
     rounds = zip_longest(*assign(costs, ranks))
     return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
 
 
 def common_prefix(prompts: Sequence[np.ndarray]) -> int:
-    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of its own to be
-    read at."""
+    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of
+    its own to be read at."""
     shortest = min(len(ids) for ids in prompts) - 1
     first = prompts[0][:shortest]
     same = np.ones(shortest, dtype=bool)
@@ -219,7 +258,8 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
 
 
 def root_of(groups: Groups) -> np.ndarray:
-    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
+    """The tokens that all prompts begin with, if they are of several groups and worth reading
+    apart; else none."""
     if len(groups) < 2:
         return np.zeros(0, np.int32)
     prompts = [ids for group in groups for ids in group]
@@ -235,8 +275,8 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
 
 
 class Node(NamedTuple):
-    """A stretch of tokens [start, end) of `prompt` that all prompts below it share, or that is its own (`leaf`);
-    `parent` is the number of the node that it follows, -1 at the root."""
+    """A stretch of tokens [start, end) of `prompt` that all prompts below it share, or that is its
+    own (`leaf`); `parent` is the number of the node that it follows, -1 at the root."""
 
     parent: int
     prompt: int
@@ -246,9 +286,9 @@ class Node(NamedTuple):
 
 
 def tree_of(prompts: Sequence[np.ndarray], root: int = 0) -> list[Node]:
-    """The tree of prompts that begin with the same `root` tokens, parents before children and each with all that is
-    below it behind it: every stretch that several share is one node, where it is worth reading apart; every prompt has
-    a leaf of a token at least."""
+    """The tree of prompts that begin with the same `root` tokens, parents before children and each
+    with all that is below it behind it: every stretch that several share is one node, where it is
+    worth reading apart; every prompt has a leaf of a token at least."""
     nodes: list[Node] = []
 
     def grow(which: list[int], parent: int, start: int) -> None:
@@ -258,10 +298,13 @@ def tree_of(prompts: Sequence[np.ndarray], root: int = 0) -> list[Node]:
         end = common_prefix([prompts[i] for i in which])
         if end - start >= _WORTH_SHARING:
             nodes.append(Node(parent, which[0], start, end, False))
-            parent, start = len(nodes) - 1, end
+            parent = len(nodes) - 1
+            start = end
         parts: dict[int, list[int]] = {}
         for i in which:  # a prompt that has but one more token keeps it for itself
-            parts.setdefault(int(prompts[i][end]) if len(prompts[i]) > end + 1 else -1 - i, []).append(i)
+            parts.setdefault(
+                int(prompts[i][end]) if len(prompts[i]) > end + 1 else -1 - i, []
+            ).append(i)
         for part in parts.values():
             grow(part, parent, start)
 
@@ -274,12 +317,12 @@ def tree_tokens(groups: Groups, root: int = 0) -> int:
     return sum(node.end - node.start for group in groups for node in tree_of(group, root))
 
 
-# --- passes ----------------------------------------------------------------------------------------------------------
+# --- passes -------------------------------------------------------------------------------------
 
 
 class Pass:
-    """One reading of each prompt, by a model here or elsewhere; a subclass says what is read and under which keys the
-    store holds it."""
+    """One reading of each prompt, by a model here or elsewhere; a subclass says what is read and
+    under which keys the store holds it."""
 
     prompts: Sequence[Prompt]
     across: ClassVar[bool] = False
@@ -307,9 +350,12 @@ class Pass:
 
 
 def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
-    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
+    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run
+    reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
     batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
-    left = (batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches)
+    left = (
+        batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches
+    )
     return [batch for batch in left if batch is not None]

@@ -24,21 +24,38 @@ if TYPE_CHECKING:
 MODES = ("score_tokens", "generate")
 HELPERS = ("prefix", "plain")
 ENGINES = (*HELPERS, "vllm")
-"""How models are read: shared prefixes once, every prompt by itself, or by vLLM; models that do more than judge
-(`HELPERS`) through transformers alone."""
+"""How models are read: shared prefixes once, every prompt by itself, or by vLLM; models that do
+more than judge (`HELPERS`) through transformers alone."""
 
 _OF_PATH = ("model", "tokenizer", "dtype", "revision", "trust_remote_code", "load_format")
-_NOT_OPTIONS = (*_OF_PATH, "seed", "max_logprobs", "logprobs_mode", "skip_tokenizer_init", "generation_config")
-"""What vLLM is told by other keys, or must be told so that its numbers are what they are said to be."""
+_NOT_OPTIONS = (
+    *_OF_PATH,
+    "seed",
+    "max_logprobs",
+    "logprobs_mode",
+    "skip_tokenizer_init",
+    "generation_config",
+)
+"""What vLLM is told by other keys, or must be told so that its numbers are what they are said to
+be."""
 
-LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
-PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, STATES, TOKENS, PANEL = "gradient", "states", "tokens", "panel"
+LOCAL = "local_model"
+SERVED = "served_model"
+REPLAYED = "earlier_answers"
+RECORDED = "recorded_readings"
+PROBABILITIES = "probabilities"
+LOG_PROBABILITIES = "log_probabilities"
+GENERATION = "generation"
+GRADIENT = "gradient"
+STATES = "states"
+TOKENS = "tokens"
+PANEL = "panel"
 """Members of `JudgeSettings.gives`."""
 
 
 class Source(Protocol):
-    """Source of a judge; of an `encoder_decoder`, a decoder begins the answer, so the prompt's text ends."""
+    """Source of a judge; of an `encoder_decoder`, a decoder begins the answer, so the prompt's text
+    ends."""
 
     @property
     def title(self) -> str: ...
@@ -50,7 +67,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class NoConfig:
-    """Stand-in for a model's configuration where the model is not here; None: it reads texts of any length."""
+    """Stand-in for a model's configuration where the model is not here; None: it reads texts of any
+    length."""
 
     max_position_embeddings: int | None = None
 
@@ -59,9 +77,11 @@ class NoConfig:
 
 
 class JudgeSettings:
-    """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
+    """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given
+    earlier.
 
-    See `JudgeSpec` for the meaning of the settings; `note` is a sentence on the origin of its scores, for reports.
+    See `JudgeSpec` for the meaning of the settings; `note` is a sentence on the origin of its
+    scores, for reports.
     """
 
     if TYPE_CHECKING:
@@ -85,10 +105,10 @@ class JudgeSettings:
 
     @property
     def gives(self) -> frozenset[str]:
-        """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
-        `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens, `STATES` of its layers and all logits; `TOKENS`: it reads the very tokens of a
-        prompt; `PANEL`: of several."""
+        """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES`
+        of the candidates, `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free
+        answer in their place, `GRADIENT` of them by the prompt's tokens, `STATES` of its layers and
+        all logits; `TOKENS`: it reads the very tokens of a prompt; `PANEL`: of several."""
         raise NotImplementedError
 
     @property
@@ -96,7 +116,8 @@ class JudgeSettings:
         return str(self.path)
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent."""
+        """Spelling of control tokens' names for a server that tokenizes what is sent; None where
+        tokens are sent."""
         return None
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Any:
@@ -110,12 +131,12 @@ class JudgeSpec(JudgeSettings):
 
     Args:
         path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
-        mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or `generate`, a free
-            answer.
+        mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or
+            `generate`, a free answer.
         max_new_tokens: longest free answer.
         draft_tokens: 0; configurations and judge cards of earlier versions have it.
-        engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
-            every prompt by itself; `vllm`, by vLLM.
+        engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
+            at once; `plain`, every prompt by itself; `vllm`, by vLLM.
         token_budget: groups are read together up to so many tokens to compute.
         engine_options: more arguments of vLLM's `LLM`, for `vllm` alone.
     """
@@ -133,23 +154,40 @@ class JudgeSpec(JudgeSettings):
     engine_options: Any = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        mistakes, options = Mistakes(), plain(self.engine_options)
+        mistakes = Mistakes()
+        options = plain(self.engine_options)
         with mistakes.caught():
-            check_fields(self, "judge", of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"))
+            check_fields(
+                self,
+                "judge",
+                of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"),
+            )
         if not isinstance(options, dict):
-            mistakes.add(f"judge.engine_options: {options!r} should be a mapping, as {{quantization: awq}}.")
+            mistakes.add(
+                f"judge.engine_options: {options!r} should be a mapping, as {{quantization: awq}}."
+            )
         elif options and self.engine != "vllm":
-            mistakes.add("judge.engine_options: they are for judge.engine=vllm; add that, or leave them out.")
+            mistakes.add(
+                "judge.engine_options: they are for judge.engine=vllm; add that, or leave them out."
+            )
         for name in sorted({*options} & {*_NOT_OPTIONS} if isinstance(options, dict) else ()):
-            mistakes.add(f"judge.engine_options.{name}: judgebench says this to vLLM itself; leave it out.")
+            mistakes.add(
+                f"judge.engine_options.{name}: judgebench says this to vLLM itself; leave it out."
+            )
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
         mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
-        vllm = json.dumps(plain(self.engine_options), sort_keys=True) if self.engine == "vllm" else None
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, vllm=vllm)
+        vllm = (
+            json.dumps(plain(self.engine_options), sort_keys=True)
+            if self.engine == "vllm"
+            else None
+        )
+        return ModelSource(
+            self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, vllm=vllm
+        )
 
     @property
     def gives(self) -> frozenset[str]:
@@ -160,8 +198,8 @@ class JudgeSpec(JudgeSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NoModel(JudgeSettings):
-    """Settings of a judge that computes nothing. Other parts of a configuration read those of a model, which stay as
-    they are."""
+    """Settings of a judge that computes nothing. Other parts of a configuration read those of a
+    model, which stay as they are."""
 
     gguf_file: None = None
     revision: None = None
@@ -174,8 +212,12 @@ class NoModel(JudgeSettings):
 
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
-    """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
+    """Adds a mistake for each setting of a model that was given where there is no model, as
+    `because` says."""
     for each in fields(settings):
         if each.name in settings.unused and (value := getattr(settings, each.name)) != each.default:
             left = "null" if each.default is None else each.default
-            mistakes.add(f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at {left}.")
+            mistakes.add(
+                f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at "
+                f"{left}."
+            )

@@ -27,8 +27,8 @@ _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 REFERENCES = ("Reference_low", "Reference_high")
 """Fields that only the form of a rubric may have in which texts are compared with references."""
 COT, WITH_REFERENCES = FORMS = ("cot", "references")
-"""Forms of a rubric, each in a file `<dimension>.<form>.txt` in its folder: the judge thinks step by step and ends with
-`Final Rating:`; the judge compares with a poor and a good reference."""
+"""Forms of a rubric, each in a file `<dimension>.<form>.txt` in its folder: the judge thinks step
+by step and ends with `Final Rating:`; the judge compares with a poor and a good reference."""
 
 _LETTERS = "ABCDEFGH"  # of a multiple choice; the next one is a pronoun
 _SCORE = r"(?P<score>[-−]?\d+(?:\.\d+)?)"
@@ -41,11 +41,13 @@ _AT_THE_END = re.compile(
     re.MULTILINE,
 )
 LAYOUTS = PAPER, TEXT_FIRST = ("paper", "text_first")
-"""Of a prompt: as its rubric has it; or with the score range behind the texts (`with_text_first`)."""
+"""Of a prompt: as its rubric has it; or with the score range behind the texts
+(`with_text_first`)."""
 _SCALE = re.compile(r"\{(min_range|max_range|quarter_[0-4]|low_score|high_score)\}")
 _LATER = {"min_range": "MIN", "max_range": "MAX", "low_score": "LOW", "high_score": "HIGH"}
 _LATER |= {f"quarter_{i}": f"Q{i}" for i in range(5)}
-"""Field of the score range -> its name before and within the texts, where its value is said behind them."""
+"""Field of the score range -> its name before and within the texts, where its value is said behind
+them."""
 _MARKUP = re.compile(r"[*_`\"“”$]")
 
 EXAMPLE_FIELD = re.compile(r"\{\{\w+\}\}")
@@ -84,37 +86,52 @@ def load_rubrics(
     """The rubric of each dimension.
 
     Args:
-        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
-            `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
-            dimension; or the templates themselves by the names that such files would have, without `.txt`.
+        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`,
+            `comparative_summary` and `comparative_dialogue`, which compare two texts, or a folder
+            of the user's own with one `<dimension>.txt` a dimension; or the templates themselves by
+            the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
         layout: one of `LAYOUTS`.
     """
     # 1. name -> function that gives the rubric's text, of every file
     if isinstance(collection, Mapping):
-        if not collection or not all(isinstance(text, str) for pair in collection.items() for text in pair):
-            raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
-        title, texts = "text", {name: partial(str, text) for name, text in collection.items()}
+        if not collection or not all(
+            isinstance(text, str) for pair in collection.items() for text in pair
+        ):
+            raise UserError(
+                "prompt.rubrics: templates are given as a mapping of names to texts, with at least "
+                "one."
+            )
+        title = "text"
+        texts = {name: partial(str, text) for name, text in collection.items()}
     else:
-        title, folder = str(collection), collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
+        title = str(collection)
+        folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
         if folder is None:
             raise UserError(
-                f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with "
-                "one <dimension>.txt a dimension."
+                f"prompt.rubrics={collection}: there is no such collection; give summary, "
+                "dialogue, or a folder with one <dimension>.txt a dimension."
             )
         templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
-        texts = {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates}
+        texts = {
+            item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates
+        }
     names = sorted(name for name in texts if not name.endswith(tuple(f".{form}" for form in FORMS)))
     # 2. the rubrics of the dimensions, with their forms
     variants = variants or {}
     if unknown := [dimension for dimension in variants if dimension not in {*names, *dimensions}]:
-        raise UserError(f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}.")
+        raise UserError(
+            f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}."
+        )
     rubrics = {}
     for dimension in dimensions:
         name = variants.get(dimension, dimension)
         if name not in names:
             key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
-            raise UserError(f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has {', '.join(names)}.")
+            raise UserError(
+                f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has "
+                f"{', '.join(names)}."
+            )
         forms = {}
         for form in ("", *FORMS):
             file = f"{name}.{form}" if form else name
@@ -134,33 +151,41 @@ def named_layout(title: str, layout: str) -> str:
 
 
 def with_text_first(template: str, where: str) -> str:
-    """A template in which the score range is said behind the texts: before them and among them each of its fields is a
-    name, MIN for `{min_range}`, and a paragraph says at the end what the names are, before the line that the answer
-    follows if there is one, which ends with a colon or names the range. What one text is asked in several ranges then
-    begins alike as long as possible. A template that names no range before its texts stays as it is. `UserError`, with
-    `where` it stands, for one that has such a name already, or in which the answer follows the text's own line.
+    """A template in which the score range is said behind the texts: before them and among them each
+    of its fields is a name, MIN for `{min_range}`, and a paragraph says at the end what the names
+    are, before the line that the answer follows if there is one, which ends with a colon or names
+    the range. What one text is asked in several ranges then begins alike as long as possible. A
+    template that names no range before its texts stays as it is. `UserError`, with `where` it
+    stands, for one that has such a name already, or in which the answer follows the text's own
+    line.
 
     Example:
         >>> with_text_first("From {min_range} to {max_range}:\\n\\n{{Summary}}\\n\\nScore:", "mine").splitlines()[::2]
         ['From MIN to MAX:', '{{Summary}}', 'MIN is {min_range} and MAX is {max_range}.', 'Score:']
     """
     field = [*EXAMPLE_FIELD.finditer(template)][-1]
-    end, last = template.find("\n", field.end()), template.rfind("\n") + 1
+    end = template.find("\n", field.end())
+    last = template.rfind("\n") + 1
     before, after = (template, "") if end < 0 else (template[:end], template[end:])
     names = {name: _LATER[name] for name in _SCALE.findall(before)}
     if not names:
         return template
     if taken := [name for name in names.values() if re.search(rf"\b{name}\b", template)]:
         raise UserError(
-            f"{where} says {taken[0]}, which prompt.layout=text_first writes for a score that it says later; put "
-            "another word in its place, or take prompt.layout=paper."
+            f"{where} says {taken[0]}, which prompt.layout=text_first writes for a score that it "
+            "says later; put another word in its place, or take prompt.layout=paper."
         )
     if not after and (words := template[field.end() :].strip()):
         raise UserError(
-            f"{where} ends with {words!r} in the line of {field[0]}, and prompt.layout=text_first says the score range "
-            "between the two; put what the answer follows into a line of its own, or take prompt.layout=paper."
+            f"{where} ends with {words!r} in the line of {field[0]}, and prompt.layout=text_first "
+            "says the score range between the two; put what the answer follows into a line of its "
+            "own, or take prompt.layout=paper."
         )
-    answer = template[last:] if after and (template.endswith(":") or _SCALE.search(template[last:])) else ""
+    answer = (
+        template[last:]
+        if after and (template.endswith(":") or _SCALE.search(template[last:]))
+        else ""
+    )
     said = [f"{name} is {{{field}}}" for field, name in _LATER.items() if field in names]
     sentence = " and ".join(part for part in (", ".join(said[:-1]), said[-1]) if part)
     asked = _SCALE.sub(lambda match: names[match[1]], before) + after[: len(after) - len(answer)]
@@ -169,28 +194,36 @@ def with_text_first(template: str, where: str) -> str:
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
     """True where the rubrics ask which of two texts is better."""
-    compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
+    compares = {
+        dimension: bool(_fields(rubric.template) & set(_COMPARED))
+        for dimension, rubric in rubrics.items()
+    }
     if len(set(compares.values())) > 1:
-        pair, alone = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
+        pair, alone = (
+            next(name for name in compares if compares[name] == kind) for kind in (True, False)
+        )
         raise UserError(
-            f"prompt.rubrics: the rubric for {pair!r} compares two texts and that for {alone!r} judges one alone; a "
-            "run does one of both."
+            f"prompt.rubrics: the rubric for {pair!r} compares two texts and that for {alone!r} "
+            "judges one alone; a run does one of both."
         )
     return any(compares.values())
 
 
 def names_tie(rubric: Rubric) -> bool:
-    """True where a rubric that compares two texts says how a tie is answered: with `TIE`, in its own words."""
+    """True where a rubric that compares two texts says how a tie is answered: with `TIE`, in its
+    own words."""
     return _NAMES_TIE.search(_with_ties(rubric.template, True)) is not None
 
 
 def names_range(rubric: Rubric) -> bool:
-    """True where a rubric says which scores there are, by a field that differs from range to range."""
+    """True where a rubric says which scores there are, by a field that differs from range to
+    range."""
     return any(scale for _, scale in _FIELD.findall(rubric.template))
 
 
 def names_numbers(rubric: Rubric) -> bool:
-    """True where a rubric, or a form of it, speaks of scores between the ends, which letters and words cannot fill."""
+    """True where a rubric, or a form of it, speaks of scores between the ends, which letters and
+    words cannot fill."""
     return any(_NUMBERED.search(text) for text in (rubric.template, *rubric.forms.values()))
 
 
@@ -205,11 +238,12 @@ def fill(
 ) -> Filled:
     """The rubric about one example.
 
-    Every field is filled in one pass over the template: what an example says is never read as a template. What stands
-    in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
+    Every field is filled in one pass over the template: what an example says is never read as a
+    template. What stands in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
 
     Args:
-        source, output: replace the example's source where it was shortened, its judged text where that was attacked.
+        source, output: replace the example's source where it was shortened, its judged text where
+            that was attacked.
         order: place of the judged text, where the rubric compares it with the example's rival.
         more: field -> text of further `{{fields}}`.
     """
@@ -220,7 +254,8 @@ def fill(
     values |= dict.fromkeys(_OUTPUTS, judged)
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
-    text, at = "", 0
+    text = ""
+    at = 0
     said: list[tuple[int, int]] = []
     to_judge: list[tuple[int, int]] = []
     for match in _FIELD.finditer(template):
@@ -239,12 +274,12 @@ def fill(
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
-    """Letter of a multiple choice -> the score of the range that it stands for; empty where the rubric's own text
-    defines none.
+    """Letter of a multiple choice -> the score of the range that it stands for; empty where the
+    rubric's own text defines none.
 
-    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`, `C. Fair
-    (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the best or the
-    worst would be a guess.
+    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B)
+    4 - good`, `C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers
+    define nothing: whether A is the best or the worst would be a guess.
 
     Example:
         >>> choices_of("Answer with A (5), B (3) or C (1).", ScoreRange(1, 5))
@@ -255,21 +290,27 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
     if score_range.worded:  # its letters are the scores
         return {}
     values_of: dict[str, set[float]] = {}
-    for pattern in (_AT_THE_END, _BESIDE):  # what stands next to the letter says more than what ends its line
+    # what stands next to the letter says more than what ends its line
+    for pattern in (_AT_THE_END, _BESIDE):
         here: dict[str, set[float]] = {}
         for match in pattern.finditer(_MARKUP.sub("", text)):
             here.setdefault(match["letter"], set()).add(float(match["score"].replace("−", "-")))
         values_of |= here
     scores = {letter: min(values) for letter, values in sorted(values_of.items())}
     whole = len(scores) > 1 and "".join(scores) == _LETTERS[: len(scores)]
-    single = all(len(values) == 1 for values in values_of.values()) and len(set(scores.values())) == len(scores)
+    single = all(len(values) == 1 for values in values_of.values()) and len(
+        set(scores.values())
+    ) == len(scores)
     return scores if whole and single and set(scores.values()) <= set(score_range.values) else {}
 
 
 def reference_score(score_range: ScoreRange, side: str) -> float:
-    """The number that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
+    """The number that a `low` or `high` reference is said to have, a quarter of the range from its
+    end (CAP: 2, 4)."""
     quarter = (score_range.maximum - score_range.minimum) / 4
-    return score_range.mirrored(score_range.minimum + quarter if side == "low" else score_range.maximum - quarter)
+    return score_range.mirrored(
+        score_range.minimum + quarter if side == "low" else score_range.maximum - quarter
+    )
 
 
 @cache
@@ -289,32 +330,36 @@ def _with_ties(template: str, allowed: bool) -> str:
 
 
 def _quarter(score_range: ScoreRange, i: int) -> str:
-    """The range's worst end (0), its quarters, its best (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
+    """The range's worst end (0), its quarters, its best (4), with at least one decimal: CAP's 1.0,
+    2.0, ... 5.0."""
     value = score_range.minimum + (score_range.maximum - score_range.minimum) * i / 4
     text = f"{score_range.mirrored(value):z.6f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:
-    """A template whose fields are known, which names a text to be judged, or two, and all `references`."""
+    """A template whose fields are known, which names a text to be judged, or two, and all
+    `references`."""
     try:
         template = text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields, possible = _fields(template), sorted({*_KNOWN, *references})
-    judged, compared = fields & set(_OUTPUTS), fields & set(_COMPARED)
+    fields = _fields(template)
+    possible = sorted({*_KNOWN, *references})
+    judged = fields & set(_OUTPUTS)
+    compared = fields & set(_COMPARED)
     fault = None
     if unknown := sorted(fields.difference(possible)):
         fault = (
-            f"has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(possible)}; the score range is "
-            "{min_range} to {max_range}, in single braces"
+            f"has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(possible)}; the "
+            "score range is {min_range} to {max_range}, in single braces"
         )
     elif not compared and not judged:
         fault = "has no {{Summary}} or {{Response}} to be judged"
     elif compared and (judged or compared not in [set(both) for both in _BOTH]):
         fault = (
-            "must compare {{Summary_1}} with {{Summary_2}}, or {{Response_1}} with {{Response_2}}, and name no other "
-            "text to be judged"
+            "must compare {{Summary_1}} with {{Summary_2}}, or {{Response_1}} with {{Response_2}}, "
+            "and name no other text to be judged"
         )
     elif missing := [name for name in references if name not in fields]:
         fault = f"has no {{{{{missing[0]}}}}}; it must name both references"
@@ -328,7 +373,8 @@ def _fields(template: str) -> set[str]:
 
 
 def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
-    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's own by its path."""
+    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's
+    own by its path."""
     if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
         return shipped / collection
     path = user_path(collection)

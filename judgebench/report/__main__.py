@@ -1,4 +1,5 @@
-"""`python -m judgebench.report RUN [RUN ...]`: a run's report again from its files, or several runs on one page."""
+"""`python -m judgebench.report RUN [RUN ...]`: a run's report again from its files, or several runs
+on one page."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=f"where the page goes; without it, RUN/report.html (with its figures), or ./{_COMPARISON} of several",
+        help="where the page goes; without it, RUN/report.html (with its figures), or "
+        f"./{_COMPARISON} of several",
     )
     options = parser.parse_args(arguments)
     try:
@@ -50,7 +52,10 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
         page = render_report(runs[0], figures)
         if out is None:
             folder = RunFolder(paths[0])
-            drawn = [*write_figures(folder, runs[0], figures), folder.write_file("report.html", page)]
+            drawn = [
+                *write_figures(folder, runs[0], figures),
+                folder.write_file("report.html", page),
+            ]
             folder.write_digests(drawn)
             return drawn[-1]
     else:
@@ -63,7 +68,9 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
         with atomic(target) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--out: {target} cannot be written ({error.strerror or error}).") from error
+        raise UserError(
+            f"--out: {target} cannot be written ({error.strerror or error})."
+        ) from error
     return target
 
 

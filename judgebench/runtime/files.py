@@ -1,4 +1,5 @@
-"""Files that are whole or not there, one run at a time in a folder, digests, CSV, and which disks are remote."""
+"""Files that are whole or not there, one run at a time in a folder, digests, CSV, and which disks
+are remote."""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
 
 DIGESTS = "digests.json"
-"""Digests of a folder's files: one small file, written last, that shows whether any other has changed since, as in
-`{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`.
+"""Digests of a folder's files: one small file, written last, that shows whether any other has
+changed since, as in `{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`.
 
-A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that it does not name.
+A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that
+it does not name.
 """
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -34,11 +36,28 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 NETWORK = frozenset(
     (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "davfs", "sshfs", "9p"),
-        *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "panfs", "pvfs2", "orangefs", "wekafs"),
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "davfs",
+        "sshfs",
+        "9p",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "panfs",
+        "pvfs2",
+        "orangefs",
+        "wekafs",
     )
 )
-"""Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
+"""Types of file systems over a network, as Linux names them; those of FUSE without their
+`fuse.`."""
 
 
 PARQUET = "parquet:"
@@ -58,8 +77,8 @@ def place_of(store: Path) -> Path:
     folder = name.removeprefix(PARQUET)
     if re.match(r"\w{2,}:/", folder) or not folder.strip():
         raise UserError(
-            f"store={name}: readings are kept in a folder of this machine, or one that is mounted; give one, as "
-            "store=parquet:outputs/readings."
+            f"store={name}: readings are kept in a folder of this machine, or one that is mounted; "
+            "give one, as store=parquet:outputs/readings."
         )
     return user_path(folder)
 
@@ -68,12 +87,13 @@ def place_of(store: Path) -> Path:
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path next to `path`; its content becomes `path` when the block ends well.
 
-    The temporary file lies in the same folder because a rename is atomic only within one file system. It is synced to
-    the disk first, so that a power cut cannot leave the new name with old or empty content. If the block raises, the
-    temporary file goes and `path` stays as it was."""
+    The temporary file lies in the same folder because a rename is atomic only within one file
+    system. It is synced to the disk first, so that a power cut cannot leave the new name with old
+    or empty content. If the block raises, the temporary file goes and `path` stays as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # what is written goes through no link that somebody has put there
+    # what is written goes through no link that somebody has put there
+    temporary.unlink(missing_ok=True)
     try:
         yield temporary
         _sync(temporary)
@@ -98,11 +118,14 @@ class Changed(ValueError):
 
 
 def write_digests(folder: Path, names: Iterable[str]) -> None:
-    """Adds the digests of files (paths below the folder, with `/`) to those that a folder has already."""
+    """Adds the digests of files (paths below the folder, with `/`) to those that a folder has
+    already."""
     known = _known(folder) or {}
     digests = known | {name: sha256_of(folder / name) for name in names}
     with atomic(folder / DIGESTS) as temporary:
-        temporary.write_text(json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def check_digest(folder: Path, name: str) -> None:
@@ -118,14 +141,14 @@ def check_digest(folder: Path, name: str) -> None:
     known = _known(folder)
     if known is not None and name in known and known[name] != sha256_of(folder / name):
         raise Changed(
-            f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if the change was "
-            f"meant, remove {folder / DIGESTS}"
+            f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if "
+            f"the change was meant, remove {folder / DIGESTS}"
         )
 
 
 def check_run_file(path: Path, key: str) -> None:
-    """Compares a file in a run's folder, or one folder below, with its digest; `UserError` where they differ, or the
-    digests cannot be read.
+    """Compares a file in a run's folder, or one folder below, with its digest; `UserError` where
+    they differ, or the digests cannot be read.
 
     Args:
         key: the config key that names the file, for the error.
@@ -136,7 +159,9 @@ def check_run_file(path: Path, key: str) -> None:
             try:
                 check_digest(folder, whole.relative_to(folder).as_posix())
             except Changed as error:
-                raise UserError(f"{key}: {path} cannot be read ({error}); restore the file or run again.") from error
+                raise UserError(
+                    f"{key}: {path} cannot be read ({error}); restore the file or run again."
+                ) from error
             except OSError:  # whoever reads it tells why it cannot be read
                 return
             return
@@ -151,7 +176,9 @@ def _known(folder: Path) -> dict[str, str] | None:
         digests: dict[str, str] = read_json(path, str(path), shape={"sha256": {str: str}})["sha256"]
         return digests
     except UserError as error:
-        raise Changed(f"{path} is damaged; restore it, or remove it to read the folder unchecked") from error
+        raise Changed(
+            f"{path} is damaged; restore it, or remove it to read the folder unchecked"
+        ) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -170,7 +197,8 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula and no terminal for a command; numbers stay as they are.
+    """A cell that no spreadsheet takes for a formula and no terminal for a command; numbers stay as
+    they are.
 
     Example:
         >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell(-0.5), csv_cell("\\x1b[2J"), csv_cell("a - b")
@@ -187,17 +215,25 @@ def csv_cell(value: Any) -> Any:
 
 
 def on_network(path: Path) -> bool:
-    """True where a path, which need not exist, lies on a network file system; false where the system does not say."""
+    """True where a path, which need not exist, lies on a network file system; false where the
+    system does not say."""
     real = path.resolve()
-    disks = [disk for disk in psutil.disk_partitions(all=True) if real.is_relative_to(disk.mountpoint)]
+    disks = [
+        disk for disk in psutil.disk_partitions(all=True) if real.is_relative_to(disk.mountpoint)
+    ]
     # of two mounts at one place the later hides the earlier
-    deepest = max(enumerate(disks), key=lambda disk: (len(Path(disk[1].mountpoint).parts), disk[0]), default=None)
+    deepest = max(
+        enumerate(disks),
+        key=lambda disk: (len(Path(disk[1].mountpoint).parts), disk[0]),
+        default=None,
+    )
     return deepest is not None and deepest[1].fstype.removeprefix("fuse.") in NETWORK
 
 
 try:
     import fcntl
-except ImportError:  # Windows, which refuses by itself to replace files that another process has open
+# Windows, which refuses by itself to replace files that another process has open
+except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -208,7 +244,8 @@ LOCK = ".lock"
 
 
 UNTIL_THE_END = ExitStack()
-"""Holds locks until the work of a command is done, however that ends; `judgebench.cli.handle_errors` closes it."""
+"""Holds locks until the work of a command is done, however that ends;
+`judgebench.cli.handle_errors` closes it."""
 
 
 class Held(Exception):
@@ -217,9 +254,11 @@ class Held(Exception):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock; a folder that was made for it and stays empty is removed with its parents.
+    """Holds the folder's lock; a folder that was made for it and stays empty is removed with its
+    parents.
 
-    The lock is the system's (flock), not the file's existence: a file that a killed run leaves behind blocks nobody.
+    The lock is the system's (flock), not the file's existence: a file that a killed run leaves
+    behind blocks nobody.
 
     Raises:
         Held: another process, or another part of this one, holds it.
@@ -261,7 +300,9 @@ def _acquired(path: Path) -> int:
             with suppress(FileNotFoundError):
                 if os.path.samestat(opened, path.stat()):
                     since = time.strftime("%Y-%m-%d %H:%M:%S")
-                    content = f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode()
+                    content = (
+                        f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode()
+                    )
                     os.ftruncate(handle, 0)
                     os.pwrite(handle, content, 0)
                     return handle

@@ -1,9 +1,11 @@
 """Plans for human labels: how many articles, and which, reach a wanted width of the interval.
 
-Of the N articles that the judge reads, or of articles like these: see `few_labels` for the two targets.
+Of the N articles that the judge reads, or of articles like these: see `few_labels` for the two
+targets.
 
-Label all systems' texts of an article: what makes an article hard or easy then cancels in differences of systems, and
-costs nothing for single means. Draw the articles spread over the judge's scores (`articles_to_label`).
+Label all systems' texts of an article: what makes an article hard or easy then cancels in
+differences of systems, and costs nothing for single means. Draw the articles spread over the
+judge's scores (`articles_to_label`).
 """
 
 from __future__ import annotations
@@ -20,18 +22,21 @@ from judgebench.stats.few_labels import FEWEST_LABELLED, FewLabels
 MOST_LABELLED = 100_000
 """Articles beyond which no plan asks for labels."""
 
-MEAN, DIFFERENCE = "mean of a system", "difference of two systems"
+MEAN = "mean of a system"
+DIFFERENCE = "difference of two systems"
 """Values of `of` in the records of a plan."""
 
 
 def label_plan(
     pilot: FewLabels, widths: Sequence[float], articles: int | None = None, these: bool = False
 ) -> list[dict[str, Any]]:
-    """The labelled articles that reach each wanted width, from a pilot: a few labels, and a judge's scores of all.
+    """The labelled articles that reach each wanted width, from a pilot: a few labels, and a judge's
+    scores of all.
 
-    Intervals are those of `predicted_means` and `predicted_differences`, with the pilot's means, dispersions and
-    correlations; half of their width, averaged over systems or pairs, is what is to reach the wanted one. A pilot of 10
-    articles knows a spread to a quarter of its size, so numbers to about a half.
+    Intervals are those of `predicted_means` and `predicted_differences`, with the pilot's means,
+    dispersions and correlations; half of their width, averaged over systems or pairs, is what is to
+    reach the wanted one. A pilot of 10 articles knows a spread to a quarter of its size, so numbers
+    to about a half.
 
     Args:
         widths: half of each wanted width: 0.2 of an interval that reaches 0.2 to each side.
@@ -39,14 +44,20 @@ def label_plan(
         these: systems' means on these very articles are asked for, else on articles like these.
 
     Returns:
-        A record a wanted width (within) and `of`, of `MEAN` and `DIFFERENCE`: labels, predicted: articles needed with
-        labels alone and with the judge; saved: how many fewer with it; labelled, articles: those that the pilot has,
-        and all; reason: why a number is None, else None.
+        A record a wanted width (within) and `of`, of `MEAN` and `DIFFERENCE`: labels, predicted:
+        articles needed with labels alone and with the judge; saved: how many fewer with it;
+        labelled, articles: those that the pilot has, and all; reason: why a number is None, else
+            None.
     """
     total = int(pilot.every.articles.max(initial=0)) if articles is None else articles
-    usable, records = pilot.ratings.articles >= FEWEST_LABELLED, []
+    usable = pilot.ratings.articles >= FEWEST_LABELLED
+    records = []
     for of, enough in ((MEAN, usable.any()), (DIFFERENCE, usable.sum() >= 2)):
-        sides = [_half_width(pilot, usable, total, these, judge, of) for judge in (False, True)] if enough else []
+        sides = (
+            [_half_width(pilot, usable, total, these, judge, of) for judge in (False, True)]
+            if enough
+            else []
+        )
         for within in widths:
             needed: list[int | None] = [None, None]
             for place, half_width in enumerate(sides):
@@ -65,7 +76,11 @@ def label_plan(
             saved = None if alone is None or judged is None else alone - judged
             records.append(
                 {"of": of, "within": within, "labels": alone, "predicted": judged, "saved": saved}
-                | {"labelled": int(pilot.ratings.articles.max(initial=0)), "articles": total, "reason": reason}
+                | {
+                    "labelled": int(pilot.ratings.articles.max(initial=0)),
+                    "articles": total,
+                    "reason": reason,
+                }
             )
     return records
 
@@ -73,12 +88,18 @@ def label_plan(
 def _half_width(
     pilot: FewLabels, usable: np.ndarray, total: int, these: bool, judge: bool, of: str
 ) -> Callable[[int], float]:
-    """The function from a number of labelled articles to half the mean width of the intervals of `of`."""
-    human, scale = pilot.ratings, pilot.scale
-    mean, beta = human.mean[usable], few_labels.shares_of_judge(pilot) if judge else np.zeros(len(usable))
+    """The function from a number of labelled articles to half the mean width of the intervals of
+    `of`."""
+    human = pilot.ratings
+    scale = pilot.scale
+    mean = human.mean[usable]
+    beta = few_labels.shares_of_judge(pilot) if judge else np.zeros(len(usable))
     rest = human.apart - beta[:, None] * pilot.labelled.apart
-    share = few_labels.dispersions((rest**2).sum(axis=1)[usable], human.articles[usable] - 1, mean, scale)
-    error = np.zeros(len(mean)) if these else (beta**2 * pilot.every.variance)[usable] / total  # of the judge's mean
+    share = few_labels.dispersions(
+        (rest**2).sum(axis=1)[usable], human.articles[usable] - 1, mean, scale
+    )
+    # of the judge's mean
+    error = np.zeros(len(mean)) if these else (beta**2 * pilot.every.variance)[usable] / total
     correlations = few_labels.pair_correlations(rest[usable], human.articles[usable])
     first, second = np.triu_indices(len(mean), 1)
 
@@ -93,13 +114,17 @@ def _half_width(
     return half_width
 
 
-def articles_to_label(judge: np.ndarray, groups: np.ndarray, count: int, seed: int = 0) -> list[str]:
-    """The labels of `count` articles to label, drawn at random, spread over the judge's scores [N] of their texts;
-    those of the lowest scores first. `ValueError` where there are fewer articles, or none is wanted.
+def articles_to_label(
+    judge: np.ndarray, groups: np.ndarray, count: int, seed: int = 0
+) -> list[str]:
+    """The labels of `count` articles to label, drawn at random, spread over the judge's scores [N]
+    of their texts; those of the lowest scores first. `ValueError` where there are fewer articles,
+    or none is wanted.
 
-    Articles are sorted by their mean score, and every (G / count)-th is taken from a random start (systematic
-    sampling): each is as likely as any other, so that all estimates hold, and the labelled ones' scores lie close to
-    those of all, so that they are at least as good as with articles drawn without regard to scores.
+    Articles are sorted by their mean score, and every (G / count)-th is taken from a random start
+    (systematic sampling): each is as likely as any other, so that all estimates hold, and the
+    labelled ones' scores lie close to those of all, so that they are at least as good as with
+    articles drawn without regard to scores.
     """
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     if not 1 <= count <= len(labels):

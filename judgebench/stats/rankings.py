@@ -1,27 +1,30 @@
-"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json.
+"""Systems ranked by comparisons of their texts, by judge and by humans: the records of
+pairwise.json.
 
-A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
-NaN. Numbers with an interval have its ends as `_low` and `_high`.
+A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's
+own types, never NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
-- dataset, what identifies the cell, rule; ties, prior, reference, human_tie, resamples, seed: as asked for;
+- dataset, what identifies the cell, rule; ties, prior, reference, human_tie, resamples, seed: as
+  asked for;
 - pairs: distinct pairs of texts, of two systems; groups; systems;
-- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
-  None without such a parameter; attack_effect: what being attacked is worth, likewise; tie_odds and
-  human_tie_odds: Davidson's nu;
-- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
-  `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
-  where strengths are finite by the prior alone; undetermined_share: of the resamples, those in which
-  the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
-- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
-  None with fewer than three;
-- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
-  `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
-  accuracy_calibrated is hence no test;
-- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
-  (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
-  with each of these names;
+- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength
+  higher by 1), None without such a parameter; attack_effect: what being attacked is worth,
+  likewise; tie_odds and human_tie_odds: Davidson's nu;
+- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems
+  than `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
+  where strengths are finite by the prior alone; undetermined_share: of the resamples, those in
+  which the judge's or the humans' strengths do not exist; there are no intervals of strengths then;
+- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths
+  over systems, None with fewer than three;
+- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated:
+  see `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without
+  one), whose own accuracy_calibrated is hence no test;
+- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo
+  points (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties
+  half; and human_ with each of these names;
 - system_pairs: a record a pair of systems that met: first, second, pairs, win_share of the first,
-  human_win_share, preferred (pairs in which the humans prefer a text), agreement with the humans there (with ends).
+  human_win_share, preferred (pairs in which the humans prefer a text), agreement with the humans
+  there (with ends).
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ from judgebench.stats.scores import CLEAN, COMPARED, Scores
 DEV = "dev"
 
 MOST_RANKED = 500
-"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
+"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with
+their cube."""
 
 _FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
 _SETTINGS = ("ties", "prior", "reference", "human_tie")
@@ -63,11 +67,11 @@ class TextPairs:
     Attributes:
         systems: names of the systems.
         first, second: [n] numbers of the systems that wrote the judged text, and its rival.
-        wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second, see
-            `win_probabilities`.
+        wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second,
+            see `win_probabilities`.
         human: [n] by how much the humans prefer the judged text; NaN where they did not say.
-        share: [n] how much of a distinct pair each row is: two texts that met twice, each once as the judged one, are
-            one comparison, each row half of it.
+        share: [n] how much of a distinct pair each row is: two texts that met twice, each once as
+            the judged one, are one comparison, each row half of it.
         clusters: of the n pairs.
     """
 
@@ -85,15 +89,29 @@ class TextPairs:
         """From the columns of a cell."""
         ids = np.concatenate([part[name].astype(str) for name in ("text_id", "rival_id")])
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
-        _, pair, often = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True)
+        _, pair, often = np.unique(
+            np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True
+        )
         writers = [part[name].astype(str).tolist() for name in ("system_id", "rival_system_id")]
         number = {name: k for k, name in enumerate(dict.fromkeys(writers[0] + writers[1]))}
-        first, second = (np.array([number[name] for name in side], dtype=np.int64) for side in writers)
+        first, second = (
+            np.array([number[name] for name in side], dtype=np.int64) for side in writers
+        )
         wins, ties = (
-            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64) for name in ("score", "tie")
+            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64)
+            for name in ("score", "tie")
         )
         clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
-        return cls(list(number), first, second, wins, ties, part["human"], 1 / often[pair.reshape(-1)], clusters)
+        return cls(
+            list(number),
+            first,
+            second,
+            wins,
+            ties,
+            part["human"],
+            1 / often[pair.reshape(-1)],
+            clusters,
+        )
 
     def preferences(self, ranking: Ranking) -> Preferences:
         """Of the pairs of which the humans said something."""
@@ -102,10 +120,15 @@ class TextPairs:
         judge = self.wins.mean(axis=0)[rows] - 0.5
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
-    def comparisons(self, outcomes: np.ndarray, places: np.ndarray, attacked: bool = False) -> Comparisons:
-        """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text in each."""
+    def comparisons(
+        self, outcomes: np.ndarray, places: np.ndarray, attacked: bool = False
+    ) -> Comparisons:
+        """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text
+        in each."""
         times = len(places) // max(1, len(self.first))
-        first, second, group = (np.tile(side, times) for side in (self.first, self.second, self.clusters.number))
+        first, second, group = (
+            np.tile(side, times) for side in (self.first, self.second, self.clusters.number)
+        )
         met = np.stack([first, second, places, np.full(len(first), int(attacked))])
         return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
 
@@ -127,7 +150,9 @@ class Strengths:
     missing: float = 0.0
 
     @classmethod
-    def of(cls, comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]) -> Strengths:
+    def of(
+        cls, comparisons: Comparisons, weights: np.ndarray, model: Model, systems: Sequence[str]
+    ) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
         unranked, resting = determined(comparisons, model, systems)
         if unranked is not None:
@@ -135,15 +160,29 @@ class Strengths:
         fitted = fit_strengths(comparisons, weights, model)
         finite = np.isfinite(fitted["strengths"]).all(axis=1)
         if not finite[0]:
-            reason = "the likeliest strengths, with what the place and the attack are worth, are infinite; "
+            reason = (
+                "the likeliest strengths, with what the place and the attack are worth, are "
+                "infinite; "
+            )
             return cls(comparisons, {}, f"{reason}pairwise.prior=1 holds them back")
-        return cls(comparisons, fitted, None, resting, float((~finite[1:]).mean()) if len(finite) > 1 else 0.0)
+        return cls(
+            comparisons,
+            fitted,
+            None,
+            resting,
+            float((~finite[1:]).mean()) if len(finite) > 1 else 0.0,
+        )
 
-    def bounded(self, name: str, values: np.ndarray | None, missing: float | None = None) -> dict[str, float | None]:
-        """A number of the data with the interval of its resamples, unless some of these do not have it."""
+    def bounded(
+        self, name: str, values: np.ndarray | None, missing: float | None = None
+    ) -> dict[str, float | None]:
+        """A number of the data with the interval of its resamples, unless some of these do not have
+        it."""
         if values is None:
             return unknown((name,))
-        return with_intervals({name: values[:1] if (self.missing if missing is None else missing) else values})
+        return with_intervals(
+            {name: values[:1] if (self.missing if missing is None else missing) else values}
+        )
 
 
 def pairwise_records(
@@ -154,13 +193,15 @@ def pairwise_records(
     seed: int = 0,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Strengths of systems after each judge and after the humans, and whether the two prefer alike: a record per cell,
-    in the order in which these appear; see above. Of texts that were not compared there is none.
+    """Strengths of systems after each judge and after the humans, and whether the two prefer alike:
+    a record per cell, in the order in which these appear; see above. Of texts that were not
+    compared there is none.
 
-    The humans compared the same pairs: a text is better whose score is higher, or which they preferred. Judge and
-    humans are resampled alike.
+    The humans compared the same pairs: a text is better whose score is higher, or which they
+    preferred. Judge and humans are resampled alike.
     """
-    table, ranking = Scores.of(scores), ranking or Ranking()
+    table = Scores.of(scores)
+    ranking = ranking or Ranking()
     if not table.compares:
         return []
     if missing := [name for name in COMPARED if name not in table.columns]:
@@ -172,29 +213,54 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)} | settings
+        record = (
+            {"dataset": dataset}
+            | cell.named
+            | {"rule": (rules or {}).get(cell.decoding)}
+            | settings
+        )
         records.append(record | _record(pairs, ranking, threshold, cell.attack != CLEAN))
     return records
 
 
-def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacked: bool) -> dict[str, Any]:
-    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the pairs they spoke of
-    systems, weights, rated = pairs.systems, pairs.clusters.weights, np.isfinite(pairs.human)
-    outcomes = np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2]) * pairs.share / 2
+def _record(
+    pairs: TextPairs, ranking: Ranking, threshold: float | None, attacked: bool
+) -> dict[str, Any]:
+    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the
+    # pairs they spoke of
+    systems = pairs.systems
+    weights = pairs.clusters.weights
+    rated = np.isfinite(pairs.human)
+    outcomes = (
+        np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2])
+        * pairs.share
+        / 2
+    )
     places = np.repeat((1, -1) if ranking.position else (0, 0), len(rated))
     winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)
     by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
     # 2. strengths after both
-    model, plain = Model(ranking.ties, ranking.prior, ranking.position, attacked), Model(ranking.ties, ranking.prior)
-    judge = Strengths.of(pairs.comparisons(outcomes.reshape(3, -1), places, attacked), weights, model, systems)
-    humans = Strengths.of(pairs.comparisons(by_humans, np.zeros_like(pairs.first)), weights, plain, systems)
+    model = Model(ranking.ties, ranking.prior, ranking.position, attacked)
+    plain = Model(ranking.ties, ranking.prior)
+    judge = Strengths.of(
+        pairs.comparisons(outcomes.reshape(3, -1), places, attacked), weights, model, systems
+    )
+    humans = Strengths.of(
+        pairs.comparisons(by_humans, np.zeros_like(pairs.first)), weights, plain, systems
+    )
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
-        judge, humans = (Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans))
+        judge, humans = (
+            Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans)
+        )
     # 3. what was compared, what place and attack are worth, and what is missing
     distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
-    record: dict[str, Any] = {"pairs": distinct, "groups": pairs.clusters.count, "systems": len(systems)}
+    record: dict[str, Any] = {
+        "pairs": distinct,
+        "groups": pairs.clusters.count,
+        "systems": len(systems),
+    }
     for name in ("place", "attack"):
         record |= judge.bounded(f"{name}_effect", judge.fitted.get(name))
     for prefix, side in (("", judge), ("human_", humans)):
@@ -217,7 +283,8 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
         return record
     record["ranking"] = _ranking(pairs, judge, humans, reference)
     tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
-    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
+    low = np.minimum(pairs.first, pairs.second)
+    high = np.maximum(pairs.first, pairs.second)
     met = np.zeros((len(systems),) * 2)
     np.add.at(met, (low, high), pairs.share)
     for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
@@ -229,8 +296,11 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None, attacke
     return record
 
 
-def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -> tuple[str | None, str | None]:
-    """Sentences that say why there are no strengths, and why they are finite by the prior alone; None where neither."""
+def determined(
+    comparisons: Comparisons, model: Model, systems: Sequence[str]
+) -> tuple[str | None, str | None]:
+    """Sentences that say why there are no strengths, and why they are finite by the prior alone;
+    None where neither."""
 
     def listed(numbers: Sequence[int], most: int = 4) -> str:
         more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
@@ -244,17 +314,28 @@ def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -
         return "nobody compared these texts", None
     if len(apart := comparisons.parts) > 1:
         names = "; ".join(map(listed, apart))
-        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {names}", None
-    resting, levels = None, comparisons.dominant(model.ties)
+        return (
+            f"the systems fall into {len(apart)} parts that never met, directly or through others: "
+            f"{names}",
+            None,
+        )
+    resting = None
+    levels = comparisons.dominant(model.ties)
     if len(levels) > 1:
         tied = "" if model.ties == DAVIDSON else " or tied with"
-        best, worst = listed(levels[0]), listed(levels[-1])
+        best = listed(levels[0])
+        worst = listed(levels[-1])
         if len(levels[0]) > len(levels[-1]):
             never = f"{worst} never won against{tied} any of the others"
         else:
-            never = f"{best} never lost to{tied} {worst if len(levels) == 2 else 'any of the others'}"
+            never = (
+                f"{best} never lost to{tied} {worst if len(levels) == 2 else 'any of the others'}"
+            )
         if not model.prior:
-            return f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back", None
+            return (
+                f"{never}: the likeliest strengths are infinite; pairwise.prior=1 holds them back",
+                None,
+            )
         resting = f"{never}: without pairwise.prior ({model.prior:g}) strengths would be infinite"
     for name in ("place", "attack"):
         if getattr(model, name) and comparisons.decided_by(getattr(comparisons, name)):
@@ -266,14 +347,18 @@ def determined(comparisons: Comparisons, model: Model, systems: Sequence[str]) -
     return None, resting
 
 
-def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> list[dict[str, Any]]:
+def _ranking(
+    pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
         strengths = ranks = None
         if side.fitted:
             strengths = side.fitted["strengths"]
-            strengths = strengths if reference is None else strengths - strengths[:, reference, None]
+            strengths = (
+                strengths if reference is None else strengths - strengths[:, reference, None]
+            )
             whole = strengths[:1] if side.missing else strengths
             ranks = tied_ranks(-np.round(whole, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
@@ -286,8 +371,12 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
                 row[f"{prefix}rank_low"], row[f"{prefix}rank_high"] = map(int, ends)
             strength = None if strengths is None else strengths[:, i]
             row |= side.bounded(f"{prefix}strength", strength)
-            row |= side.bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
-            wins, ties, losses = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
+            row |= side.bounded(
+                f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength
+            )
+            wins = float(won[i].sum())
+            ties = float(tied[i].sum())
+            losses = float(won[:, i].sum())
             row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
             total = wins + ties + losses
             row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None

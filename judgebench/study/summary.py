@@ -1,9 +1,10 @@
-"""The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on test.
+"""The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on
+test.
 
 Of lambda and t also the exact optimum, from the trials' readings.
 
-Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
-objective names the test split.
+Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
+and on dev, unless the objective names the test split.
 
 Figures show the trials: the metric over two swept numbers, and the Pareto front of two objectives.
 """
@@ -49,21 +50,31 @@ from judgebench.tuning.choose import Candidates, rated_part
 from judgebench.tuning.tuners import EQUAL, optimum, split_arrays
 from judgebench.types import LABELS, RANGE, ScoreRange
 
-_MOST_VALUES, _MOST_LABELLED = 12, 8
-_COLORS, _BEST, _TRIED = "YlGnBu", "#D55E00", "#56B4E9"  # the last two of Okabe and Ito's palette
+_MOST_VALUES = 12
+_MOST_LABELLED = 8
+# the last two of Okabe and Ito's palette
+_COLORS = "YlGnBu"
+_BEST = "#D55E00"
+_TRIED = "#56B4E9"
 
 Trial = Mapping[str, Any]
-"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.jobs.outcome`)."""
+"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
+`study.jobs.outcome`)."""
 
 Points = dict[tuple[float, float], float]
-"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same score, so that there is
-no correlation: the 0 that stands for it would outshine every negative one."""
+"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same
+score, so that there is no correlation: the 0 that stands for it would outshine every negative
+one."""
 
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
-    point runs again."""
-    done = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
+    """The trials that have results, ascending by number. A killed one may have stored its cells
+    before it ended: its point runs again."""
+    done = [
+        trial
+        for trial in trials
+        if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")
+    ]
     return sorted(done, key=lambda trial: trial["number"])
 
 
@@ -74,12 +85,17 @@ def direction_of(objective: int, directions: Sequence[str]) -> str:
 
 def treated(cell: Mapping[str, Any]) -> list[str]:
     """The attack and the defense of a cell's texts, as in "attack dsi"."""
-    return [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+    return [
+        f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"
+    ]
 
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Swept keys with their values, as a reader knows them."""
-    texts = {axis_name(key): f"{value:.4g}" if isinstance(value, float) else value for key, value in params.items()}
+    texts = {
+        axis_name(key): f"{value:.4g}" if isinstance(value, float) else value
+        for key, value in params.items()
+    }
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
@@ -95,14 +111,17 @@ def axis_name(key: str) -> str:
 
 
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
-    """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
+    """A figure per objective and dimension, by file name; none unless exactly two numbers are
+    swept.
 
-    A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is
-    framed."""
+    A grid of few values makes a heat map, on which every cell says its number; else there are
+    points. The best is framed."""
     done = complete(trials)
     keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
     swept = [trial["params"].get(key) for trial in done for key in keys]
-    if len(keys) != 2 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in swept):
+    if len(keys) != 2 or not all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in swept
+    ):
         return {}
     points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in done:
@@ -113,12 +132,16 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
                 constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
-                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(at, value)
+                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(
+                    at, value
+                )
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     figures = {}
     for (objective, metric, dimension, split), points in points_of.items():
-        file = f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        file = (
+            f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        )
         subject = (metric.capitalize(), split, dimension)
         figures[file] = _figure(points, names, subject, direction_of(objective, directions))
     return figures
@@ -126,25 +149,35 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
 
 @style.house_style()
 def _figure(
-    points: Mapping[str, Points], names: tuple[str, str], subject: tuple[str, str, str], direction: str
+    points: Mapping[str, Points],
+    names: tuple[str, str],
+    subject: tuple[str, str, str],
+    direction: str,
 ) -> Figure:
-    """Range -> its points, as heat maps where few distinct values were tried with each other, which is a grid; a
-    sampler draws values of its own for each trial."""
+    """Range -> its points, as heat maps where few distinct values were tried with each other, which
+    is a grid; a sampler draws values of its own for each trial."""
     metric, split, dimension = subject
-    grids = {name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1)) for name, part in points.items()}
+    grids = {
+        name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1))
+        for name, part in points.items()
+    }
     heat = all(
-        max(len(rows), len(columns)) <= _MOST_VALUES and 2 * len(points[name]) >= len(rows) * len(columns)
+        max(len(rows), len(columns)) <= _MOST_VALUES
+        and 2 * len(points[name]) >= len(rows) * len(columns)
         for name, (rows, columns) in grids.items()
     )
     title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
     caption = (
-        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
-        "Colors compare within a range."
+        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and "
+        f"{names[1]} tried. Colors compare within a range."
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
     if any(math.isnan(value) for part in points.values() for value in part.values()):
-        caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
+        caption += (
+            f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no "
+            "correlation."
+        )
     framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
 
     def best_of(part: Points) -> list[tuple[float, float]]:
@@ -155,11 +188,16 @@ def _figure(
     if heat:
         maps = []
         for name, (rows, columns) in grids.items():
-            part = {(rows.index(at[0]), columns.index(at[1])): value for at, value in points[name].items()}
+            part = {
+                (rows.index(at[0]), columns.index(at[1])): value
+                for at, value in points[name].items()
+            }
             values = np.full((len(rows), len(columns)), np.nan)
             for place, value in part.items():
                 values[place] = value
-            best = [(rows.index(row), columns.index(column)) for row, column in best_of(points[name])]
+            best = [
+                (rows.index(row), columns.index(column)) for row, column in best_of(points[name])
+            ]
             undefined = [place for place, value in part.items() if math.isnan(value)]
             maps.append(HeatMap(f"range {name}", rows, columns, values, best, undefined))
         return heat_map_figure(maps, names, title, caption, framed=framed)
@@ -170,9 +208,19 @@ def _figure(
         style.label(axis, f"range {name}", x=names[1], grid="both")
         axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
 
-    ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
+    ring = Line2D(
+        [],
+        [],
+        marker="o",
+        linestyle="none",
+        markersize=8,
+        markerfacecolor="none",
+        markeredgecolor=_BEST,
+    )
     ring.set_markeredgewidth(2)
-    return style.small_multiples(list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False)
+    return style.small_multiples(
+        list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False
+    )
 
 
 def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> Any:
@@ -180,15 +228,27 @@ def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> An
     y, x = np.array(list(points)).T
     values = np.array(list(points.values()))
     known = ~np.isnan(values)
-    dots = axis.scatter(x[known], y[known], c=values[known], s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
+    dots = axis.scatter(
+        x[known],
+        y[known],
+        c=values[known],
+        s=26,
+        cmap=_COLORS,
+        edgecolors="#9a9a9a",
+        linewidths=0.4,
+    )
     if not known.all():
         axis.scatter(x[~known], y[~known], s=18, marker="x", color=style.MUTED, linewidths=0.8)
     for row, column in best:
         axis.scatter(column, row, s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
-    for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
+    for numbers, scale, along in (
+        (x, axis.set_xscale, axis.xaxis),
+        (y, axis.set_yscale, axis.yaxis),
+    ):
         if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
             scale("log")
-            # matplotlib's own labels are powers set as mathematics, which the house style does not read
+            # matplotlib's own labels are powers set as mathematics, which the house style does not
+            # read
             along.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             along.set_minor_formatter(NullFormatter())
     return dots
@@ -196,25 +256,37 @@ def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> An
 
 @style.house_style()
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
-    """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
-    unless there are two objectives."""
+    """Every trial by its two values, those on the front joined; hollow, the same settings on the
+    test split. None unless there are two objectives."""
     done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
     if not done or len(directions) != 2:
         return None
     front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
-    values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
-    tested: dict[int, list[float]] = {}  # but for trials with a cell that has no value there, or was chosen there
+    values = {
+        trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done
+    }
+    # but for trials with a cell that has no value there, or was chosen there
+    tested: dict[int, list[float]] = {}
     for trial in front:
         cells = trial["attributes"]["cells"]
         if all(cell[TEST] is not None and cell["split"] != TEST for cell in cells):
-            on_test = [[float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)]
+            on_test = [
+                [float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)
+            ]
             tested[trial["number"]] = [sum(numbers) / len(numbers) for numbers in on_test]
-    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the texts
-    names, labels, under = [], [], ""
+    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the
+    # texts
+    names = []
+    labels = []
+    under = ""
     for objective, direction in enumerate(directions):
-        cell = next(cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective)
+        cell = next(
+            cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective
+        )
         change = cell["metric"] in ("delta", "change")
-        names.append("Score change" if change else str(cell["metric"]).replace("_", " ").capitalize())
+        names.append(
+            "Score change" if change else str(cell["metric"]).replace("_", " ").capitalize()
+        )
         better = "less" if direction == "minimize" else "more"
         labels.append(f"{names[-1]} on {cell['split']} ({better} is better)")
         under += f"{names[-1]}: {', '.join(treated(cell))}. " if treated(cell) else ""
@@ -227,7 +299,9 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         axis.plot(*zip(*at, strict=True), "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
         for trial in front[:_MOST_LABELLED]:
             place = values[trial["number"]]
-            axis.annotate(f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+            axis.annotate(
+                f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7
+            )
         for number, end in tested.items():
             axis.plot(*end, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
             line = zip(values[number], end, strict=True)
@@ -235,19 +309,26 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
 
     # 3. the words around them
     legend = [(style.point(_TRIED, "o", 5), "a trial")]
-    legend.append((Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front"))
+    legend.append(
+        (Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front")
+    )
     if tested:
         hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
         legend.append((hollow, "the same on the test split"))
-    settings = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED])
-    caption = (
-        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at least as good in the "
-        f"other. It is chosen on what the axes name, so its own values are optimistic. {under}{settings}."
+    settings = "; ".join(
+        f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED]
     )
-    return style.small_multiples([None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2)
+    caption = (
+        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at "
+        "least as good in the other. It is chosen on what the axes name, so its own values are "
+        f"optimistic. {under}{settings}."
+    )
+    return style.small_multiples(
+        [None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2
+    )
 
 
-# --- the best settings -----------------------------------------------------------------------------------------------
+# --- the best settings --------------------------------------------------------------------------
 
 
 Cell = tuple[Any, ...]
@@ -268,29 +349,41 @@ def summarize(
 ) -> dict[str, Any]:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
-    cells: each with its objective (position), metric, dimension, range, split (on which is chosen), direction, attack
-        and defense; `best`, the trial that is best there, of several the first (null without such a split; `constant`
-        where every text has the same score, which is chosen only where no trial does better). With the exact optimum of
-        the cell in `optima` also `exact`, and `below_exact`, how far the best trial falls below it on dev, at least 0.
-        `promised`: what the best of other articles is worth on each article, see `promises`; null where unknown.
-    means: for each objective dev and test averaged over its cells: each with its own best setting (`chosen_per_cell`),
-        with the one setting that is best on average (`one_setting`), and at the exact optima (`exact`).
+    cells: each with its objective (position), metric, dimension, range, split (on which is chosen),
+    direction, attack
+        and defense; `best`, the trial that is best there, of several the first (null without such a
+        split; `constant` where every text has the same score, which is chosen only where no trial
+        does better). With the exact optimum of the cell in `optima` also `exact`, and
+        `below_exact`, how far the best trial falls below it on dev, at least 0. `promised`: what
+        the best of other articles is worth on each article, see `promises`; null where unknown.
+    means: for each objective dev and test averaged over its cells: each with its own best setting
+    (`chosen_per_cell`),
+        with the one setting that is best on average (`one_setting`), and at the exact optima
+        (`exact`).
     """
-    done, optima = complete(trials), optima or {}
+    done = complete(trials)
+    optima = optima or {}
     # 1. a row a trial and cell; `cost` is the less the better
     rows_of: dict[Cell, list[Row]] = {}
     for trial in done:
         setting = {"trial": trial["number"], "params": dict(trial["params"])}
         for cell in trial["attributes"]["cells"]:
-            split, direction = cell.get("split", DEV), direction_of(cell["objective"], directions)
+            split = cell.get("split", DEV)
+            direction = direction_of(cell["objective"], directions)
             row = {**cell, **setting, "run_dir": trial["attributes"].get("run_dir"), "split": split}
             row["direction"], row["constant"] = direction, bool(cell.get("constant"))
-            row["cost"] = None if cell[split] is None else cell[split] * (1 if direction == "minimize" else -1)
+            row["cost"] = (
+                None
+                if cell[split] is None
+                else cell[split] * (1 if direction == "minimize" else -1)
+            )
             rows_of.setdefault(cell_of(cell), []).append(row)
     # 2. of each cell its best trial
     cells: dict[Cell, dict[str, Any]] = {}
     for key, rows in rows_of.items():
-        record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
+        record = {
+            name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value
+        }
         record |= {"split": rows[0]["split"], "direction": rows[0]["direction"], "best": None}
         record["promised"] = (promised or {}).get(key)
         record |= {axis: rows[0].get(axis, "none") for axis in ("attack", "defense")}
@@ -300,13 +393,21 @@ def summarize(
             record["best"] |= {"constant": True} if row["constant"] else {}
             if key in optima:
                 below = max(0.0, optima[key][DEV] - row[DEV])
-                record |= {"exact": dict(optima[key]), "below_exact": 0.0 if below < EQUAL else below}
+                record |= {
+                    "exact": dict(optima[key]),
+                    "below_exact": 0.0 if below < EQUAL else below,
+                }
                 record["below_exact"] = None if row["constant"] else record["below_exact"]
         cells[key] = record
-    means = [_means(objective, cells, rows_of, optima) for objective in dict.fromkeys(key[0] for key in cells)]
+    means = [
+        _means(objective, cells, rows_of, optima)
+        for objective in dict.fromkeys(key[0] for key in cells)
+    ]
     return {
         "trials": len(done),
-        "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
+        "failed": sum(
+            trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials
+        ),
         "params": list(dict.fromkeys(key for trial in done for key in trial["params"])),
         "cells": list(cells.values()),
         "means": means,
@@ -319,17 +420,23 @@ def _means(
     rows_of: Mapping[Cell, Sequence[Row]],
     optima: Mapping[Cell, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Means over the cells of an objective: each with its own best setting, with one for all, at the exact optima."""
+    """Means over the cells of an objective: each with its own best setting, with one for all, at
+    the exact optima."""
     keys = [key for key in cells if key[0] == objective]
     bests = [cells[key]["best"] for key in keys]
-    mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
+    mean = {
+        "objective": objective,
+        "chosen_per_cell": None if None in bests else _split_means(bests),
+    }
     mean["one_setting"] = None
     by_trial: dict[int, list[Row]] = {}
     for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
         by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
     if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
         rows = min(everywhere, key=_rank)
-        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
+        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(
+            rows
+        )
     if optima.keys() >= set(keys):
         mean["exact"] = _split_means([optima[key] for key in keys])
     return mean
@@ -341,25 +448,35 @@ def cell_of(cell: Mapping[str, Any]) -> Cell:
 
 
 def _rank(rows: Sequence[Row]) -> tuple[int, float]:
-    """The rank of a trial by its rows of some cells. Where every text has the same score there is no correlation, and
-    the 0.0 that stands for it beats nothing: a trial with fewer such cells goes first."""
+    """The rank of a trial by its rows of some cells. Where every text has the same score there is
+    no correlation, and the 0.0 that stands for it beats nothing: a trial with fewer such cells goes
+    first."""
     return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
 
 
 def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Split -> the mean over cells; None where one of them has no value."""
     values = {split: [cell[split] for cell in cells] for split in _SPLITS}
-    return {split: None if None in numbers else sum(numbers) / len(numbers) for split, numbers in values.items()}
+    return {
+        split: None if None in numbers else sum(numbers) / len(numbers)
+        for split, numbers in values.items()
+    }
 
 
-# --- the summary as people read it ------------------------------------------------------------------------------------
+# --- the summary as people read it --------------------------------------------------------------
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
-    """Lines on what was tried, found and is to do; a table an objective, and how many trials failed."""
-    count, lines = summary["failed"], [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
+    """Lines on what was tried, found and is to do; a table an objective, and how many trials
+    failed."""
+    count = summary["failed"]
+    lines = [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
     for mean in summary["means"]:
-        cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"] and cell["best"]]
+        cells = [
+            cell
+            for cell in summary["cells"]
+            if cell["objective"] == mean["objective"] and cell["best"]
+        ]
         best = mean.get("one_setting") or (cells[0]["best"] if cells else None)
         if best is None:
             continue
@@ -395,15 +512,28 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
             }
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
-                row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
+                row["setting"] = params_text(best["params"]) + (
+                    " ! constant" if best.get("constant") else ""
+                )
             if "exact" in cell:
-                row |= {"exact": three(cell["exact"]["dev"]), "below_exact": three(cell["below_exact"])}
+                row |= {
+                    "exact": three(cell["exact"]["dev"]),
+                    "below_exact": three(cell["below_exact"]),
+                }
             row |= {"dev": best["dev"], "promised": cell.get("promised"), "test": best["test"]}
             rows.append(table | row | {"trial": str(best["trial"])})
         for name, key in _MEANS.items():
             if (means := mean.get(key)) is not None:
-                row = {"part": "means", "range": name, "setting": params_text(means.get("params", {}))}
-                row |= {"dev": means["dev"], "test": means["test"], "trial": str(means.get("trial", ""))}
+                row = {
+                    "part": "means",
+                    "range": name,
+                    "setting": params_text(means.get("params", {})),
+                }
+                row |= {
+                    "dev": means["dev"],
+                    "test": means["test"],
+                    "trial": str(means.get("trial", "")),
+                }
                 rows.append(table | row)
     return pd.DataFrame(rows)
 
@@ -412,16 +542,24 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
     where = f" ({'; '.join(treated(cell))})" if treated(cell) else ""
     end = (
-        "; chosen on test itself, so the figure is optimistic" if cell["split"] == TEST else ", and what it is on test"
+        "; chosen on test itself, so the figure is optimistic"
+        if cell["split"] == TEST
+        else ", and what it is on test"
     )
-    return f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of {trials} trials{end}"
+    return (
+        f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of "
+        f"{trials} trials{end}"
+    )
 
 
 _PROMISED = (
-    "by other articles: the trial that is best on other articles of the split, measured on each; the best of many "
-    "trials looks better."
+    "by other articles: the trial that is best on other articles of the split, measured on each; "
+    "the best of many trials looks better."
 )
-_EXACT = "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls below it."
+_EXACT = (
+    "exact dev: the best that any λ and t can reach on dev; short by: how far the best trial falls "
+    "below it."
+)
 _SWEEP = View(
     "sweep",
     "",
@@ -448,15 +586,16 @@ _SWEEP = View(
 )
 
 
-# --- the best trial of other articles ---------------------------------------------------------------------------------
+# --- the best trial of other articles -----------------------------------------------------------
 
 
 def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, float]:
-    """Cell -> what the best trial promises: the articles of the split are dealt to folds, each fold is scored by the
-    trial that is best on the others, and all are correlated together (see `judgebench.tuning.choose`).
+    """Cell -> what the best trial promises: the articles of the split are dealt to folds, each fold
+    is scored by the trial that is best on the others, and all are correlated together (see
+    `judgebench.tuning.choose`).
 
-    Only of correlations over the whole data that are maximized, of texts under one attack, and of trials whose run
-    folders are within reach.
+    Only of correlations over the whole data that are maximized, of texts under one attack, and of
+    trials whose run folders are within reach.
     """
     values: dict[Cell, float] = {}
     done = complete(trials)
@@ -469,45 +608,71 @@ def promises(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Ce
         and (cell[cell["split"]] is not None and "," not in cell["attack"])
         and direction_of(cell["objective"], directions) == "maximize"
     ]
-    if len(done) < 2 or not cells or not all((path / "scores.parquet").is_file() for path in folders):
+    if (
+        len(done) < 2
+        or not cells
+        or not all((path / "scores.parquet").is_file() for path in folders)
+    ):
         return {}
     try:
         tables = [Scores.of(RunFolder(path).read("scores")) for path in folders]
     except (UserError, OSError):  # half-written, or changed since
         return {}
     for cell in cells:
-        wanted = {name: cell[name] for name in ("split", "dimension", *RANGE, "attack", "defense", "judge", "decoding")}
+        wanted = {
+            name: cell[name]
+            for name in ("split", "dimension", *RANGE, "attack", "defense", "judge", "decoding")
+        }
         cells_of = [
             [key for key in table.cells if wanted.items() <= key.named.items()] for table in tables
-        ]  # fmt: skip
+        ]
         if any(len(keys) != 1 for keys in cells_of):
             continue
-        parts = shared([rated_part(table, keys[0]) for table, keys in zip(tables, cells_of, strict=True)])
-        groups, human = parts[0]["group_id"].astype(str), parts[0]["human"]
+        parts = shared(
+            [rated_part(table, keys[0]) for table, keys in zip(tables, cells_of, strict=True)]
+        )
+        groups = parts[0]["group_id"].astype(str)
+        human = parts[0]["human"]
         if len(set(groups)) >= 2:
             scores = np.stack([part["score"] for part in parts], axis=1)
-            among = Candidates(scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True)
+            among = Candidates(
+                scores, {}, human, groups, [""] * len(parts), cell["metric"], maximum=True
+            )
             values[cell_of(cell)] = among.promise(min(5, len(set(groups))), 5, 0, 0)[cell["metric"]]
     return values
 
 
-# --- the exact optimum ------------------------------------------------------------------------------------------------
+# --- the exact optimum --------------------------------------------------------------------------
 
 _HYPERPARAMETERS = {"decoding.lambda", "decoding.temperature"}
-_READ = ("example_id", "split", "dimension", *RANGE, "attack", "defense", "main_logprobs", "assistant_logprobs")
+_READ = (
+    "example_id",
+    "split",
+    "dimension",
+    *RANGE,
+    "attack",
+    "defense",
+    "main_logprobs",
+    "assistant_logprobs",
+)
 _EXACT_FOR = {"metric": "spearman", "split": DEV, "level": "dataset", "judge": "pair"}
 
 
-def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[Cell, dict[str, Any]]:
-    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width of its interval
-    (high and width are null where it never ends).
+def exact_optima(
+    trials: Sequence[Trial], directions: Sequence[str] = ()
+) -> dict[Cell, dict[str, Any]]:
+    """Cell (see `cell_of`) -> the best of all kappas on dev: kappa, dev, test, low, high and width
+    of its interval (high and width are null where it never ends).
 
-    Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the whole data, scored by
-    argmax: then the readings, which all trials share, give the scores at any kappa. Empty where they are out of reach,
-    as on another worker's machine.
+    Only where nothing but lambda and t is swept, by the largest dev Spearman of the pair over the
+    whole data, scored by argmax: then the readings, which all trials share, give the scores at any
+    kappa. Empty where they are out of reach, as on another worker's machine.
     """
     done = complete(trials)
-    if not done or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS:
+    if (
+        not done
+        or not {key.lstrip("+") for trial in done for key in trial["params"]} <= _HYPERPARAMETERS
+    ):
         return {}
     cells = [
         cell
@@ -526,54 +691,74 @@ def exact_optima(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dic
     try:
         run = RunFolder(path)
         decodings = run.read("config").get("decoding") or {}
-        readings, scores = run.read("readings", _READ), run.read("scores")
+        readings = run.read("readings", _READ)
+        scores = run.read("scores")
     except (UserError, OSError):  # half-written, or changed since
         return {}
-    if "rival_id" in scores:  # of texts compared: a mean over two orders is no argmax of one reading
+    # of texts compared: a mean over two orders is no argmax of one reading
+    if "rival_id" in scores:
         return {}
     optima = {}
     for cell in cells:
         decoding = decodings.get(cell["decoding"]) or {}
-        if str(decoding.get("_target_")).endswith(".Contrastive") and decoding.get("rule") == "argmax":
-            values, alpha = np.array(ScoreRange.of(cell).values), decoding.get("alpha", 0.0)
+        if (
+            str(decoding.get("_target_")).endswith(".Contrastive")
+            and decoding.get("rule") == "argmax"
+        ):
+            values = np.array(ScoreRange.of(cell).values)
+            alpha = decoding.get("alpha", 0.0)
             parts = split_arrays(readings, scores, cell)
             main, assistant, human = parts[DEV]
-            best, test = optimum(main, assistant, values, human, alpha), None
+            best = optimum(main, assistant, values, human, alpha)
+            test = None
             if TEST in parts:
                 main, assistant, human = parts[TEST]
-                test = spearman(Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), human)
+                test = spearman(
+                    Contrastive(best.kappa, alpha=alpha).scores(main, assistant, values), human
+                )
             record = best.record(test)
-            optima[cell_of(cell)] = {key: record[key] for key in ("kappa", DEV, TEST, "low", "high", "width")}
+            optima[cell_of(cell)] = {
+                key: record[key] for key in ("kappa", DEV, TEST, "low", "high", "width")
+            }
     return optima
 
 
-# --- the end of a sweep -----------------------------------------------------------------------------------------------
+# --- the end of a sweep -------------------------------------------------------------------------
 
 
 def finish_sweep(
     config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str], group: str
 ) -> None:
-    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
-    (a dry run). The summary's run on W&B joins the jobs' `group`."""
-    summary = summarize(trials, directions, exact_optima(trials, directions), promises(trials, directions))
+    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where
+    no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`."""
+    summary = summarize(
+        trials, directions, exact_optima(trials, directions), promises(trials, directions)
+    )
     if not summary["cells"]:
         return
     try:
         with atomic(folder / SUMMARY) as temporary:
             content = {**summary, "all": list(trials)}
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         figures = heatmaps(trials, directions)
         if (front := front_figure(trials, directions)) is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
         if config.get("logger") is not None:
-            names = [key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)]
+            names = [
+                key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)
+            ]
             whole: dict[str, Any] = plain(OmegaConf.create({key: config[key] for key in names}))
             group = whole["logger"].get("group") or group
             whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
             log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
     except (OSError, UserError) as error:
-        print(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", file=sys.stderr)
+        print(
+            f"judgebench: the summary of the sweep in {folder} is not whole: {error}",
+            file=sys.stderr,
+        )
     if config.get("print") != "none":
         Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(summary_blocks(summary)))
     print(folder)
@@ -595,8 +780,15 @@ def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
             return text
         return value if isinstance(value, bool | int | float | str) else text
 
-    overrides = [dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs]
-    swept = {key for texts in overrides for key in texts if any(other.get(key) != texts[key] for other in overrides)}
+    overrides = [
+        dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs
+    ]
+    swept = {
+        key
+        for texts in overrides
+        for key in texts
+        if any(other.get(key) != texts[key] for other in overrides)
+    }
     return [
         {**job, "params": {key: value_of(text) for key, text in texts.items() if key in swept}}
         for job, texts in zip(jobs, overrides, strict=True)

@@ -1,4 +1,5 @@
-"""The servers of one judge: whose an article is, which servers are well, and how many requests each takes at once."""
+"""The servers of one judge: whose an article is, which servers are well, and how many requests each
+takes at once."""
 
 from __future__ import annotations
 
@@ -23,15 +24,18 @@ _UNEVEN = 1.05
 
 
 def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Article -> the numbers of all servers, its own first, then those that stand in for it in their order.
+    """Article -> the numbers of all servers, its own first, then those that stand in for it in
+    their order.
 
-    By rendezvous hashing, so that most articles stay where they were when a server joins or leaves; an article whose
-    server has its share already is the next one's.
+    By rendezvous hashing, so that most articles stay where they were when a server joins or leaves;
+    an article whose server has its share already is the next one's.
 
     Args:
         articles: one for each request.
     """
-    counts, load, found = Counter(articles), [0] * len(urls), {}
+    counts = Counter(articles)
+    load = [0] * len(urls)
+    found = {}
     most = math.ceil(_UNEVEN * counts.total() / len(urls))
     for article, count in counts.items():
         weights = [hashlib.sha256(f"{url} {article}".encode()).digest() for url in urls]
@@ -46,8 +50,9 @@ def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, 
 class Slots:
     """At most `limit` requests under way; a context for each.
 
-    Where it is found out, the limit is doubled while a tenth more answers a second come of it. It is halved where the
-    server refuses (429, 503) or does not answer in time, and from then on raised by one after each round without that.
+    Where it is found out, the limit is doubled while a tenth more answers a second come of it. It
+    is halved where the server refuses (429, 503) or does not answer in time, and from then on
+    raised by one after each round without that.
 
     Args:
         fixed: the limit; None: it is found out.
@@ -55,7 +60,8 @@ class Slots:
     """
 
     def __init__(self, fixed: int | None, limit: int | None = None):
-        self.limit, self._fixed = fixed or limit or _FIRST, fixed is not None
+        self.limit = fixed or limit or _FIRST
+        self._fixed = fixed is not None
         self._under_way, self._waiting, self._changed = 0, 0, asyncio.Condition()
         self._step = 0 if limit else self.limit  # what the next round may add; 0: nothing
         self._best, self._answers, self._began, self._halved = 0.0, 0, time.monotonic(), 0.0
@@ -75,7 +81,8 @@ class Slots:
             self._changed.notify(max(1, self.limit - self._under_way))
 
     def answered(self) -> None:
-        """Counts an answer while others wait to be sent: fewer requests than may be say nothing of the server."""
+        """Counts an answer while others wait to be sent: fewer requests than may be say nothing of
+        the server."""
         if self._fixed or not self._waiting:
             self._answers = 0
             return
@@ -87,16 +94,20 @@ class Slots:
         rate = 2 * self.limit / max(1e-9, time.monotonic() - self._began)
         self._answers = 0
         if self._step > 1 and rate < _FASTER * self._best:  # the last doubling brought nothing
-            self.limit, self._step = self.limit // 2, 0
+            self.limit = self.limit // 2
+            self._step = 0
             return
         self._best = max(self._best, rate)
         self.limit = min(MOST_AT_ONCE, self.limit + self._step)
         self._step = self.limit if self._step > 1 else self._step
 
     def refused(self, sent: float) -> None:
-        """Halves the limit, once for all requests that were under way at that time; `sent`: when this one was."""
+        """Halves the limit, once for all requests that were under way at that time; `sent`: when
+        this one was."""
         if not self._fixed and sent >= self._halved:
-            self.limit, self._step, self._answers = max(1, self.limit // 2), 1, 0
+            self.limit = max(1, self.limit // 2)
+            self._step = 1
+            self._answers = 0
             self._halved = time.monotonic()
 
 
@@ -111,7 +122,10 @@ class Server:
     """
 
     def __init__(self, url: str, http: httpx.AsyncClient, slots: Slots, told: dict[str, Any]):
-        self.url, self.http, self.slots, self.told = url, http, slots, told
+        self.url = url
+        self.http = http
+        self.slots = slots
+        self.told = told
         self.paused_until = self.down_until = self.struck = 0.0
         self._strikes = 0
 
@@ -119,20 +133,25 @@ class Server:
         return self.down_until <= time.monotonic()
 
     def strike(self, sent: float, wait: float, longest: float) -> None:
-        """Takes it for down for `wait` seconds, twice as long each time, once for all requests under way."""
+        """Takes it for down for `wait` seconds, twice as long each time, once for all requests
+        under way."""
         if sent >= self.struck:
             self._strikes += 1
             self.struck = time.monotonic()
             self.down_until = self.struck + min(longest, wait * 2 ** min(30, self._strikes - 1))
 
     def answered(self) -> None:
-        self._strikes, self.down_until = 0, 0.0
+        self._strikes = 0
+        self.down_until = 0.0
         self.slots.answered()
 
 
 def available(order: Sequence[Server], trial: float) -> Server:
-    """The first that is well; of those that were down one request is the trial, for so many seconds the only one."""
-    server = next((one for one in order if one.well()), None) or min(order, key=lambda one: one.down_until)
+    """The first that is well; of those that were down one request is the trial, for so many seconds
+    the only one."""
+    server = next((one for one in order if one.well()), None) or min(
+        order, key=lambda one: one.down_until
+    )
     if server.down_until and len(order) > 1:
         server.down_until = time.monotonic() + trial
     return server

@@ -1,17 +1,18 @@
 """Packs the prompts of a batch into one row without repeating what they share and without padding.
 
-Prompts of one condition share the rubric, those of one article also the article. The rubric (the *root*) is read once
-for all batches of a condition; a batch is then laid out as
+Prompts of one condition share the rubric, those of one article also the article. The rubric (the
+*root*) is read once for all batches of a condition; a batch is then laid out as
 
-    [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2] ...
+    [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2]
+    ...
 
 so that attention is a few calls over neighboring stretches, however many groups there are
-(`AttentionCall`). Where the candidate trie's inner branches are one chain, they lie at the end of each tail: causal
-attention is all that they need.
+(`AttentionCall`). Where the candidate trie's inner branches are one chain, they lie at the end of
+each tail: causal attention is all that they need.
 
-That is a tree of two levels. Where the conditions of a text share it too, a batch is a tree of any depth (`pack_tree`):
-article, text, question, branches of candidates, each level behind the one above it. A level attends to itself and to
-every level above it, a call each.
+That is a tree of two levels. Where the conditions of a text share it too, a batch is a tree of any
+depth (`pack_tree`): article, text, question, branches of candidates, each level behind the one
+above it. A level attends to itself and to every level above it, a call each.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from judgebench.judges.engine.kernels import Segments, to_device
 
 
 class Stretch(NamedTuple):
-    """The place of one group in the row: the tokens that its prompts share, those of their tails, and the prompts'
-    numbers."""
+    """The place of one group in the row: the tokens that its prompts share, those of their tails,
+    and the prompts' numbers."""
 
     shared: slice
     tails: slice
@@ -40,8 +41,9 @@ class Stretch(NamedTuple):
 
 
 class RowNode(NamedTuple):
-    """The place of a node in the row, the number of the node `above` it in its level, -1 at the root, the numbers of
-    the tokens that are read at its end, and the branches that fork behind it."""
+    """The place of a node in the row, the number of the node `above` it in its level, -1 at the
+    root, the numbers of the tokens that are read at its end, and the branches that fork behind
+    it."""
 
     rows: slice
     above: int
@@ -61,7 +63,8 @@ Level = Sequence[RowNode]
 
 
 class AttentionCall(NamedTuple):
-    """One call of attention: queries (`rows`) and part of the keys in the row that they see; None is the root."""
+    """One call of attention: queries (`rows`) and part of the keys in the row that they see; None
+    is the root."""
 
     rows: slice
     keys: slice | None
@@ -75,14 +78,19 @@ class Packed:
     Attributes:
         token_ids, positions: [tokens] int64; positions count along each prompt, the root included.
         root: tokens of the root.
-        levels: the nodes of its tree, level by level, those below one node together, in the order of the row.
+        levels: the nodes of its tree, level by level, those below one node together, in the order
+            of the row.
         groups, spans, leaves: of a tree of two levels; else none.
         spans: for each prompt (start, end) of its tail, a chain of branches included.
-        leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by repeating its first.
-        reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted; of a deeper tree
-            [reads], in the order of the row, and `answers` has for each prompt [branches] which of them are its own.
-        forks: where the inner branches fork, [prompts, inner branches] indices of their tokens; else none of them.
-        ancestry: [inner branches, inner branches] bool, True where a branch sees another: itself and its ancestors.
+        leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by
+            repeating its first.
+        reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted; of
+            a deeper tree [reads], in the order of the row, and `answers` has for each prompt
+            [branches] which of them are its own.
+        forks: where the inner branches fork, [prompts, inner branches] indices of their tokens;
+            else none of them.
+        ancestry: [inner branches, inner branches] bool, True where a branch sees another: itself
+            and its ancestors.
         parts: the calls of attention over the row; each query's parts are merged.
         read_parts: the same where only `reads` are queries; rows count along `reads`, flattened.
         reach: one more than the largest position.
@@ -108,7 +116,9 @@ class Packed:
     def to(self, device: torch.device) -> Packed:
         if device.type == "cpu":
             return self
-        moved: dict[str, Any] = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        moved: dict[str, Any] = {
+            k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)
+        }
         for name in ("parts", "read_parts"):
             calls = getattr(self, name)
             moved[name] = tuple(call._replace(segments=call.segments.to(device)) for call in calls)
@@ -116,12 +126,15 @@ class Packed:
 
 
 def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
-    """Packs prompts, numbered in order; those of one group share its article. `branches` are inner nodes of the
-    candidate trie, root first, whose tokens are laid after every prompt; `root` the number of tokens that all prompts
-    begin with and that are read apart."""
-    inner = [branch for branch in branches if branch.depth > 0]  # branch 0 is the root: inner[i] is branch i + 1
+    """Packs prompts, numbered in order; those of one group share its article. `branches` are inner
+    nodes of the candidate trie, root first, whose tokens are laid after every prompt; `root` the
+    number of tokens that all prompts begin with and that are read apart."""
+    # branch 0 is the root: inner[i] is branch i + 1
+    inner = [branch for branch in branches if branch.depth > 0]
     in_line = all(branch.parent == i for i, branch in enumerate(inner))
-    branch_tokens, depths = (np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth"))
+    branch_tokens, depths = (
+        np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth")
+    )
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
     ends = [max(root, common_prefix(group)) for group in arrays]
     row: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and their positions
@@ -136,7 +149,9 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     # 1. what the prompts of each group share
     shared = [extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
     # 2. their tails, with the branches behind each where they are a chain
-    spans, reads, tails = [], [], []
+    spans = []
+    reads = []
+    tails = []
     for group, end in zip(arrays, ends, strict=True):
         first = length
         for ids in group:
@@ -151,18 +166,27 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
             reading.extend(range(*extend(branch_tokens, len(ids) + depths - 1)))
     # 4. indices of all that is read or continued
     places = zip(shared, tails, pairwise(accumulate(map(len, arrays), initial=0)), strict=True)
-    stretches = tuple(Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places)
+    stretches = tuple(
+        Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places
+    )
     starts, stops = torch.tensor(spans).T
     offsets = torch.arange(int((stops - starts).max()))
     read_from = torch.tensor(reads)
     forks = read_from[:, read_from.shape[1] if in_line else 1 :]
     # 5. the two levels
-    width, behind, end = read_from.shape[1], forks.shape[1], tails[-1][1]
+    width = read_from.shape[1]
+    behind = forks.shape[1]
+    end = tails[-1][1]
     articles = [RowNode(slice(*rows), -1, slice(0, 0)) for rows in shared]
     above = [number for number, group in enumerate(arrays) for _ in group]
-    slices = ([slice(at + i * n, at + (i + 1) * n) for i in range(len(spans))] for at, n in ((0, width), (end, behind)))
+    slices = (
+        [slice(at + i * n, at + (i + 1) * n) for i in range(len(spans))]
+        for at, n in ((0, width), (end, behind))
+    )
     own = [RowNode(slice(*rows), *rest) for rows, *rest in zip(spans, above, *slices, strict=True)]
-    tokens, positions = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True))
+    tokens, positions = (
+        torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True)
+    )
     parts, read_parts = _calls((articles, own), root)
     return Packed(
         token_ids=tokens,
@@ -182,10 +206,12 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
 
 
 def pack_tree(groups: Groups, tries: Sequence[CandidateTrie], root: int = 0) -> Packed:
-    """Packs prompts as one tree (`tree_of`), each with the inner branches of its own trie, of `tries` in the order of
-    the prompts: they go on behind its leaf, and are nodes of their own where they fork."""
+    """Packs prompts as one tree (`tree_of`), each with the inner branches of its own trie, of
+    `tries` in the order of the prompts: they go on behind its leaf, and are nodes of their own
+    where they fork."""
     following = {trie: _following(trie) for trie in tries}
-    levels: list[list[tuple[np.ndarray, int, int, list[tuple[int, int]]]]] = []  # tokens, position, above, what is read
+    # tokens, position, above, what is read
+    levels: list[list[tuple[np.ndarray, int, int, list[tuple[int, int]]]]] = []
     first = 0
 
     def lay(depth: int, above: int, at: int, ids: np.ndarray, read: list[tuple[int, int]]) -> int:
@@ -194,9 +220,14 @@ def pack_tree(groups: Groups, tries: Sequence[CandidateTrie], root: int = 0) -> 
         levels[depth].append((ids, at, above, read))
         return len(levels[depth]) - 1
 
-    def branch(depth: int, above: int, at: int, ids: Sequence[int], prompt: int, number: int) -> None:
-        """Lays tokens that end on a branch, with those behind it, one after the other until they fork."""
-        trie, ids, read = tries[prompt], list(ids), [(prompt, number)]
+    def branch(
+        depth: int, above: int, at: int, ids: Sequence[int], prompt: int, number: int
+    ) -> None:
+        """Lays tokens that end on a branch, with those behind it, one after the other until they
+        fork."""
+        trie = tries[prompt]
+        ids = list(ids)
+        read = [(prompt, number)]
         while len(following[trie][number]) == 1:
             number = following[trie][number][0]
             ids.append(trie.branches[number].token)
@@ -209,11 +240,20 @@ def pack_tree(groups: Groups, tries: Sequence[CandidateTrie], root: int = 0) -> 
     for group in groups:
         where: list[tuple[int, int]] = []  # depth of each node and its place there
         for node in tree_of(group, root):
-            depth, above = (0, -1) if node.parent < 0 else (where[node.parent][0] + 1, where[node.parent][1])
+            depth, above = (
+                (0, -1) if node.parent < 0 else (where[node.parent][0] + 1, where[node.parent][1])
+            )
             ids = group[node.prompt][node.start : node.end]
             if node.leaf:
                 branch(depth, above, node.start, ids.tolist(), first + node.prompt, 0)
-            where.append((depth, -1 if node.leaf else lay(depth, above, node.start, np.asarray(ids, np.int64), [])))
+            where.append(
+                (
+                    depth,
+                    -1
+                    if node.leaf
+                    else lay(depth, above, node.start, np.asarray(ids, np.int64), []),
+                )
+            )
         first += len(group)
     # 2. their places in the row, and what is read there
     places: list[list[RowNode]] = []
@@ -225,13 +265,19 @@ def pack_tree(groups: Groups, tries: Sequence[CandidateTrie], root: int = 0) -> 
         for ids, _, above, read in level:
             length += len(ids)
             places[-1].append(
-                RowNode(slice(length - len(ids), length), above, slice(len(reads), len(reads) + len(read)))
+                RowNode(
+                    slice(length - len(ids), length),
+                    above,
+                    slice(len(reads), len(reads) + len(read)),
+                )
             )
             for i, (prompt, number) in enumerate(read):
                 answers[prompt][number] = len(reads)
                 reads.append(length - len(read) + i)
     every = [node for level in levels for node in level]
-    positions = torch.from_numpy(np.concatenate([at + np.arange(len(ids)) for ids, at, *_ in every]))
+    positions = torch.from_numpy(
+        np.concatenate([at + np.arange(len(ids)) for ids, at, *_ in every])
+    )
     parts, read_parts = _calls(places, root)
     nothing = torch.zeros(0, 0, dtype=torch.int64)
     return Packed(
@@ -269,10 +315,17 @@ def _ancestry(inner: Sequence[Branch]) -> Tensor:
     return seen
 
 
-def _calls(levels: Sequence[Level], root: int) -> tuple[tuple[AttentionCall, ...], tuple[AttentionCall, ...]]:
-    """The calls of attention over a row: every node sees itself, the root and all nodes above it, which forked branches
-    do too, but for each other; and the calls of the tokens that are read, in their order."""
-    forks = [RowNode(node.forks, i, slice(0, 0)) for i, node in enumerate(levels[-1]) if node.forks != slice(0, 0)]
+def _calls(
+    levels: Sequence[Level], root: int
+) -> tuple[tuple[AttentionCall, ...], tuple[AttentionCall, ...]]:
+    """The calls of attention over a row: every node sees itself, the root and all nodes above it,
+    which forked branches do too, but for each other; and the calls of the tokens that are read, in
+    their order."""
+    forks = [
+        RowNode(node.forks, i, slice(0, 0))
+        for i, node in enumerate(levels[-1])
+        if node.forks != slice(0, 0)
+    ]
     every = [*levels, forks] if any(fork.size for fork in forks) else list(levels)
     rows = [slice(level[0].rows.start, level[-1].rows.stop) for level in every]
     sizes = [[node.size for node in level] for level in every]
@@ -296,16 +349,22 @@ def _calls(levels: Sequence[Level], root: int) -> tuple[tuple[AttentionCall, ...
         ]
 
     # 1. the whole row
-    whole, each = slice(0, rows[len(levels) - 1].stop), list(chain.from_iterable(sizes[: len(levels)]))
+    whole = slice(0, rows[len(levels) - 1].stop)
+    each = list(chain.from_iterable(sizes[: len(levels)]))
     calls = [AttentionCall(whole, whole, Segments.of(each, each, causal=True))]
     if root:
-        calls.append(AttentionCall(slice(0, rows[-1].stop), None, Segments.of([rows[-1].stop], [root])))
+        calls.append(
+            AttentionCall(slice(0, rows[-1].stop), None, Segments.of([rows[-1].stop], [root]))
+        )
     for down in range(1, len(every)):
         calls += pairs(down, rows[down], sizes[down])
     # 2. what is read of it: its last tokens of each node
     first = next(number for number, level in enumerate(counts) if any(level))
-    queries, keys = (list(chain.from_iterable(part[first : len(levels)])) for part in (counts, sizes))
-    read, causal = slice(0, sum(queries)), len(every) == len(levels) and max(queries) > 1
+    queries, keys = (
+        list(chain.from_iterable(part[first : len(levels)])) for part in (counts, sizes)
+    )
+    read = slice(0, sum(queries))
+    causal = len(every) == len(levels) and max(queries) > 1
     seen = slice(rows[first].start, whole.stop)
     read_calls = [AttentionCall(read, seen, Segments.of(queries, keys, causal=causal))]
     if root:
@@ -319,8 +378,9 @@ def _calls(levels: Sequence[Level], root: int) -> tuple[tuple[AttentionCall, ...
 
 
 def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of each; [pairs] tokens
-    that follow; and for each prompt [tokens - 1] the pairs of its tokens after the first."""
+    """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of
+    each; [pairs] tokens that follow; and for each prompt [tokens - 1] the pairs of its tokens after
+    the first."""
     tokens = (packed.host or packed).token_ids
     reads: list[Tensor] = []
     following: list[Tensor] = []
@@ -328,8 +388,11 @@ def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
     count = 0
     for group in packed.groups:
         shared = torch.arange(group.shared.start, group.shared.stop)
-        # the pairs within what the group shares, then those of each prompt's tail, from the last token shared on
-        tails = [torch.cat([shared[-1:], torch.arange(*span)]) for span in packed.spans[group.prompts]]
+        # the pairs within what the group shares, then those of each prompt's tail, from the last
+        # token shared on
+        tails = [
+            torch.cat([shared[-1:], torch.arange(*span)]) for span in packed.spans[group.prompts]
+        ]
         pairs = []
         for row in (shared, *tails):
             reads.append(row[:-1])

@@ -1,13 +1,13 @@
-"""Reads models with vLLM, in this process: for architectures that the prefix engine does not pack, and for quantized
-checkpoints (AWQ, GPTQ, FP8).
+"""Reads models with vLLM, in this process: for architectures that the prefix engine does not pack,
+and for quantized checkpoints (AWQ, GPTQ, FP8).
 
-vLLM is given token ids and gives the log-probabilities of the tokens that are asked for, over the full vocabulary. A
-candidate of several tokens is reached by prompts that end with its beginnings; vLLM's prefix cache makes them cheap.
-Its head computes in float32, as half precision ties.
+vLLM is given token ids and gives the log-probabilities of the tokens that are asked for, over the
+full vocabulary. A candidate of several tokens is reached by prompts that end with its beginnings;
+vLLM's prefix cache makes them cheap. Its head computes in float32, as half precision ties.
 
-vLLM's own numbers depend on what it computes together and on what its cache holds. So its scheduler runs in this
-process, where it does not depend on time, and its cache is emptied before each batch: a batch gives the same numbers
-whatever was read before.
+vLLM's own numbers depend on what it computes together and on what its cache holds. So its scheduler
+runs in this process, where it does not depend on time, and its cache is emptied before each batch:
+a batch gives the same numbers whatever was read before.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ _AT_ONCE = 128
 """Tokens whose log-probabilities vLLM gives in one answer at most."""
 
 _CPU = {"enforce_eager": True, "block_size": 32, "kv_cache_memory_bytes": 2 * 2**30}
-"""Options on a CPU: no compilation, which takes minutes; prefixes shared in steps of 32 tokens, not 128; 2 GiB for keys
-and values, for its own choice would be most of the machine's memory."""
+"""Options on a CPU: no compilation, which takes minutes; prefixes shared in steps of 32 tokens, not
+128; 2 GiB for keys and values, for its own choice would be most of the machine's memory."""
 
 _ROOM = ("gpu_memory_utilization", "kv_cache_memory_bytes", "max_model_len", "cpu_offload_gb")
 """Options that say where things lie, and change no number."""
 
-_TOLERANCE, _SHARE = 1e-3, 0.25
-"""Largest difference of a log-probability between two ways of reading in float32; in half precision mean difference
-over mean difference between prompts."""
+_TOLERANCE = 1e-3
+_SHARE = 0.25
+"""Largest difference of a log-probability between two ways of reading in float32; in half precision
+mean difference over mean difference between prompts."""
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the scheduler here
@@ -62,7 +63,8 @@ _running: dict[int, Any] = {}
 
 
 class VllmModel(torch.nn.Module):
-    """A model in vLLM, in the place of a module of transformers; it starts with the first prompt."""
+    """A model in vLLM, in the place of a module of transformers; it starts with the first
+    prompt."""
 
     def __init__(self, source: ModelSource):
         super().__init__()
@@ -82,8 +84,8 @@ class VllmModel(torch.nn.Module):
 
 
 def stop() -> None:
-    """Ends all models in vLLM, for they share a process group, which goes with the first; those that are asked again
-    start again."""
+    """Ends all models in vLLM, for they share a process group, which goes with the first; those
+    that are asked again start again."""
     while _running:
         with _silenced(), suppress(Exception):  # at the end of Python parts of it may be gone
             _running.popitem()[1].llm_engine.engine_core.shutdown()
@@ -92,7 +94,8 @@ def stop() -> None:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Nothing is printed within it, by native code neither; what goes wrong comes as an exception."""
+    """Nothing is printed within it, by native code neither; what goes wrong comes as an
+    exception."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "w") as nowhere, warnings.catch_warnings():
@@ -136,8 +139,9 @@ def _start(source: ModelSource) -> Any:
             raise
         reason = " ".join(str(error).split())[:400].rstrip(".")
         raise UserError(
-            f"{source.role}.path={source.path}: vLLM {version()} does not take it with judge.engine_options={given} "
-            f"({type(error).__name__}: {reason}); judge.engine=prefix reads it through transformers."
+            f"{source.role}.path={source.path}: vLLM {version()} does not take it with "
+            f"judge.engine_options={given} ({type(error).__name__}: {reason}); judge.engine=prefix "
+            "reads it through transformers."
         ) from error
     finally:
         torch.set_num_threads = threads  # which vLLM makes do nothing
@@ -151,10 +155,14 @@ def version() -> str:
 
 
 def arithmetic(source: ModelSource) -> dict[str, str]:
-    """All that numbers depend on but model and dtype. The kind of attention is asked for, or vLLM's choice, which
-    follows from its version, the device, the model, and the FlashInfer that is installed."""
-    options = {name: value for name, value in json.loads(source.vllm or "{}").items() if name not in _ROOM}
-    device, flashinfer = hardware().device, "none"
+    """All that numbers depend on but model and dtype. The kind of attention is asked for, or vLLM's
+    choice, which follows from its version, the device, the model, and the FlashInfer that is
+    installed."""
+    options = {
+        name: value for name, value in json.loads(source.vllm or "{}").items() if name not in _ROOM
+    }
+    device = hardware().device
+    flashinfer = "none"
     with suppress(metadata.PackageNotFoundError):
         flashinfer = metadata.version("flashinfer-python")
     attention = str(options.get("attention_backend") or f"by vLLM, FlashInfer {flashinfer}")
@@ -168,7 +176,8 @@ def arithmetic(source: ModelSource) -> dict[str, str]:
 
 
 class VllmEngine:
-    """Reads prompts with vLLM. `computed` counts the tokens that its cache did not have, `asked` all."""
+    """Reads prompts with vLLM. `computed` counts the tokens that its cache did not have, `asked`
+    all."""
 
     def __init__(self, model: VllmModel):
         self.model: Any = model
@@ -176,7 +185,11 @@ class VllmEngine:
         self.asked = self.computed = 0
 
     def read(
-        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
     ) -> list[Tensor]:
         from vllm import SamplingParams
 
@@ -187,8 +200,12 @@ class VllmEngine:
             for prefix, tokens in zip(trie.prefixes, trie.children, strict=True)
             for first in range(0, len(tokens), _AT_ONCE)
         ]
-        questions = [(prefix, tokens, SamplingParams(**how, logprob_token_ids=tokens)) for prefix, tokens in parts]
-        # 2. all branches of a prompt behind each other, and the prompts of an article, which share most in the cache
+        questions = [
+            (prefix, tokens, SamplingParams(**how, logprob_token_ids=tokens))
+            for prefix, tokens in parts
+        ]
+        # 2. all branches of a prompt behind each other, and the prompts of an article, which share
+        # most in the cache
         prompts = list(chain.from_iterable(groups))
         asked = [([*ids.tolist(), *prefix], ask) for ids in prompts for prefix, _, ask in questions]
         values = []
@@ -198,9 +215,11 @@ class VllmEngine:
             values += answer.logprobs[1 : 1 + len(tokens)]
         return [trie.logprobs(torch.tensor(values).view(len(prompts), -1))]
 
-    def answers(self, groups: Groups, stops: Collection[int], max_new_tokens: int) -> list[list[int]]:
-        """The likeliest tokens of an answer to each prompt, without the one that ends it (`stops`); `UserError` for a
-        NaN."""
+    def answers(
+        self, groups: Groups, stops: Collection[int], max_new_tokens: int
+    ) -> list[list[int]]:
+        """The likeliest tokens of an answer to each prompt, without the one that ends it (`stops`);
+        `UserError` for a NaN."""
         from vllm import SamplingParams
 
         ends = sorted(stops)
@@ -209,7 +228,8 @@ class VllmEngine:
         outputs = self._ask([(ids.tolist(), ask) for ids in chain.from_iterable(groups)])
         if any(np.isnan(output.logprobs.logprobs).any() for output in outputs):
             raise UserError(
-                f"{self.model.source.title} answers with NaN, so its weights or dtype are not fit to judge."
+                f"{self.model.source.title} answers with NaN, so its weights or dtype are not fit "
+                "to judge."
             )
         return [[token for token in output.token_ids if token not in stops] for output in outputs]
 
@@ -217,34 +237,42 @@ class VllmEngine:
         raise NotImplementedError  # free answers are written whole
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
-        raise NotImplementedError  # prompts' own tokens would be read past its cache; helpers take transformers
+        # prompts' own tokens would be read past its cache; helpers take transformers
+        raise NotImplementedError
 
     def _ask(self, asked: Sequence[tuple[list[int], Any]]) -> list[Any]:
-        """vLLM's answers to token ids, with what each is asked for; `UserError` for what it does not take."""
+        """vLLM's answers to token ids, with what each is asked for; `UserError` for what it does
+        not take."""
         llm = self.model.llm
         llm.reset_prefix_cache()
         try:
             with _silenced():
-                prompts, asks = [{"prompt_token_ids": ids} for ids, _ in asked], [ask for _, ask in asked]
+                prompts = [{"prompt_token_ids": ids} for ids, _ in asked]
+                asks = [ask for _, ask in asked]
                 outputs = llm.generate(prompts, asks, use_tqdm=False)
         except Exception as error:
             if out_of_memory(error):
                 raise
             raise UserError(
-                f"judge.engine=vllm: vLLM does not read prompts of up to {max(len(ids) for ids, _ in asked)} tokens of "
-                f"this model here ({' '.join(str(error).split())[:300].rstrip('.')}). If they are too long, give it "
-                "more memory with judge.engine_options.gpu_memory_utilization, on a CPU kv_cache_memory_bytes, or take "
-                "prompt.max_tokens and prompt.truncate=source; else take judge.engine=prefix."
+                "judge.engine=vllm: vLLM does not read prompts of up to "
+                f"{max(len(ids) for ids, _ in asked)} tokens of this model here "
+                f"({' '.join(str(error).split())[:300].rstrip('.')}). If they are too long, give "
+                "it more memory with judge.engine_options.gpu_memory_utilization, on a CPU "
+                "kv_cache_memory_bytes, or take prompt.max_tokens and prompt.truncate=source; else "
+                "take judge.engine=prefix."
             ) from error
         self.asked += sum(len(ids) for ids, _ in asked)
-        self.computed += sum(len(each.prompt_token_ids) - (each.num_cached_tokens or 0) for each in outputs)
+        self.computed += sum(
+            len(each.prompt_token_ids) - (each.num_cached_tokens or 0) for each in outputs
+        )
         return [each.outputs[0] for each in outputs]
 
 
 def check_vllm(engine: VllmEngine) -> float:
-    """The largest difference of a log-probability between a few short prompts that are read together, with what they
-    share from the cache, and the same one by one; NaN where the model gives NaN. `UserError` where it is more than
-    rounding explains. It does not show an error that both ways of reading share."""
+    """The largest difference of a log-probability between a few short prompts that are read
+    together, with what they share from the cache, and the same one by one; NaN where the model
+    gives NaN. `UserError` where it is more than rounding explains. It does not show an error that
+    both ways of reading share."""
     config = engine.model.config.get_text_config(decoder=True)
     draw = np.random.default_rng(0)
 
@@ -252,16 +280,21 @@ def check_vllm(engine: VllmEngine) -> float:
         return draw.integers(config.vocab_size // 10, config.vocab_size // 2, count).tolist()
 
     shared, (one, two) = tokens(70), tokens(2)
-    prompts = [np.array(shared + end + more) for end in map(tokens, (3, 9, 40)) for more in ([], [one])]
+    prompts = [
+        np.array(shared + end + more) for end in map(tokens, (3, 9, 40)) for more in ([], [one])
+    ]
     trie = CandidateTrie(("1", "2"), [[(one,)], [(two,)]])
-    together, apart = engine.read([prompts], trie)[0], torch.cat([engine.read([[ids]], trie)[0] for ids in prompts])
-    gap, between = (together - apart).abs(), (apart - apart.roll(1, dims=0)).abs().mean()
-    worst, share = float(gap.max()), float(gap.mean() / between)
+    together = engine.read([prompts], trie)[0]
+    apart = torch.cat([engine.read([[ids]], trie)[0] for ids in prompts])
+    gap = (together - apart).abs()
+    between = (apart - apart.roll(1, dims=0)).abs().mean()
+    worst = float(gap.max())
+    share = float(gap.mean() / between)
     exact = engine.model.source.effective_dtype() == "float32"
     if not gap.isnan().any() and not (worst <= _TOLERANCE if exact else share <= _SHARE):
         raise UserError(
-            f"judge.engine=vllm: {engine.model.source.title} gives other log-probabilities for prompts that are read "
-            f"together than one by one (largest difference {worst:.3g}); take "
-            "judge.engine_options.enable_prefix_caching=false, or judge.engine=prefix."
+            f"judge.engine=vllm: {engine.model.source.title} gives other log-probabilities for "
+            f"prompts that are read together than one by one (largest difference {worst:.3g}); "
+            "take judge.engine_options.enable_prefix_caching=false, or judge.engine=prefix."
         )
     return worst

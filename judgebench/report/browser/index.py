@@ -1,4 +1,5 @@
-"""The table of examples: a row for each example under each condition, its scores by judge and decoding."""
+"""The table of examples: a row for each example under each condition, its scores by judge and
+decoding."""
 
 from __future__ import annotations
 
@@ -9,19 +10,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.results.results import CELL, Results, SeriesIndex, distinct, number, range_of, setting, with_labels
+from judgebench.results.results import (
+    CELL,
+    Results,
+    SeriesIndex,
+    distinct,
+    number,
+    range_of,
+    setting,
+    with_labels,
+)
 from judgebench.stats.correlation import shown_level
 from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
-CUT, CONTROL = "article cut", "control token"
+CUT = "article cut"
+CONTROL = "control token"
 """Flags of single prompts; scores and whole conditions have others."""
 
 EXPLAINED: Mapping[str, str] = {
     FAILED: "an answer that could not be read; the lowest score stands in for it",
     CLAMPED: "a score outside the range, moved to its nearest end",
     CUT: "the article was too long for the judge and was shortened",
-    CONTROL: "a text names a control token of the judge's tokenizer, which the judge read as plain text",
+    CONTROL: "a text names a control token of the judge's tokenizer, which the judge read as plain "
+    "text",
 }
 
 _HOW = ("judge", "decoding", "lambda", "temperature")
@@ -57,13 +69,15 @@ class Index:
         examples: (data set, example_id), those of a group together, the groups by appearance.
         group, system, split: [examples].
         places: the conditions.
-        series: the columns of scores; `settings` maps (series, place) to lambda and t as a reader sees them.
+        series: the columns of scores; `settings` maps (series, place) to lambda and t as a reader
+            sees them.
         knobs: (series, place) -> judge, decoding, lambda, t.
         example, place: [rows] numbers of both.
         human: [rows], NaN without a human score.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
         flags: flag -> [rows] numbers, ascending.
-        raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
+        raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised
+            by a whole condition.
     """
 
     runs: Sequence[str]
@@ -90,11 +104,14 @@ class Index:
 
 
 def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
-    """The rows of one run, or of several side by side: the same example under the same condition is one row."""
+    """The rows of one run, or of several side by side: the same example under the same condition is
+    one row."""
     # 1. (data set, example_id) -> group, system and split, those of a group together
     known: dict[tuple[str, str], tuple[str, str, str]] = {}
     for run in runs:
-        distinct_rows = run.scores[["example_id", "group_id", "system_id", "split"]].drop_duplicates("example_id")
+        distinct_rows = run.scores[
+            ["example_id", "group_id", "system_id", "split"]
+        ].drop_duplicates("example_id")
         for example, *where in distinct_rows.itertuples(index=False):
             known.setdefault((run.dataset, str(example)), tuple(map(str, where)))  # type: ignore[arg-type]
     groups: dict[Hashable, int] = {}
@@ -112,7 +129,10 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
         columns = {kind: len(series) + i for i, kind in enumerate(judged.all)}
         series += [ShownSeries(which, kind.judge, _named(name, str(kind))) for kind in judged.all]
         by = [*with_labels(CELL, run.scores), *_HOW]
-        kinds = [(_place(run.dataset, kind), columns[judged.of(kind)], kind) for kind in distinct(run.scores, by)]
+        kinds = [
+            (_place(run.dataset, kind), columns[judged.of(kind)], kind)
+            for kind in distinct(run.scores, by)
+        ]
         for place, *_ in kinds:
             places.setdefault(place, len(places))
         entries += kinds
@@ -129,33 +149,54 @@ def index_of(runs: Sequence[Results], names: Sequence[str] = ("",)) -> Index:
     # 3. places by dimension, attack and defense as they appear, by range ascending
     axes = {name: list(dict.fromkeys(getattr(place, name) for place in places)) for name in _AXES}
     ranks = {place: [axes[name].index(getattr(place, name)) for name in _AXES] for place in places}
-    sorted_places = sorted(places, key=lambda place: (*ranks[place][:2], place.range.order, *ranks[place][2:]))
+    sorted_places = sorted(
+        places, key=lambda place: (*ranks[place][:2], place.range.order, *ranks[place][2:])
+    )
     order = np.argsort([places[place] for place in sorted_places])
-    settings, knobs = {}, {}
+    settings = {}
+    knobs = {}
     for place, column, kind in entries:
-        lambda_, temperature = number(kind["lambda"]), number(kind["temperature"])
+        lambda_ = number(kind["lambda"])
+        temperature = number(kind["temperature"])
         entry_at = column, int(order[places[place]])
         settings[entry_at] = setting(kind)
         mixed = 0.0 if lambda_ is None else lambda_, 1.0 if temperature is None else temperature
         knobs[entry_at] = str(kind["judge"]), str(kind["decoding"]), *mixed
     # 4. a row for each example at each place
     table = pd.concat(parts, ignore_index=True)
-    keys, rows = np.unique(order[table["place"].to_numpy()] * len(about) + table["example"], return_inverse=True)
-    scores, status = np.full((len(series), len(keys)), np.nan), np.zeros((len(series), len(keys)), dtype=np.int64)
+    keys, rows = np.unique(
+        order[table["place"].to_numpy()] * len(about) + table["example"], return_inverse=True
+    )
+    scores = np.full((len(series), len(keys)), np.nan)
+    status = np.zeros((len(series), len(keys)), dtype=np.int64)
     scores[table["series"], rows], status[table["series"], rows] = table["score"], table["status"]
     human = np.full(len(keys), np.nan)
     human[rows] = table["human"]
     group_of, system_of, split_of = ([values[i] for values in about.values()] for i in range(3))
-    every = names, list(about), group_of, system_of, split_of, sorted_places, series, settings, knobs
+    every = (
+        names,
+        list(about),
+        group_of,
+        system_of,
+        split_of,
+        sorted_places,
+        series,
+        settings,
+        knobs,
+    )
     index = Index(*every, keys % len(about), keys // len(about), human, scores, status, {}, {})
     return _with_flags(index, runs, numbers)
 
 
 def _place(dataset: str, row: Mapping[str, Any]) -> Place:
-    return Place(dataset, str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
+    return Place(
+        dataset, str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"])
+    )
 
 
-def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[str, str], int]) -> Index:
+def _with_flags(
+    index: Index, runs: Sequence[Results], numbers: Mapping[tuple[str, str], int]
+) -> Index:
     flags: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     # 1. of answers that failed or lie beyond the range
@@ -175,7 +216,8 @@ def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[st
             condition = _place(run.dataset, record)
             if record["level"] != level or not record.get("flags") or condition not in index.places:
                 continue
-            place, split = index.places.index(condition), record["split"]
+            place = index.places.index(condition)
+            split = record["split"]
             judge = _named(index.runs[which], f"{record['judge']}, {record['decoding']}")
             for flag in map(str, record["flags"]):
                 flags.setdefault(flag, set()).update(
@@ -183,26 +225,41 @@ def _with_flags(index: Index, runs: Sequence[Results], numbers: Mapping[tuple[st
                 )
                 raised.setdefault((flag, place, split), []).append(judge)
     return replace(
-        index, flags={name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}, raised=raised
+        index,
+        flags={name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()},
+        raised=raised,
     )
 
 
 def rows_of(
-    index: Index, run: Results, readings: pd.DataFrame, numbers: Mapping[tuple[str, str], int] | None = None
+    index: Index,
+    run: Results,
+    readings: pd.DataFrame,
+    numbers: Mapping[tuple[str, str], int] | None = None,
 ) -> list[int | None]:
-    """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
-    of winning, however the places are called."""
+    """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair
+    and its range that of winning, however the places are called."""
     numbers = numbers or {key: i for i, key in enumerate(index.examples)}
-    keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
+    keep = [
+        "dimension",
+        *([] if run.compares else with_labels(RANGE, readings)),
+        "attack",
+        "defense",
+    ]
     places: dict[Hashable, int] = {}
     for at, place in enumerate(index.places):
         if place.dataset == run.dataset and (LABELS in keep or not place.range.labels):
-            row = {LABELS: "", **place.range.columns, **{name: getattr(place, name) for name in (keep[0], *keep[-2:])}}
+            row = {
+                LABELS: "",
+                **place.range.columns,
+                **{name: getattr(place, name) for name in (keep[0], *keep[-2:])},
+            }
             places[tuple(row[name] for name in keep)] = at
     by_key = dict(zip(index.keys.tolist(), range(len(index.keys)), strict=True))
     rows: list[int | None] = []
     for example, *key in readings[["example_id", *keep]].itertuples(index=False):
-        place_at, example_at = places.get(tuple(key)), numbers.get((run.dataset, example))
+        place_at = places.get(tuple(key))
+        example_at = numbers.get((run.dataset, example))
         known = place_at is not None and example_at is not None
         rows.append(by_key.get(place_at * len(index.examples) + example_at) if known else None)  # type: ignore[operator]
     return rows

@@ -1,5 +1,5 @@
-"""Figures of scores, score range bias as variance, distributions over scores as forecasts (reliability, and the error
-of texts that are kept), and systems ranked by comparisons.
+"""Figures of scores, score range bias as variance, distributions over scores as forecasts
+(reliability, and the error of texts that are kept), and systems ranked by comparisons.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ _WIDE = 11
 
 
 @style.house_style()
-def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]) -> Figure:
-    """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans; of the reported
-    split, without attack and defense where there are such. Decodings whose scores mostly fall between the range's
-    (expectation) are not drawn."""
+def score_figure(
+    scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
+) -> Figure:
+    """Share of texts per score: grouped bars for each judge with discrete scores, and for the
+    humans; of the reported split, without attack and defense where there are such. Decodings whose
+    scores mostly fall between the range's (expectation) are not drawn."""
     rows, split, condition = _shown(scores, dimension)
     index = SeriesIndex.from_frame(rows)
     discrete = [series for series, part in index.parts(rows).items() if bias.is_discrete(part)]
@@ -47,34 +49,52 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
     def draw(axis: Axes, panel: tuple[ScoreRange, pd.DataFrame]) -> None:
         score_range, part = panel
         parts = index.parts(part)
-        bars = [(looks[series].color, bias.shares(parts[series]["score"], score_range))
-                for series in looks if series in parts]  # fmt: skip
+        bars = [
+            (looks[series].color, bias.shares(parts[series]["score"], score_range))
+            for series in looks
+            if series in parts
+        ]
         if bias.spans(scale):
             humans = bias.to_range(bias.human_scores(part), scale, score_range)
             bars.append((HUMANS, bias.shares(humans, score_range)))
         at = np.arange(len(score_range.values))
         width = 0.84 / max(1, len(bars))
         for i, (color, heights) in enumerate(bars):
-            axis.bar(at + (i - (len(bars) - 1) / 2) * width, 100 * heights, width * 0.94, color=color, linewidth=0)
+            axis.bar(
+                at + (i - (len(bars) - 1) / 2) * width,
+                100 * heights,
+                width * 0.94,
+                color=color,
+                linewidth=0,
+            )
         _candidate_ticks(axis, score_range)
         axis.tick_params(axis="x", length=0)
         axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        # lambda and t of this range, where the legend cannot say them as ranges differ; of several, whose they are
+        # lambda and t of this range, where the legend cannot say them as ranges differ; of several,
+        # whose they are
         settings = {
             series: cells.setting(row)
-            for row in cells.distinct(part, ["judge", "decoding", "lambda", "temperature", *cells.CELL])
+            for row in cells.distinct(
+                part, ["judge", "decoding", "lambda", "temperature", *cells.CELL]
+            )
             if (series := index.of(row)) in looks
             and not series.setting
             and not index.settings[series]
             and cells.setting(row)
         }
-        texts = [f"{series.decoding} {text}" if len(settings) > 1 else text for series, text in settings.items()]
+        texts = [
+            f"{series.decoding} {text}" if len(settings) > 1 else text
+            for series, text in settings.items()
+        ]
         sizes = sorted({len(part) for part in parts.values()})
         size = " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))
-        style.label(axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)")
+        style.label(
+            axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)"
+        )
 
     legend = [
-        (mark.color, style.series_label(series, titles, index.settings[series])) for series, mark in looks.items()
+        (mark.color, style.series_label(series, titles, index.settings[series]))
+        for series, mark in looks.items()
     ]
     legend += [(HUMANS, "humans")] if bias.spans(scale) else []
     note = bias.mapping_note(scale)
@@ -87,14 +107,21 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
     ]
     counts = {len(score_range.values) for score_range, _ in ranges}
     return style.small_multiples(
-        ranges, draw, f"Scores given, {dimension}", caption, legend,
-        height=2.3, columns=1 if max(counts) > _WIDE else 2,
-        share_y=len(counts) == 1,  # shares fall as scores get more numerous: heights compare between equally many
-    )  # fmt: skip
+        ranges,
+        draw,
+        f"Scores given, {dimension}",
+        caption,
+        legend,
+        height=2.3,
+        columns=1 if max(counts) > _WIDE else 2,
+        # shares fall as scores get more numerous: heights compare between equally many
+        share_y=len(counts) == 1,
+    )
 
 
 def _shown(rows: pd.DataFrame, dimension: str) -> tuple[pd.DataFrame, str, str]:
-    """A dimension's rows of the reported split without attack and defense; the split; the condition for a caption."""
+    """A dimension's rows of the reported split without attack and defense; the split; the condition
+    for a caption."""
     rows = rows[rows["dimension"] == dimension]
     split = shown_split(rows["split"])
     rows, condition = cells.first_condition(rows[rows["split"] == split])
@@ -108,7 +135,7 @@ def _candidate_ticks(axis: Axes, score_range: ScoreRange) -> None:
     axis.set_xlim(-0.6, count - 0.4)
 
 
-# --- range's share of variance ---------------------------------------------------------------------------------------
+# --- range's share of variance ------------------------------------------------------------------
 
 
 _PARTS = (
@@ -121,8 +148,8 @@ _LEAST_WRITTEN = 0.06  # of a bar
 
 @style.house_style()
 def variance_figure(results: Results) -> Figure | None:
-    """A stacked bar a series as given and calibrated, a panel a dimension; None without several ranges. The rows are
-    those of the sentences."""
+    """A stacked bar a series as given and calibrated, a panel a dimension; None without several
+    ranges. The rows are those of the sentences."""
     rows = variance_frame(results)
     rows = reported_rows(rows[rows["texts_share"].notna()]) if len(rows) else rows
     if not len(rows):
@@ -133,9 +160,24 @@ def variance_figure(results: Results) -> Figure | None:
             start = 0.0
             for name, _, color, ink in _PARTS:
                 share = float(row[name])
-                axis.barh(place, share, left=start, height=0.72, color=color, alpha=0.72 if row["calibrated"] else 1.0)
+                axis.barh(
+                    place,
+                    share,
+                    left=start,
+                    height=0.72,
+                    color=color,
+                    alpha=0.72 if row["calibrated"] else 1.0,
+                )
                 if share >= _LEAST_WRITTEN:
-                    axis.text(start + share / 2, place, points(share), ha="center", va="center", fontsize=7, color=ink)
+                    axis.text(
+                        start + share / 2,
+                        place,
+                        points(share),
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        color=ink,
+                    )
                 start += share
         axis.set_yticks(range(len(part)), [style.shorten(name, 34) for name in part["who"]])
         axis.set_ylim(len(part) - 0.5, -0.5)
@@ -143,14 +185,17 @@ def variance_figure(results: Results) -> Figure | None:
         axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_color(style.MUTED)
-        size = f"{part['texts'].iloc[0]} {results.examples_word}, {part['ranges'].iloc[0]:.0f} ranges"
+        size = (
+            f"{part['texts'].iloc[0]} {results.examples_word}, {part['ranges'].iloc[0]:.0f} ranges"
+        )
         style.label(axis, part["condition"].iloc[0], size, grid="")
 
     parts = [part for _, part in rows.groupby("condition", sort=False)]
     caption = (
-        "Share of the variance of scores in per cent, each a part of the way from the lowest to the highest score "
-        "of its range: what is not blue is score range bias. Calibrated: each range's scores mapped to the humans' "
-        f"scale by what other {results.groups} teach. Intervals stand in the table."
+        "Share of the variance of scores in per cent, each a part of the way from the lowest to "
+        "the highest score of its range: what is not blue is score range bias. Calibrated: each "
+        f"range's scores mapped to the humans' scale by what other {results.groups} teach. "
+        "Intervals stand in the table."
     )
     legend = [(color, text) for _, text, color, _ in _PARTS]
     height = 0.75 + 0.26 * max(map(len, parts))
@@ -158,40 +203,70 @@ def variance_figure(results: Results) -> Figure | None:
     return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
 
 
-# --- probabilities as forecasts --------------------------------------------------------------------------------------
+# --- probabilities as forecasts -----------------------------------------------------------------
 
 
 Drawing = Sequence[tuple[Mark, Mapping[str, Any]]]
 """A look, and the record that is drawn in it."""
 
-_LARGEST, _SMALLEST = 11.0, 2.5  # sizes of points, in points
+# sizes of points, in points
+_LARGEST = 11.0
+_SMALLEST = 2.5
 
 _RELIABILITY = (
-    "Each point: texts whose likeliest score has about this probability, and how often raters gave that score; larger "
-    "points hold more texts. On the dashed line probabilities are true; below it the judge is overconfident."
+    "Each point: texts whose likeliest score has about this probability, and how often raters gave "
+    "that score; larger points hold more texts. On the dashed line probabilities are true; below "
+    "it the judge is overconfident."
 )
 _ABSTENTION = (
-    "Texts are kept from those on which the judge is surest (least standard deviation of its probabilities). Error: "
-    "mean distance of its expected score, mapped to the humans' scale, from the humans' mean. A curve that falls to "
-    "the left: the judge knows where it errs, and a person should get the others."
+    "Texts are kept from those on which the judge is surest (least standard deviation of its "
+    "probabilities). Error: mean distance of its expected score, mapped to the humans' scale, from "
+    "the humans' mean. A curve that falls to the left: the judge knows where it errs, and a person "
+    "should get the others."
 )
 
 
 def forecast_figures(results: Results) -> dict[str, Figure]:
-    """`reliability_<dimension>` and `abstention_<dimension>`, a panel a range, as far as forecasts.json has them; of
-    clean texts without a defense where there are such."""
+    """`reliability_<dimension>` and `abstention_<dimension>`, a panel a range, as far as
+    forecasts.json has them; of clean texts without a defense where there are such."""
     frame = forecast_frame(results)
     figures: dict[str, Figure] = {}
     for dimension, part in frame.groupby("dimension", sort=False) if len(frame) else ():
         clean, condition = first_condition(part)
         for kind, column, draw, title, caption, bars in (
-            ("reliability", "diagram", _reliability, "Confidence and what came true", _RELIABILITY, "Bars"),
-            ("abstention", "curve", _abstention, "Error where a person gets the unsure texts", _ABSTENTION, "Bands"),
+            (
+                "reliability",
+                "diagram",
+                _reliability,
+                "Confidence and what came true",
+                _RELIABILITY,
+                "Bars",
+            ),
+            (
+                "abstention",
+                "curve",
+                _abstention,
+                "Error where a person gets the unsure texts",
+                _ABSTENTION,
+                "Bands",
+            ),
         ):
-            rows = clean[[isinstance(cell, list) and len(cell) > 0 for cell in clean.get(column, [None] * len(clean))]]
+            rows = clean[
+                [
+                    isinstance(cell, list) and len(cell) > 0
+                    for cell in clean.get(column, [None] * len(clean))
+                ]
+            ]
             if len(rows):
-                text = f"{caption} {results.split.capitalize()} split{', ' + condition if condition else ''}."
-                text += f" {bars}: 95 % interval, {results.groups} resampled." if rows["groups"].min() > 1 else ""
+                text = (
+                    f"{caption} {results.split.capitalize()} "
+                    f"split{', ' + condition if condition else ''}."
+                )
+                text += (
+                    f" {bars}: 95 % interval, {results.groups} resampled."
+                    if rows["groups"].min() > 1
+                    else ""
+                )
                 name = f"{kind}_{style.file_name(str(dimension))}"
                 figures[name] = _by_range(results, rows, draw, f"{title}, {dimension}", text)
     return figures
@@ -199,20 +274,36 @@ def forecast_figures(results: Results) -> dict[str, Figure]:
 
 @style.house_style()
 def _by_range(
-    results: Results, rows: pd.DataFrame, draw: Callable[[Axes, Drawing], None], title: str, caption: str
+    results: Results,
+    rows: pd.DataFrame,
+    draw: Callable[[Axes, Drawing], None],
+    title: str,
+    caption: str,
 ) -> Figure:
     # the look of a distribution is that of its model's plain series
-    several = {name for name, part in rows.groupby("judge") if part.groupby("range").size().max() > 1}
+    several = {
+        name for name, part in rows.groupby("judge") if part.groupby("range").size().max() > 1
+    }
     drawn = [
-        (Series(row["judge"], "contrastive" if row["judge"] == "pair" else "greedy",
-                row["setting"] if row["judge"] in several else ""), row)
+        (
+            Series(
+                row["judge"],
+                "contrastive" if row["judge"] == "pair" else "greedy",
+                row["setting"] if row["judge"] in several else "",
+            ),
+            row,
+        )
         for row in records(rows)
-    ]  # fmt: skip
+    ]
     looks = style.marks(list(dict.fromkeys(series for series, _ in drawn)))
 
     def panel(axis: Axes, part: tuple[ScoreRange, pd.DataFrame]) -> None:
         name = str(part[0])
-        pairs = [(looks[series], row) for series, row in drawn if row["range"] == name and series in looks]
+        pairs = [
+            (looks[series], row)
+            for series, row in drawn
+            if row["range"] == name and series in looks
+        ]
         draw(axis, pairs)
         size = f"n = {max(row['texts'] for _, row in pairs)}" if pairs else ""
         style.label(axis, f"range {name}", size, axis.get_xlabel(), axis.get_ylabel())
@@ -221,7 +312,8 @@ def _by_range(
     caption += f" {left} further distributions are not drawn." if left > 0 else ""
     legend = []
     for series, look in looks.items():
-        name, model = ", ".join(filter(None, (series.judge, series.setting))), results.titles.get(series.judge)
+        name = ", ".join(filter(None, (series.judge, series.setting)))
+        model = results.titles.get(series.judge)
         legend.append((look, f"{name} ({style.shorten(model)})" if model else name))
     return style.small_multiples(ranges_of(rows), panel, title, caption, legend, height=2.6)
 
@@ -230,24 +322,49 @@ def _reliability(axis: Axes, drawn: Drawing) -> None:
     axis.plot([0, 1], [0, 1], color=MUTED, linestyle="--", linewidth=1, zorder=1)
     for mark, row in drawn:
         bins = pd.DataFrame(row["diagram"]).astype(float)
-        x, y, low, high = (bins[name].to_numpy() for name in ("forecast", "observed", "observed_low", "observed_high"))
+        x, y, low, high = (
+            bins[name].to_numpy()
+            for name in ("forecast", "observed", "observed_low", "observed_high")
+        )
         axis.plot(x, y, color=mark.color, linestyle=mark.line, linewidth=1.1, zorder=2)
         if not np.isnan(low).any():
             style.whiskers(axis, x, y, low, high, mark.color, 0.9, 1.5)
         sizes = _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(bins["share"].to_numpy())
-        axis.scatter(x, y, s=sizes**2, color=mark.color, marker=mark.marker, linewidths=0, zorder=3, clip_on=False)
-    axis.set(xlim=(0, 1), ylim=(-0.03, 1.04), xlabel="probability of the likeliest score", ylabel="share of raters")
+        axis.scatter(
+            x,
+            y,
+            s=sizes**2,
+            color=mark.color,
+            marker=mark.marker,
+            linewidths=0,
+            zorder=3,
+            clip_on=False,
+        )
+    axis.set(
+        xlim=(0, 1),
+        ylim=(-0.03, 1.04),
+        xlabel="probability of the likeliest score",
+        ylabel="share of raters",
+    )
 
 
 def _abstention(axis: Axes, drawn: Drawing) -> None:
     for mark, row in drawn:
         curve = pd.DataFrame(row["curve"]).astype(float)
-        style.line(axis, 100 * curve["kept"], curve["risk"], mark, curve["risk_low"], curve["risk_high"], markersize=4)
+        style.line(
+            axis,
+            100 * curve["kept"],
+            curve["risk"],
+            mark,
+            curve["risk_low"],
+            curve["risk_high"],
+            markersize=4,
+        )
     axis.set(xlim=(0, 102), xlabel="texts kept (%)", ylabel="mean error (points)")
     axis.set_ylim(bottom=0)
 
 
-# --- rankings --------------------------------------------------------------------------------------------------------
+# --- rankings -----------------------------------------------------------------------------------
 
 
 _MOST_DRAWN = 60
@@ -259,22 +376,33 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
         blocks = [record for record in leads if record["dimension"] == dimension]
-        shown = next((block["condition"] for block in blocks if block["attack"] == CLEAN), blocks[0]["condition"])
-        blocks = [block for block in blocks if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN]
+        shown = next(
+            (block["condition"] for block in blocks if block["attack"] == CLEAN),
+            blocks[0]["condition"],
+        )
+        blocks = [
+            block
+            for block in blocks
+            if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN
+        ]
         if blocks and any(system["elo"] is not None for system in blocks[0]["ranking"]):
-            figures[f"ranking_{style.file_name(dimension)}"] = ranking_figure(blocks, results.titles)
+            figures[f"ranking_{style.file_name(dimension)}"] = ranking_figure(
+                blocks, results.titles
+            )
     return figures
 
 
 @style.house_style()
 def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the right; the first
-    block's strongest on top."""
+    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the
+    right; the first block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]
     looks = style.marks([block["series_id"] for block in blocks])
-    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's columns
+    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's
+    # columns
     judges = [
-        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "") for block in blocks
+        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "")
+        for block in blocks
     ]
     humans = [("humans", Mark(HUMANS, "s", "-"), blocks[0], "human_")]
     sides = [("judge", judges), ("humans", humans)]
@@ -288,13 +416,23 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
             shift = 0.5 * (number - (len(lanes) - 1) / 2) / max(1, len(lanes) - 1)
             systems = {system["system"]: system for system in block["ranking"]}
             for row, system in enumerate(order):
-                value, low, high = (systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high"))
+                value, low, high = (
+                    systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high")
+                )
                 if value is None:
                     continue
                 if low is not None and high is not None:
-                    axis.plot([low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2)
-                axis.plot([value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3)
-        names = [style.shorten(system, 28) for system in order] if name == "judge" else [""] * len(order)
+                    axis.plot(
+                        [low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2
+                    )
+                axis.plot(
+                    [value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3
+                )
+        names = (
+            [style.shorten(system, 28) for system in order]
+            if name == "judge"
+            else [""] * len(order)
+        )
         axis.set_yticks(range(len(order)), names)
         axis.set_ylim(len(order) - 0.5, -0.5)
         axis.tick_params(axis="y", length=0)
@@ -303,7 +441,11 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
         style.label(axis, name, x="Elo", grid="x")
 
     lanes = [lane for _, side in sides for lane in side]
-    bounded = any(system[f"{start}elo_low"] is not None for _, _, block, start in lanes for system in block["ranking"])
+    bounded = any(
+        system[f"{start}elo_low"] is not None
+        for _, _, block, start in lanes
+        for system in block["ranking"]
+    )
     caption = [
         f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1.",
         f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled." if bounded else "",

@@ -1,4 +1,5 @@
-"""The exact path of contrastive decoding, heat maps of two swept numbers, and what repairs gain and cost."""
+"""The exact path of contrastive decoding, heat maps of two swept numbers, and what repairs gain and
+cost."""
 
 from __future__ import annotations
 
@@ -30,37 +31,48 @@ _LEAST = 1e-3
 
 @style.house_style()
 def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range; the grid's points lie on the
-    dev curve, the choice is ringed, and the optimal interval is shaded. The rows are those of one tuned decoding in one
-    dimension, see `tuning_blocks`; None where no range has a path: scores are expectations."""
+    """Spearman on dev and test as step functions of kappa = lambda / t, a panel a range; the grid's
+    points lie on the dev curve, the choice is ringed, and the optimal interval is shaded. The rows
+    are those of one tuned decoding in one dimension, see `tuning_blocks`; None where no range has a
+    path: scores are expectations."""
     paths = [(row, path) for row in rows if (path := curves(results.readings, results.scores, row))]
     if not paths:
         return None
     splits = [split for split in COLORS if any(split in path for _, path in paths)]
     most = 3 * max([point["kappa"] for row, _ in paths for point in [*row["grid"], row]] + [1.0])
     legend: list[tuple[Any, str]] = [
-        (Line2D([], [], color=COLORS[split], linewidth=1.4), f"Spearman, {split}") for split in splits
+        (Line2D([], [], color=COLORS[split], linewidth=1.4), f"Spearman, {split}")
+        for split in splits
     ]
     if any(row["grid"] for row, _ in paths):
         legend.append((style.point(COLORS["dev"], "o", 4), "grid, dev"))
-    ring = Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
+    ring = Line2D(
+        [], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none"
+    )
     legend.append((ring, "selected"))
     if any(row["exact"] for row, _ in paths):
         legend.append((Patch(facecolor=_OPTIMAL, alpha=0.3), "exactly best, dev"))
     sizes = ", ".join(
-        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {results.groups}"
+        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} "
+        f"{results.groups}"
         for split in COLORS
         if rows[0][f"{split}_examples"]
     )
     caption = (
-        "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = 0 is the main "
-        f"model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic "
-        f"beyond; what comes after κ = {most:.3g} is not drawn. Sizes: {sizes}."
+        "Spearman correlation of the contrastive scores with the humans, exactly, at every κ; κ = "
+        f"0 is the main model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = "
+        f"{_LEAST:g} and logarithmic beyond; what comes after κ = {most:.3g} is not drawn. Sizes: "
+        f"{sizes}."
     )
     if any(point["constant"] for row, _ in paths for point in row["grid"]):
-        caption += " Hollow: every dev text gets the same score; the correlation is undefined, and curves lie at 0."
+        caption += (
+            " Hollow: every dev text gets the same score; the correlation is undefined, and curves "
+            "lie at 0."
+        )
 
-    def draw(axis: Axes, part: tuple[int, tuple[Mapping[str, Any], Mapping[str, KappaCurve]]]) -> None:
+    def draw(
+        axis: Axes, part: tuple[int, tuple[Mapping[str, Any], Mapping[str, KappaCurve]]]
+    ) -> None:
         place, (row, path) = part
         _path_panel(axis, row, path, most)
         axis.set_xlabel("κ = λ / t" if place >= len(paths) - 2 else "")
@@ -69,24 +81,59 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     return style.small_multiples(list(enumerate(paths)), draw, title, caption, legend, height=2.5)
 
 
-def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurve], most: float) -> None:
+def _path_panel(
+    axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurve], most: float
+) -> None:
     exact = row["exact"]
     for low, high in exact["intervals"] if exact else []:
-        axis.axvspan(low, min(most, most if high is None else high), color=_OPTIMAL, alpha=0.3, linewidth=1.0, zorder=1)
+        axis.axvspan(
+            low,
+            min(most, most if high is None else high),
+            color=_OPTIMAL,
+            alpha=0.3,
+            linewidth=1.0,
+            zorder=1,
+        )
     for split, color in COLORS.items():
         if split in path:
             inside = path[split].start < most
-            x, y = path[split].start[inside], path[split].value[inside]
-            axis.step(np.append(x, most), np.append(y, y[-1]), where="post", color=color, linewidth=1.2, zorder=2)
+            x = path[split].start[inside]
+            y = path[split].value[inside]
+            axis.step(
+                np.append(x, most),
+                np.append(y, y[-1]),
+                where="post",
+                color=color,
+                linewidth=1.2,
+                zorder=2,
+            )
     for hollow in (True, False):
-        points = [(p["kappa"], p["dev"]) for p in row["grid"] if p["dev"] is not None and bool(p["constant"]) is hollow]
+        points = [
+            (p["kappa"], p["dev"])
+            for p in row["grid"]
+            if p["dev"] is not None and bool(p["constant"]) is hollow
+        ]
         if points:
             face = "white" if hollow else COLORS["dev"]
-            axis.plot(*zip(*points, strict=True), "o", color=COLORS["dev"], markerfacecolor=face, markersize=3.5,
-                      zorder=3)  # fmt: skip
+            axis.plot(
+                *zip(*points, strict=True),
+                "o",
+                color=COLORS["dev"],
+                markerfacecolor=face,
+                markersize=3.5,
+                zorder=3,
+            )
     for split in COLORS:
         if (value := number(row[split])) is not None:
-            axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, markerfacecolor="none", markersize=8, zorder=4)
+            axis.plot(
+                [row["kappa"]],
+                [value],
+                "o",
+                color=_CHOSEN,
+                markerfacecolor="none",
+                markersize=8,
+                zorder=4,
+            )
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
     axis.set_xticks([0.0, *(10.0**power for power in range(-3, 6) if 10.0**power <= most)])
@@ -94,7 +141,12 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], path: Mapping[str, KappaCurv
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     width = "" if not exact or exact["width"] is None else f", κ {exact['width']:.2g} wide"
-    style.label(axis, f"range {range_of(row)}", f"best on dev {exact['dev']:.3f}{width}" if exact else "", y="Spearman")
+    style.label(
+        axis,
+        f"range {range_of(row)}",
+        f"best on dev {exact['dev']:.3f}{width}" if exact else "",
+        y="Spearman",
+    )
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
@@ -104,8 +156,9 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was not tried; the
-    (row, column) that are framed, and those that were tried and have no value: a dash stands there."""
+    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was
+    not tried; the (row, column) that are framed, and those that were tried and have no value: a
+    dash stands there."""
 
     title: str
     rows: Sequence[float]
@@ -117,10 +170,14 @@ class HeatMap:
 
 @style.house_style()
 def heat_map_figure(
-    maps: Sequence[HeatMap], names: tuple[str, str], title: str, caption: str, framed: str = "selected"
+    maps: Sequence[HeatMap],
+    names: tuple[str, str],
+    title: str,
+    caption: str,
+    framed: str = "selected",
 ) -> Figure:
-    """Panels side by side, each number written into its cell; colors compare within a panel. `names` are those of the
-    rows' and the columns' value, such as ("λ", "t")."""
+    """Panels side by side, each number written into its cell; colors compare within a panel.
+    `names` are those of the rows' and the columns' value, such as ("λ", "t")."""
 
     def draw(axis: Axes, heat: HeatMap) -> None:
         finite = heat.values[np.isfinite(heat.values)]
@@ -130,7 +187,9 @@ def heat_map_figure(
         for row, column in heat.undefined:
             axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
         for row, column in heat.chosen:
-            frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
+            frame = Rectangle(
+                (column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2
+            )
             axis.add_patch(frame)
         axis.set_xticks(range(len(heat.columns)), [f"{value:.3g}" for value in heat.columns])
         axis.set_yticks(range(len(heat.rows)), [f"{value:.3g}" for value in heat.rows])
@@ -144,27 +203,37 @@ def heat_map_figure(
 
 
 def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
+    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev
+    split."""
     rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
         return None
     maps = []
     for row in rows:
-        lambdas, temperatures = (sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature"))
+        lambdas, temperatures = (
+            sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature")
+        )
         values = np.full((len(lambdas), len(temperatures)), np.nan)
         for point in row["grid"]:
-            # the 0 that stands for the correlation of equal scores would outshine every negative one
+            # the 0 that stands for the correlation of equal scores would outshine every negative
+            # one
             value = np.nan if point["constant"] else point["dev"]
             values[lambdas.index(point["lambda"]), temperatures.index(point["temperature"])] = value
         inside = row["lambda"] in lambdas and row["temperature"] in temperatures
-        chosen = [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))] if inside else []
+        chosen = (
+            [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))]
+            if inside
+            else []
+        )
         undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        maps.append(HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined))
+        maps.append(
+            HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined)
+        )
     caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are "
-        f"one decoding. Colors compare within a range. Selected: {how_selected(tuned)}. "
-        f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many "
-        "points is optimistic by chance."
+        "Spearman correlation with the humans on the dev split at each point of the grid; points "
+        "of one λ / t are one decoding. Colors compare within a range. Selected: "
+        f"{how_selected(tuned)}. n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} "
+        f"{groups}; no intervals: the highest of many points is optimistic by chance."
     )
     if any(heat.undefined for heat in maps):
         caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."
