@@ -13,7 +13,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-# read when numpy is first imported: the statistics multiply many small matrices, and threads double their CPU seconds
+# read when numpy is first imported: the statistics multiply many small matrices, and threads double
+# their CPU seconds
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
@@ -40,18 +41,20 @@ def __dir__() -> list[str]:
 
 
 def run(overrides: Sequence[str] = ()) -> Results:
-    """Runs one experiment, as `python -m judgebench OVERRIDES` does: it prints the same and leaves the same run folder.
+    """Runs one experiment, as `python -m judgebench OVERRIDES` does: it prints the same and leaves
+    the same run folder.
 
     Args:
-        overrides: of the configuration, as on the command line but without the shell's quotes: "+exp=demo",
-            "ranges=[[1,5],[1,10]]".
+        overrides: of the configuration, as on the command line but without the shell's quotes:
+            "+exp=demo", "ranges=[[1,5],[1,10]]".
 
     Returns:
-        Its results; `results.path` is the run folder. They are empty, and `path` is None, after `dry_run=true` and in a
-        process that only helped another to read.
+        Its results; `results.path` is the run folder. They are empty, and `path` is None, after
+        `dry_run=true` and in a process that only helped another to read.
 
     Raises:
-        judgebench.UserError: a mistake that the user can mend, in the sentence that the command line prints.
+        judgebench.UserError: a mistake that the user can mend, in the sentence that the command
+            line prints.
     """
     from judgebench.cli import run_overrides
 

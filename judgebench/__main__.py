@@ -9,7 +9,8 @@ from judgebench.config.choices import FOLDER, help_text
 
 
 def main() -> None:
-    """Runs what the command line asks for; a user's mistake is a sentence and exit code 2, Ctrl-C one and 130."""
+    """Runs what the command line asks for; a user's mistake is a sentence and exit code 2, Ctrl-C
+    one and 130."""
     if sys.argv[1:] in (["--help"], ["-h"]):  # at once, without Hydra
         print(help_text())
         return

@@ -1,7 +1,7 @@
 """The command line: `python -m judgebench.calibrate`, an experiment that ends in a judge card.
 
-What `python -m judgebench` takes, it takes too; where no experiment is named it is `+exp=calibrate`, and of recorded
-readings the ranges are the file's where none are typed.
+What `python -m judgebench` takes, it takes too; where no experiment is named it is
+`+exp=calibrate`, and of recorded readings the ranges are the file's where none are typed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ def main() -> None:
 
 
 def _added(arguments: Sequence[str]) -> list[str]:
-    """Arguments that calibration adds where the user gives none: its experiment; of recorded readings, the file's
-    assistant and ranges."""
-    typed = {key: value for key, _, value in (argument.lstrip("+").partition("=") for argument in arguments)}
+    """Arguments that calibration adds where the user gives none: its experiment; of recorded
+    readings, the file's assistant and ranges."""
+    typed = {
+        key: value
+        for key, _, value in (argument.lstrip("+").partition("=") for argument in arguments)
+    }
     if "exp" in typed:
         return []
     added = ["+exp=calibrate"]
@@ -67,7 +70,10 @@ def _added(arguments: Sequence[str]) -> list[str]:
 def _main(config: DictConfig) -> None:
     with as_sentence():
         if HydraConfig.get().mode == RunMode.MULTIRUN:
-            raise UserError("-m: a judge card is of one run, which tries all ranges and decodings that it names.")
+            raise UserError(
+                "-m: a judge card is of one run, which tries all ranges and decodings that it "
+                "names."
+            )
         check_one_run(HydraConfig.get())
         parts = check_config(config)
         # these take a second to import
@@ -77,15 +83,17 @@ def _main(config: DictConfig) -> None:
         calibration_of(config)
         if across := [name for name, decoding in parts.decodings.items() if decoding.across]:
             raise UserError(
-                f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card reads one; leave it "
-                "out here, and see what it is worth with +exp=repairs."
+                f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card "
+                "reads one; leave it out here, and see what it is worth with +exp=repairs."
             )
         finished = run_checked(parts)
         if finished is None:  # a process that only helped to read
             return
         cards = make_cards(config, finished)
         for card in cards:
-            path = finished.folder / (NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml")
+            path = finished.folder / (
+                NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml"
+            )
             card.write(path)
             print_safely(card_view(card))
             print_safely(path)

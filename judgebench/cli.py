@@ -18,7 +18,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.config.keys import REFUSALS, Look, check_command, composing, explained, known_to_hydra
+from judgebench.config.keys import (
+    REFUSALS,
+    Look,
+    check_command,
+    composing,
+    explained,
+    known_to_hydra,
+)
 from judgebench.config.parts import Parts, check_config, with_data, with_read
 from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
@@ -50,13 +57,16 @@ def handle_errors(
         module: how the command is started, as in `python -m judgebench`.
         config_name: of the configuration that it composes, without its ending.
         added: arguments that it adds by itself, if they are not given.
-        look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun are checked before
-            it begins.
+        look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
+            are checked before it begins.
     """
     given = sys.argv[1:]
     sys.argv += added
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # without it Hydra prints its own words, and ends the program with 1
-    with ending(module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)):
+    # without it Hydra prints its own words, and ends the program with 1
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    with ending(
+        module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)
+    ):
         with as_sentence():
             check_command(sys.argv[1:], config_name, look)
         try:
@@ -71,7 +81,8 @@ def handle_errors(
 
 
 def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], int]) -> int:
-    """The exit code of a command without Hydra, whose `work` gives one; a user's mistake and Ctrl-C are sentences.
+    """The exit code of a command without Hydra, whose `work` gives one; a user's mistake and Ctrl-C
+    are sentences.
 
     Args:
         arguments: as the user gave them; None takes those of the command line.
@@ -85,10 +96,12 @@ def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], i
 
 @contextmanager
 def ending(
-    module: str, given: Sequence[str], remedied: Callable[[UserError], UserError] = lambda mistake: mistake
+    module: str,
+    given: Sequence[str],
+    remedied: Callable[[UserError], UserError] = lambda mistake: mistake,
 ) -> Iterator[None]:
-    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C with 130, SIGTERM
-    with 143.
+    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C
+    with 130, SIGTERM with 143.
 
     Args:
         module: how the command is started, as in `python -m judgebench`.
@@ -108,11 +121,19 @@ def ending(
             print_safely(f"judgebench: {said}", error=True)
             raise
         except KeyboardInterrupt as stop:
-            kept = stop.sentence if isinstance(stop, Interrupted) else "Nothing that was finished is lost."
+            kept = (
+                stop.sentence
+                if isinstance(stop, Interrupted)
+                else "Nothing that was finished is lost."
+            )
             again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
-            # the processes that help to read end by the same key, and have nothing of their own to say
+            # the processes that help to read end by the same key, and have nothing of their own to
+            # say
             if not int(os.environ.get("LOCAL_RANK") or 0):
-                print_safely(f"\njudgebench: interrupted. {kept} Go on with the same command: {again}", error=True)
+                print_safely(
+                    f"\njudgebench: interrupted. {kept} Go on with the same command: {again}",
+                    error=True,
+                )
             sys.exit(143 if _by_sigterm(stop) else 130)
 
 
@@ -121,10 +142,14 @@ _MOST_MENDED = 8
 
 
 def with_remedies(
-    mistake: UserError, given: Sequence[str], added: Sequence[str], config_name: str, module: str = ""
+    mistake: UserError,
+    given: Sequence[str],
+    added: Sequence[str],
+    config_name: str,
+    module: str = "",
 ) -> UserError:
-    """A mistake with all that come behind it, and the command that is right: what each says would be right is taken,
-    and the rest is checked again.
+    """A mistake with all that come behind it, and the command that is right: what each says would
+    be right is taken, and the rest is checked again.
 
     Args:
         given: arguments of the command line.
@@ -133,7 +158,9 @@ def with_remedies(
     """
     if not mistake.give or any(argument.startswith("-") for argument in given):
         return mistake
-    overrides, sentences, last = list(given), list(mistake.sentences), mistake
+    overrides = list(given)
+    sentences = list(mistake.sentences)
+    last = mistake
     for _ in range(_MOST_MENDED):
         overrides = _overridden(overrides, last.give)
         try:
@@ -148,7 +175,9 @@ def with_remedies(
     words = [masked_argument(override) for override in overrides]
     right = shlex.join(["python", "-m", module, *words]) if module else f"judgebench.run({words!r})"
     which = (
-        "This command is right" if last.give else "Mend what is still wrong in this command, which is right in the rest"
+        "This command is right"
+        if last.give
+        else "Mend what is still wrong in this command, which is right in the rest"
     )
     return UserError(*sentences, command=f"{which}:\n  {right}")
 
@@ -160,7 +189,8 @@ def _overridden(overrides: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _check_whole(overrides: Sequence[str]) -> None:
-    """Checks all of a run that costs seconds at most: its configuration, data, rubrics, and answers of earlier."""
+    """Checks all of a run that costs seconds at most: its configuration, data, rubrics, and answers
+    of earlier."""
     with composing(overrides, "config") as composed:
         config = composed(overrides)
     with known_to_hydra(config):
@@ -194,7 +224,8 @@ def _by_sigterm(error: BaseException | None) -> bool:
 
 @contextmanager
 def as_sentence() -> Iterator[None]:
-    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one sentence and code 2."""
+    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one
+    sentence and code 2."""
     try:
         yield
     except ReportedElsewhere as error:
@@ -220,7 +251,8 @@ def _sentence(error: Exception) -> str | None:
         shown = name if len(name) < 200 else f"{name[:100]}..."
         return f"{shown}: cannot be a path here ({error.strerror}); name another"
     if isinstance(error, OSError) and error.errno in _NO_WRITING:
-        name = error.filename2 or error.filename  # of two files, where the second cannot be made of the first
+        # of two files, where the second cannot be made of the first
+        name = error.filename2 or error.filename
         where = f"{name}: cannot be written" if name else "A file cannot be written"
         return f"{where} ({error.strerror}); make room, then give the same command again"
     return None
@@ -232,13 +264,17 @@ def _mistake(error: BaseException | None) -> UserError | None:
 
 
 def run_overrides(overrides: Sequence[str]) -> Results:
-    """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user can mend."""
+    """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user
+    can mend."""
     if isinstance(overrides, str):
         raise UserError(f"judgebench.run takes a list of overrides; give [{overrides!r}].")
     given = [str(override) for override in overrides]
     for flag in given:
         if flag.startswith("-"):
-            raise UserError(f"{flag}: flags belong to the command line; judgebench.run takes overrides, as KEY=VALUE.")
+            raise UserError(
+                f"{flag}: flags belong to the command line; judgebench.run takes overrides, as "
+                "KEY=VALUE."
+            )
     try:
         with as_sentence():
             check_command(given, "config", check_config)
@@ -254,11 +290,14 @@ def run_overrides(overrides: Sequence[str]) -> Results:
         mistake = _mistake(refusal.__cause__)
         if mistake is not None:
             mistake = with_remedies(mistake, given, (), "config")
-        raise UserError(refusal.sentence if mistake is None else mistake.listed) from refusal.__cause__
+        raise UserError(
+            refusal.sentence if mistake is None else mistake.listed
+        ) from refusal.__cause__
 
 
 def run_checked(parts: Parts) -> Results | None:
-    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is imported."""
+    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is
+    imported."""
     parts = with_data(parts)
     from judgebench.pipeline import run_pipeline  # it takes seconds to import
 
@@ -279,9 +318,12 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             if sweeping:
                 jobs.check_processes(config)
             finished = run_checked(parts)
-            outcome = jobs.outcome(finished, objective) if finished is not None and sweeping else None
+            outcome = (
+                jobs.outcome(finished, objective) if finished is not None and sweeping else None
+            )
     except Refusal as refusal:
-        if sweeping and "SUBMITIT_EXECUTOR" in os.environ:  # the multirun hears of its end only by an exception
+        # the multirun hears of its end only by an exception
+        if sweeping and "SUBMITIT_EXECUTOR" in os.environ:
             raise jobs.JobFailed(refusal.sentence) from refusal
         raise
     except KeyboardInterrupt as stop:

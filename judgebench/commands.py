@@ -1,5 +1,5 @@
-"""The command `judgebench`, with its commands as words: `judgebench run +exp=demo` is `python -m judgebench +exp=demo`,
-and `judgebench score ...` is `python -m judgebench.score ...`."""
+"""The command `judgebench`, with its commands as words: `judgebench run +exp=demo` is `python -m
+judgebench +exp=demo`, and `judgebench score ...` is `python -m judgebench.score ...`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ from judgebench.runtime.terminal import print_safely
 
 COMMANDS = {
     "run": ("judgebench", "an experiment: judgebench run +exp=demo"),
-    "sweep": ("judgebench", "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches"),
-    "calibrate": ("judgebench.calibrate", "chooses range and decoding by your own labels; writes a judge card"),
+    "sweep": (
+        "judgebench",
+        "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches",
+    ),
+    "calibrate": (
+        "judgebench.calibrate",
+        "chooses range and decoding by your own labels; writes a judge card",
+    ),
     "score": ("judgebench.score", "scores texts with the judge of a card"),
-    "gate": ("judgebench.gate", "tells whether a card's judge still does on these labels: exit code 0, 1 or 2"),
+    "gate": (
+        "judgebench.gate",
+        "tells whether a card's judge still does on these labels: exit code 0, 1 or 2",
+    ),
     "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
-    "record": ("judgebench.record", "writes a run's readings as one file, which judge=recorded reads"),
+    "record": (
+        "judgebench.record",
+        "writes a run's readings as one file, which judge=recorded reads",
+    ),
     "store": ("judgebench.store", "verifies stores of readings, or merges them"),
 }
 """Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
@@ -36,7 +48,9 @@ def main() -> None:
         sys.exit(2)
     if name not in COMMANDS:
         meant = "run " + name if re.match(r"[+~]|[\w./@]+=", name) else ", ".join(COMMANDS)
-        print_safely(f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True)
+        print_safely(
+            f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True
+        )
         sys.exit(2)
     module, _ = COMMANDS[name]
     sys.argv = [f"judgebench {name}", *(["--multirun"] if name == "sweep" else []), *arguments]

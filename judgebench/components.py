@@ -1,4 +1,5 @@
-"""Components that configuration names: by `_target_`, by the name of one that comes with judgebench, or by a file."""
+"""Components that configuration names: by `_target_`, by the name of one that comes with
+judgebench, or by a file."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 
 TARGET = "_target_"
-"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class takes the others."""
+"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class
+takes the others."""
 
 MOVED_TARGETS = {
     "judgebench.data.jsonl.JsonPairs": "judgebench.data.pairs.JsonPairs",
@@ -28,7 +30,8 @@ MOVED_TARGETS = {
     "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
     "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
     "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
-    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",  # as configurations and cards spell it
+    # as configurations and cards spell it
+    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",
 }
 """Classes that configurations of earlier versions name by another path -> where they are now."""
 
@@ -46,8 +49,8 @@ class Catalog(Generic[Component]):
         base: the class of every component; each has a `name` that is text.
         shipped: the names of those that come with judgebench.
         make: makes one of them.
-        readers: for each key that names a file, makes a component of its name and that file; the first of them is meant
-            where an entry is a path alone.
+        readers: for each key that names a file, makes a component of its name and that file; the
+            first of them is meant where an entry is a path alone.
         others: further kinds of entries, for an error.
     """
 
@@ -62,44 +65,50 @@ class Catalog(Generic[Component]):
         """The components that entries name, in their order.
 
         Args:
-            entries: each a shipped name, the path of a template (`.txt`), a mapping with one of `readers` (a path) and
-                `name`, by default the file's; or a mapping with `_target_`, a subclass of `base`, and what that takes.
+            entries: each a shipped name, the path of a template (`.txt`), a mapping with one of
+                `readers` (a path) and `name`, by default the file's; or a mapping with `_target_`,
+                a subclass of `base`, and what that takes.
 
         Raises:
-            UserError: an entry that is none of these, a file or class that cannot be read, or two of one name.
+            UserError: an entry that is none of these, a file or class that cannot be read, or two
+                of one name.
         """
         selected = [self._entry(entry) for entry in entries]
         names = [component.name for component in selected]  # type: ignore[attr-defined]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise UserError(
-                f"{self.key}: there are two called {twice[0]!r}; name each once, or give files and classes names of "
-                "their own, as in {template: FILE.txt, name: mine}."
+                f"{self.key}: there are two called {twice[0]!r}; name each once, or give files and "
+                "classes names of their own, as in {template: FILE.txt, name: mine}."
             )
         return selected
 
     def _entry(self, entry: Any) -> Component:
-        key, noun = self.key, self.base.__name__.lower()
+        key = self.key
+        noun = self.base.__name__.lower()
         # 1. one that comes with judgebench, or a template by its path alone
         if isinstance(entry, str):
             if entry in self.shipped:
                 return self.make(entry)
             if not entry.endswith(".txt") and "/" not in entry:
                 raise UserError(
-                    f"{key}: there is no {noun} {entry!r}; there are {', '.join(self.shipped)}, templates of your own "
-                    f"(the path of a .txt file){self.others} and classes of your own ({{_target_: file.Class}})."
+                    f"{key}: there is no {noun} {entry!r}; there are {', '.join(self.shipped)}, "
+                    f"templates of your own (the path of a .txt file){self.others} and classes of "
+                    "your own ({_target_: file.Class})."
                 )
             entry = {next(iter(self.readers)): entry}
         # 2. a class
         if isinstance(entry, Mapping) and TARGET in entry:
             made = self._of_class(entry)
-            subject, name = f"what {entry[TARGET]!r} gives", made.name  # type: ignore[attr-defined]
+            subject = f"what {entry[TARGET]!r} gives"
+            name = made.name  # type: ignore[attr-defined]
         # 3. a file
         else:
             kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
             if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
                 raise UserError(
-                    f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a mapping with "
-                    f"{' or '.join(self.readers)}, and name if you like, or one with _target_, a class of your own."
+                    f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a "
+                    f"mapping with {' or '.join(self.readers)}, and name if you like, or one with "
+                    "_target_, a class of your own."
                 )
             subject = entry[kinds[0]]
             if not isinstance(subject, str) or not subject.strip():
@@ -110,13 +119,16 @@ class Catalog(Generic[Component]):
             made = None
         if name in self.shipped:
             raise UserError(
-                f"{key}: {subject} would be called {name!r}, as {'an' if noun[0] in 'aeiou' else 'a'} {noun} that "
-                "comes with judgebench is; give it another name, as in {template: FILE.txt, name: mine}."
+                f"{key}: {subject} would be called {name!r}, as "
+                f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} that comes with judgebench is; give "
+                "it another name, as in {template: FILE.txt, name: mine}."
             )
         return self.readers[kinds[0]](name, user_path(subject)) if made is None else made
 
     def _of_class(self, entry: Mapping[str, Any]) -> Component:
-        key, base, target = self.key, self.base, entry[TARGET]
+        key = self.key
+        base = self.base
+        target = entry[TARGET]
         remedy = f"subclass judgebench.{key}.{base.__name__}, as its docstring shows"
         try:
             made = build_component(entry)
@@ -124,42 +136,59 @@ class Catalog(Generic[Component]):
             if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from error
             if isinstance(error.__cause__, ImportError):
-                remedy = "it must lie in the folder where the command is started, in one of PYTHONPATH, or be installed"
+                remedy = (
+                    "it must lie in the folder where the command is started, in one of PYTHONPATH, "
+                    "or be installed"
+                )
             reason = " ".join(str(error.__cause__ or error).split())
             raise UserError(f"{key}: {target!r} gives nothing ({reason}); {remedy}.") from error
         if not isinstance(made, base):
             raise UserError(
-                f"{key}: {target!r} gives {type(made).__name__}, which is no {base.__name__.lower()}; {remedy}."
+                f"{key}: {target!r} gives {type(made).__name__}, which is no "
+                f"{base.__name__.lower()}; {remedy}."
             )
         name = getattr(made, "name", None)
         if not isinstance(name, str) or not name.strip():
-            raise UserError(f"{key}: what {target!r} gives has the name {name!r}; it must be text, as tables show it.")
+            raise UserError(
+                f"{key}: what {target!r} gives has the name {name!r}; it must be text, as tables "
+                "show it."
+            )
         return made
 
 
 def build_component(node: Any) -> Any:
-    """Makes the objects that an entry of a configuration (a node, or a plain value) names, of plain values.
+    """Makes the objects that an entry of a configuration (a node, or a plain value) names, of plain
+    values.
 
-    References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves what was resolved,
-    so that a text which only looks like a reference, escaped as it may be, reads the environment after all.
+    References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves
+    what was resolved, so that a text which only looks like a reference, escaped as it may be, reads
+    the environment after all.
 
     Raises:
         UserError: a class refuses what it is given, in a sentence.
         InstantiationException: no such class, or it does not take what it is given.
         OmegaConfBaseException: a value is missing, or a reference leads nowhere.
     """
-    plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True) if OmegaConf.is_config(node) else node
+    plain = (
+        OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        if OmegaConf.is_config(node)
+        else node
+    )
     return instantiate(node) if _needs_hydra(plain) else _made(plain)
 
 
 def shipped_templates(package: str) -> dict[str, str]:
     """Name -> text of the template files that come with a package, by name."""
     folder = files(package) / "templates"
-    return {item.name.removesuffix(".txt"): item.read_text("utf-8") for item in sorted(folder.iterdir(), key=str)}
+    return {
+        item.name.removesuffix(".txt"): item.read_text("utf-8")
+        for item in sorted(folder.iterdir(), key=str)
+    }
 
 
 def read_template(file: Path, key: str) -> str:
-    """The text of a template file of the user's, which a config key names; `UserError` where it cannot be read."""
+    """The text of a template file of the user's, which a config key names; `UserError` where it
+    cannot be read."""
     return read_text(file, f"{key}: template {file}", remedy="give an existing text file")
 
 
@@ -167,7 +196,8 @@ def template_fields(template: str, known: Sequence[str], owner: str) -> list[str
     """The `{fields}` of a template, in order; `UserError` of one that is not `known`.
 
     Args:
-        owner: config key and name of the component, as in "attacks: the template of mine", for the error.
+        owner: config key and name of the component, as in "attacks: the template of mine", for the
+            error.
     """
     fields = _FIELD.findall(template)
     if unknown := [field for field in fields if field not in known]:
@@ -177,7 +207,8 @@ def template_fields(template: str, known: Sequence[str], owner: str) -> list[str
 
 
 def fill_fields(template: str, values: Mapping[str, str]) -> str:
-    """The template with every field filled in one pass: what a value says is never read as a template."""
+    """The template with every field filled in one pass: what a value says is never read as a
+    template."""
     return _FIELD.sub(lambda match: values[match[1]], template)
 
 
@@ -198,7 +229,8 @@ def _made(plain: Any) -> Any:
     if (sentence := dropped(str(named))) is not None:
         raise UserError(sentence)
     target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
-    maker = instantiate({TARGET: target, "_partial_": True})  # finds the class; no value passes through it
+    # finds the class; no value passes through it
+    maker = instantiate({TARGET: target, "_partial_": True})
     try:
         return maker(**given)
     except (UserError, InstantiationException):

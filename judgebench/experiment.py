@@ -1,4 +1,5 @@
-"""From configuration to the parts of an experiment, everything checked before anything is computed or written."""
+"""From configuration to the parts of an experiment, everything checked before anything is computed
+or written."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
 
 _WON = (
-    "Texts are compared: a score is the probability that a text wins against another of its group, the mean over both "
-    "orders, and a human score by how much the humans prefer it."
+    "Texts are compared: a score is the probability that a text wins against another of its group, "
+    "the mean over both orders, and a human score by how much the humans prefer it."
 )
 
 
@@ -47,7 +48,8 @@ class Experiment(Parts):
     Attributes:
         examples: the judged texts of the data, or pairs of them.
         answers: earlier answers of the judge to all of `prompts`; None where it is asked now.
-        phrases: learned phrases whose words are attacks of this run one after the other; of them curves are made.
+        phrases: learned phrases whose words are attacks of this run one after the other; of them
+            curves are made.
     """
 
     data: JudgeDataModule
@@ -70,7 +72,9 @@ class Experiment(Parts):
         """
         parts = parts or check_config(config, here=False)
         # 1. models and data; neither needs the other, so mistakes of both are named
-        mistakes, judge, search = Mistakes(), parts.judge, parts.search
+        mistakes = Mistakes()
+        judge = parts.judge
+        search = parts.search
         for source in (judge.source, parts.assistant.source):
             with mistakes.caught():
                 if source is not None:
@@ -84,19 +88,30 @@ class Experiment(Parts):
         with mistakes.caught():
             data = parts.data or data_of(parts)
         mistakes.tell()
-        # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of a candidate
+        # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of
+        # a candidate
         dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
         answer = judge.max_new_tokens if GENERATION in judge.gives else _CANDIDATE
-        thoughts = (defense.thought_tokens + 2 * _CANDIDATE for defense in parts.defenses if defense.thought_tokens)
+        thoughts = (
+            defense.thought_tokens + 2 * _CANDIDATE
+            for defense in parts.defenses
+            if defense.thought_tokens
+        )
         room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses), *thoughts)
         closed = judge.source.encoder_decoder
-        builder = PromptBuilder.from_config(tokenizer, parts.prompt, dimensions, limit - room, closed)
+        builder = PromptBuilder.from_config(
+            tokenizer, parts.prompt, dimensions, limit - room, closed
+        )
         builder = builder.spelling(judge.spelled_names(tokenizer))
         check_rules(parts, text_mismatches(parts, data, builder), range_mismatches(parts, builder))
         defenses = [defense.fitted(data, parts.cells) for defense in parts.defenses]
         builder = builder.under(defenses)
         # 3. examples, or pairs of them
-        examples = pairs(data.examples, parts.rivals) if parts.rivals and not data.paired else data.examples
+        examples = (
+            pairs(data.examples, parts.rivals)
+            if parts.rivals and not data.paired
+            else data.examples
+        )
         with mistakes.caught():
             tuner = parts.tuner_of(data)
         with mistakes.caught():
@@ -109,7 +124,13 @@ class Experiment(Parts):
                 select_words(tokenizer, search.vocabulary, search.words)
         mistakes.tell()
         # 4. prompts, of which a judge may have answered some already
-        made = {"data": data, "builder": builder, "examples": examples, "tuner": tuner, "defenses": defenses}
+        made = {
+            "data": data,
+            "builder": builder,
+            "examples": examples,
+            "tuner": tuner,
+            "defenses": defenses,
+        }
         whole = vars(parts) | made
         experiment = cls(**whole).built()
         experiment.answers = judge.answers(experiment.prompts, data.split, data.name)
@@ -119,27 +140,34 @@ class Experiment(Parts):
 
     def built(self) -> Self:
         """The same with the prompts of its conditions that can be built already."""
-        planned, conditions = set(self.planned), self.all_conditions()
+        planned = set(self.planned)
+        conditions = self.all_conditions()
         ready = [condition for condition in conditions if condition.defense not in planned]
         prompts = self.builder.build(self.examples, ready, attacked_text(self.attacks))
         return replace(self, conditions=conditions, prompts=prompts)
 
     def again(self, parts: Parts) -> Experiment:
-        """The same data and prompts under parts that differ in how they decode, measure and show."""
+        """The same data and prompts under parts that differ in how they decode, measure and
+        show."""
         other = copy.copy(self)  # with whatever of its properties is computed already
-        other.config, other.decodings, other.ranking = parts.config, parts.decodings, parts.ranking
+        other.config = parts.config
+        other.decodings = parts.decodings
+        other.ranking = parts.ranking
         if other.comparative:
             other.ranking.check(paired_systems(other.examples))
         other.tuner = other.tuner_of(self.data)
         return other
 
     def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
-        """The same with phrases that were learned since, each of their lengths as one more attack."""
+        """The same with phrases that were learned since, each of their lengths as one more
+        attack."""
         return self.with_phrases(phrases).built()
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
         """The same with those defenses prepared that needed a stage (`defenses.STAGES`)."""
-        if not any(isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses):
+        if not any(
+            isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses
+        ):
             return self
         judged = attacked_text(self.attacks)
         resources = Resources(
@@ -150,13 +178,18 @@ class Experiment(Parts):
             split=self.data.split,
             judged=judged,
             dataset=self.data.name,
-            prompt={name: OmegaConf.select(self.config, f"prompt.{name}") for name in ("truncate", "template_options")},
+            prompt={
+                name: OmegaConf.select(self.config, f"prompt.{name}")
+                for name in ("truncate", "template_options")
+            },
             store=open_store(path_of(self.config, "store")),
             trainer=trainer,
             models=models,
         )
         defenses = [
-            defense.prepared(resources) if isinstance(defense, Planned) and defense.stage == stage else defense
+            defense.prepared(resources)
+            if isinstance(defense, Planned) and defense.stage == stage
+            else defense
             for defense in self.defenses
         ]
         return replace(self, defenses=defenses, builder=self.builder.under(defenses)).built()
@@ -164,13 +197,17 @@ class Experiment(Parts):
     @property
     def findings(self) -> Findings:
         """Findings of defenses while they got ready."""
-        return Findings.together(defense.findings for defense in self.defenses if isinstance(defense, Prepared))
+        return Findings.together(
+            defense.findings for defense in self.defenses if isinstance(defense, Prepared)
+        )
 
     def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
         """The prompts whose judged text an attack or a defense has changed, each with that text."""
-        attacked, defenses = attacked_text(self.attacks), {defense.name: defense for defense in self.defenses}
+        attacked = attacked_text(self.attacks)
+        defenses = {defense.name: defense for defense in self.defenses}
         for prompt in self.prompts:
-            example, condition = prompt.example, prompt.condition
+            example = prompt.example
+            condition = prompt.condition
             text = attacked(example, condition)
             if condition.defense in defenses:
                 text = defenses[condition.defense].text(text, example, condition)
@@ -183,12 +220,15 @@ class Experiment(Parts):
         return [defense.name for defense in self.defenses if isinstance(defense, Planned)]
 
     def lesson(self) -> Lesson:
-        """Lesson for a phrase: clean conditions under the first defense, and texts of the development split."""
+        """Lesson for a phrase: clean conditions under the first defense, and texts of the
+        development split."""
         from judgebench.attacks.adv_suffix import Lesson  # it needs torch
 
         assert self.search is not None
         defense = self.defenses[0].name
-        clean = [one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)]
+        clean = [
+            one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)
+        ]
         known = {
             "dataset": self.data.name,
             "dimensions": list(dict.fromkeys(condition.dimension for condition in clean)),
@@ -197,7 +237,9 @@ class Experiment(Parts):
             "assessment": "comparative" if self.comparative else "absolute",
             "defense": defense,
         }
-        return Lesson(self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known)
+        return Lesson(
+            self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known
+        )
 
     @property
     def comparative(self) -> bool:
@@ -206,10 +248,15 @@ class Experiment(Parts):
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
-        """Short names of main model and assistant, names of groups and examples, a `note` on the scores and the data,
-        and of it the part on what is `left_out`."""
+        """Short names of main model and assistant, names of groups and examples, a `note` on the
+        scores and the data, and of it the part on what is `left_out`."""
         answers = self.answers.note if self.answers else None
-        left_out = [self.answers.left_out if self.answers else None, self.data.note, self._unrated, self._foreign]
+        left_out = [
+            self.answers.left_out if self.answers else None,
+            self.data.note,
+            self._unrated,
+            self._foreign,
+        ]
         notes = [
             answers,
             self.judge.note,
@@ -236,7 +283,8 @@ class Experiment(Parts):
 
     @property
     def all_tokens(self) -> dict[str, int]:
-        """Tokens of all prompts together (`total`), and those of them that must be computed (`unique`)."""
+        """Tokens of all prompts together (`total`), and those of them that must be computed
+        (`unique`)."""
         totals, uniques = zip(*self.tokens.values(), strict=True)
         return {"total": sum(totals), "unique": sum(uniques)}
 
@@ -250,18 +298,28 @@ class Experiment(Parts):
         word = "pairs" if self.comparative else "texts"
         if len(set(counts.values())) == 1:
             counts = {"": counts[dimensions[0]]}
-        named = "; ".join(f"{count:,}{f' on {name}' if name else ''}" for name, count in counts.items())
-        return f"Humans rated {named} of {len(self.examples):,} {word}; agreement with them is of those."
+        named = "; ".join(
+            f"{count:,}{f' on {name}' if name else ''}" for name, count in counts.items()
+        )
+        return (
+            f"Humans rated {named} of {len(self.examples):,} {word}; agreement with them is of "
+            "those."
+        )
 
     @property
     def _fewer_resamples(self) -> str | None:
-        """A sentence on intervals of fewer resamples than were asked for; None where there are as many."""
+        """A sentence on intervals of fewer resamples than were asked for; None where there are as
+        many."""
         from judgebench.stats.clusters import affordable  # scipy with it
 
-        groups, asked = len(self.data.split), int(OmegaConf.select(self.config, "metrics.resamples") or 0)
+        groups = len(self.data.split)
+        asked = int(OmegaConf.select(self.config, "metrics.resamples") or 0)
         if (drawn := affordable(groups, asked)) == asked:
             return None
-        return f"Intervals over all {groups:,} {self.data.groups_are} are of {drawn} resamples, not {asked:,}."
+        return (
+            f"Intervals over all {groups:,} {self.data.groups_are} are of {drawn} resamples, not "
+            f"{asked:,}."
+        )
 
     @cached_property
     def _foreign(self) -> str | None:
@@ -274,10 +332,17 @@ class Experiment(Parts):
         from judgebench.attacks.adv_suffix import tokenizer_digest  # it needs torch
 
         own = tokenizer_digest(self.builder.tokenizer)
-        others = [str(learned.get("judge", "another judge")) for learned in theirs if learned["tokenizer"] != own]
+        others = [
+            str(learned.get("judge", "another judge"))
+            for learned in theirs
+            if learned["tokenizer"] != own
+        ]
         if not others:
             return None
-        return f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and is read as such."
+        return (
+            f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and "
+            "is read as such."
+        )
 
     @property
     def sources(self) -> list[ModelSource]:
@@ -286,7 +351,8 @@ class Experiment(Parts):
         return [*sources, *([self.assistant.source] if self.assistant.source is not None else [])]
 
     def served_estimate(self) -> str | None:
-        """Estimate, for people to read, of what asking served models would take; None where none is served."""
+        """Estimate, for people to read, of what asking served models would take; None where none is
+        served."""
         return self.reader().estimate()
 
     def reader(self, models: Models | None = None) -> Any:
@@ -305,8 +371,16 @@ class Experiment(Parts):
             null=self.builder.null,
             store=lambda: open_store(path_of(self.config, "store")),
             models=models,
-            free_text={defense.name: defense.answer_tokens for defense in self.defenses if defense.answer_tokens},
-            thinking={defense.name: defense.thought_tokens for defense in self.defenses if defense.thought_tokens},
+            free_text={
+                defense.name: defense.answer_tokens
+                for defense in self.defenses
+                if defense.answer_tokens
+            },
+            thinking={
+                defense.name: defense.thought_tokens
+                for defense in self.defenses
+                if defense.thought_tokens
+            },
             answers=self.answers,
         )
         return reader_for(self.judge, task)

@@ -1,5 +1,5 @@
-"""The command line: `python -m judgebench.gate card=FILE data.path=LABELS`, a judge that passes, fails or cannot be
-measured: exit codes 0, 1 and 2."""
+"""The command line: `python -m judgebench.gate card=FILE data.path=LABELS`, a judge that passes,
+fails or cannot be measured: exit codes 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class Decision:
-    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the run folder."""
+    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the
+    run folder."""
 
     head: str
     outcomes: Sequence[Outcome]
@@ -77,16 +78,21 @@ class Decision:
         rows = [(row.state, f"{row.name}: {row.bound}", row.reason) for row in self.outcomes]
         rows.sort(key=lambda row: row[0] == "passed")
         left = len(rows) - _MOST_LINES
-        lines = [f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}" for state, name, said in rows]
+        lines = [
+            f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}"
+            for state, name, said in rows
+        ]
         lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
         return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
 
     def write(self, settings: GateSettings) -> None:
-        """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps what it has."""
+        """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps
+        what it has."""
         from judgebench.report.render import TEMPLATES
 
         for key, name in settings.files.items():
-            path, template = user_path(name), TEMPLATES.get_template(_TEMPLATES[key])
+            path = user_path(name)
+            template = TEMPLATES.get_template(_TEMPLATES[key])
             text = template.render(gate=self)
             try:
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
@@ -94,11 +100,14 @@ class Decision:
                 with atomic(path) as temporary:
                     temporary.write_text(text, "utf-8")
             except OSError as error:
-                raise UserError(f"{path}: cannot be written ({error.strerror or error}); name another file.") from error
+                raise UserError(
+                    f"{path}: cannot be written ({error.strerror or error}); name another file."
+                ) from error
 
 
 def main() -> None:
-    """Decides as the command line says; an error of judgebench itself ends with 2, for Python would say 1: failed."""
+    """Decides as the command line says; an error of judgebench itself ends with 2, for Python would
+    say 1: failed."""
     try:
         with handle_errors("judgebench.gate", "gate"):
             _main()
@@ -112,9 +121,13 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
-        settings = GateSettings(**{str(name): config.get(name) for name in GateSettings.__dataclass_fields__})
+        settings = GateSettings(
+            **{str(name): config.get(name) for name in GateSettings.__dataclass_fields__}
+        )
         if OmegaConf.is_missing(config, "card"):
-            raise UserError("card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one.")
+            raise UserError(
+                "card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one."
+            )
         card = JudgeCard.read(path_of(config, "card"))
         # these take a second to import
         from judgebench.cards.requirements import Outcome, requirements_of
@@ -123,13 +136,17 @@ def _main(config: DictConfig) -> None:
         required = requirements_of(plain(config.get("require")), card)
         inputs = [*inputs_of(config), *card.inputs()]
         inputs += [*run_inputs(path_of(config, "run_dir")), store_of(config, inputs)]
-        check_outputs([(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs)
+        check_outputs(
+            [(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs
+        )
         # 2. the measurement; a mistake stands in the files, too
         try:
             decision = _measured(config, card, settings, required)
         except UserError as error:
             why = " ".join(error.sentences)
-            outcomes = [Outcome(name, str(bound), "not measured", why) for name, bound in required.items()]
+            outcomes = [
+                Outcome(name, str(bound), "not measured", why) for name, bound in required.items()
+            ]
             Decision(f"{card.title}.", outcomes).write(settings)
             raise
         if decision is None:  # a dry run, or a process that only helped to read
@@ -142,7 +159,8 @@ def _main(config: DictConfig) -> None:
 def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
-    """The decision of a run of the card's judge on the labelled texts; `UserError` where there cannot be one."""
+    """The decision of a run of the card's judge on the labelled texts; `UserError` where there
+    cannot be one."""
     from judgebench.cards.calibration import share_in_card
     from judgebench.cards.judge import check_models, check_places, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
@@ -162,10 +180,17 @@ def _measured(
     whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **given)
     if settings.readings is not None:
         for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
-            whole[role] = {**OmegaConf.load(FOLDER / role / "recorded.yaml"), "path": settings.readings}
+            whole[role] = {
+                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
+                "path": settings.readings,
+            }
             del whole[role]["defaults"]
-    check_places(card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE")
-    attacks = plain(config.attacks) or [row["attack"] for row in card.attacks if "resist_attacks" in required]
+    check_places(
+        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
+    )
+    attacks = plain(config.attacks) or [
+        row["attack"] for row in card.attacks if "resist_attacks" in required
+    ]
     changed: dict[str, Any] = {
         "name": "gate",
         "run_dir": str(path_of(config, "run_dir")),
@@ -180,25 +205,45 @@ def _measured(
     if results is None:
         return None
     if settings.check_models:
-        compared = f"measure the one here and compare it with the card: {command_line()} check_models=false"
+        compared = (
+            f"measure the one here and compare it with the card: {command_line()} "
+            "check_models=false"
+        )
         check_models(card, results.environment["model_fingerprints"], compared)
     place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
     rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]
     rows = rows[rows["human"].notna()]
-    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they decide
+    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
+    # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
-    reason = "too few rated articles" if metric is None or not clauses else clauses.pop() if len(clauses) == 1 else None
-    figures = figures_of(card, results.verdict, metric, rows, **config.metrics) if metric and reason is None else {}
-    outcomes, notes = outcomes_of(required, results.verdict, figures, reason), []
+    reason = (
+        "too few rated articles"
+        if metric is None or not clauses
+        else clauses.pop()
+        if len(clauses) == 1
+        else None
+    )
+    figures = (
+        figures_of(card, results.verdict, metric, rows, **config.metrics)
+        if metric and reason is None
+        else {}
+    )
+    outcomes = outcomes_of(required, results.verdict, figures, reason)
+    notes = []
     test, promised = (card.figures.get(name, {}) for name in ("test", "promised"))
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {**test, **promised}
+    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {
+        **test,
+        **promised,
+    }
     for change in changes_of(promised, figures) if settings.drift != "off" else ():
         state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
         outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     if share := share_in_card(card, parts.data):
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
-        notes.append(f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see.")
+        notes.append(
+            f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see."
+        )
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
 

@@ -1,8 +1,8 @@
 """A run under way: how it begins, what it must read before its texts are final, and what it reads.
 
-The last run of a process is kept (`LastRun`): its data, its prompts and its readings of `score_tokens` mode. A later
-run of the same process, such as a sweep's next job, uses them where its configuration differs in nothing that is loaded
-or read.
+The last run of a process is kept (`LastRun`): its data, its prompts and its readings of
+`score_tokens` mode. A later run of the same process, such as a sweep's next job, uses them where
+its configuration differs in nothing that is loaded or read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,21 @@ if TYPE_CHECKING:
 
 FREE = frozenset(
     (
-        *("decoding", "tune", "metrics", "pairwise", "report", "figures", "worth", "examples", "tables"),
-        *("name", "run_dir", "logger", "objective", "hydra", "dry_run"),
+        "decoding",
+        "tune",
+        "metrics",
+        "pairwise",
+        "report",
+        "figures",
+        "worth",
+        "examples",
+        "tables",
+        "name",
+        "run_dir",
+        "logger",
+        "objective",
+        "hydra",
+        "dry_run",
     )
 )
 """The config's entries that change nothing of what is loaded and read."""
@@ -58,7 +71,8 @@ class Read:
     Attributes:
         fingerprints: role -> title and SHA-256 of each model's content.
         device: name of the device that computed.
-        served, evidence: the requests to judges behind a URL, and the columns of served.parquet; None without one.
+        served, evidence: the requests to judges behind a URL, and the columns of served.parquet;
+            None without one.
     """
 
     readings: Sequence[Reading]
@@ -97,10 +111,14 @@ _last: LastRun | None = None
 
 
 def load_last(config: DictConfig) -> LastRun | None:
-    """The last run, if its data and readings are this configuration's too; else None, and it is forgotten, as where the
-    store's file, which must hold what a run says it has stored, has gone."""
+    """The last run, if its data and readings are this configuration's too; else None, and it is
+    forgotten, as where the store's file, which must hold what a run says it has stored, has
+    gone."""
     global _last
-    if _last is not None and (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
+    if _last is not None and (_last.key, _last.store) != (
+        key_of(config),
+        _inode(path_of(config, "store")),
+    ):
         _last = None  # before the next data and readings come, for there is room for one
     return _last
 
@@ -124,8 +142,9 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
 
 
 def key_of(config: DictConfig) -> str:
-    """Everything that data, prompts and readings of a multirun's job depend on: the resolved config less its `FREE`
-    entries. Empty for a run by itself: before the next one of the same process, in a notebook, any file may change."""
+    """Everything that data, prompts and readings of a multirun's job depend on: the resolved config
+    less its `FREE` entries. Empty for a run by itself: before the next one of the same process, in
+    a notebook, any file may change."""
     if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
         return ""
     read = {key: plain(config[key]) for key in config if key not in FREE}
@@ -140,7 +159,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return stat.st_dev, stat.st_ino
 
 
-# --- a run under way -------------------------------------------------------------------------------------------------
+# --- a run under way ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -170,9 +189,11 @@ class Job:
 
     @classmethod
     def begin(cls, parts: Parts, stack: ExitStack) -> Job:
-        """Everything that a configuration asks for, checked; `stack` keeps other runs out of the folder."""
+        """Everything that a configuration asks for, checked; `stack` keeps other runs out of the
+        folder."""
         config = parts.config
-        console, clock = Terminal(width=max(WIDTH, Terminal().width)), Clock()
+        console = Terminal(width=max(WIDTH, Terminal().width))
+        clock = Clock()
         with clock("load"):
             last = load_last(config)
             key = last.key if last else key_of(config)
@@ -182,7 +203,9 @@ class Job:
 
             def parsed() -> Experiment:
                 # the last run may know the data and the prompts
-                experiment = last.experiment.again(parts) if last else Experiment.parse(config, parts)
+                experiment = (
+                    last.experiment.again(parts) if last else Experiment.parse(config, parts)
+                )
                 for source in experiment.sources:
                     from judgebench.judges.sharding import check_split  # torch with it
 
@@ -199,7 +222,9 @@ class Job:
             logger = instantiate(config.logger)
             if not config.dry_run:  # the first process, which alone writes there, keeps others out
                 processes.agree(lambda: stack.enter_context(folder.alone()))
-        notes = dict.fromkeys(source.dtype_note for source in experiment.sources if source.dtype_note is not None)
+        notes = dict.fromkeys(
+            source.dtype_note for source in experiment.sources if source.dtype_note is not None
+        )
         if processes.first and notes:
             console.print("\n".join(notes), highlight=False, markup=False)
         return cls(config, experiment, folder, logger, last, key, tables, clock, console, make)
@@ -213,7 +238,8 @@ class Job:
 
     def learn(self) -> pd.DataFrame | None:
         """Searches for the phrases that are to be learned; the search's trace, None without one."""
-        search, config = self.experiment.search, self.config
+        search = self.experiment.search
+        config = self.config
         if search is None:
             return None
         from judgebench.attacks.adv_suffix import learn  # torch with it
@@ -222,15 +248,24 @@ class Job:
             trainer = self.trainer([])
             if trainer.world_size > 1:
                 raise UserError(
-                    "trainer: a phrase is learned in one process; learn it with trainer=auto, then judge with "
-                    "attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many as you like."
+                    "trainer: a phrase is learned in one process; learn it with trainer=auto, then "
+                    "judge with attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many "
+                    "as you like."
                 )
-            reader, lesson = self.experiment.reader(self.models), self.experiment.lesson()
+            reader = self.experiment.reader(self.models)
+            lesson = self.experiment.lesson()
             objectives = search.objectives(self.experiment.decodings, self.experiment.judge.mode)
-            folder, device = path_of(config, "store").parent / "attacks", trainer.strategy.root_device
+            folder = path_of(config, "store").parent / "attacks"
+            device = trainer.strategy.root_device
             with self.console.status("attack") as status:
                 phrases, trace = learn(
-                    search, objectives, lesson, reader, device, folder, lambda text: status.update(text)
+                    search,
+                    objectives,
+                    lesson,
+                    reader,
+                    device,
+                    folder,
+                    lambda text: status.update(text),
                 )
         self.clock.move(self.models.seconds, "attack", "load")
         self.models.seconds = 0.0
@@ -242,7 +277,9 @@ class Job:
         reader = self.experiment.reader(self.models)
         trainer = reader.read(self.trainer)
         readings = reader.readings(self.experiment.data.split)
-        read = Read(readings, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence)
+        read = Read(
+            readings, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence
+        )
         self.clock.move(reader.models.seconds, "read", "load")
         return read if here().first else None
 
@@ -251,7 +288,9 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
     """Prints the prompts that would be read."""
     if not here().first:
         return
-    console.print(dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned))
+    console.print(
+        dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned)
+    )
     answers = None if experiment.answers is None else experiment.answers.note
     for line in (answers, experiment.served_estimate()):
         if line is not None:
@@ -259,11 +298,17 @@ def show_dry_run(experiment: Experiment, console: Terminal) -> None:
 
 
 def trainers(parts: Parts) -> Trainers:
-    """Makes the configured trainer, with some callbacks; what stands for it where one process reads no model here, as
-    of recorded readings or served judges: nothing else needs Lightning and torch."""
-    given, usual = plain(parts.config.trainer), plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
-    differs = {name for name in {*given, *usual} if given.get(name) != usual.get(name)} - {"enable_progress_bar"}
-    if not parts.computes and (not differs or (differs == {"accelerator"} and given["accelerator"] == "cpu")):
+    """Makes the configured trainer, with some callbacks; what stands for it where one process reads
+    no model here, as of recorded readings or served judges: nothing else needs Lightning and
+    torch."""
+    given = plain(parts.config.trainer)
+    usual = plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
+    differs = {name for name in {*given, *usual} if given.get(name) != usual.get(name)} - {
+        "enable_progress_bar"
+    }
+    if not parts.computes and (
+        not differs or (differs == {"accelerator"} and given["accelerator"] == "cpu")
+    ):
         return lambda callbacks: Alone(given.get("enable_progress_bar", True) or None)
     from judgebench.judges.loop import trainer_of  # torch and Lightning with it
 
@@ -272,7 +317,7 @@ def trainers(parts: Parts) -> Trainers:
         return here
     if odd := sorted(differs - {"accelerator"}):
         raise UserError(
-            f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a device of its own; "
-            "leave the trainer as it is, or take runner=lightning."
+            f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a "
+            "device of its own; leave the trainer as it is, or take runner=lightning."
         )
     return RayTrainers(parts.runner, here)

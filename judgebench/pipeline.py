@@ -28,7 +28,13 @@ from judgebench.stats.errors import error_records
 from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
 from judgebench.stats.few_labels import few_labels_records
 from judgebench.stats.forecasts import forecast_records, with_silent
-from judgebench.stats.humans import beside_humans_records, beside_raters, human_records, panels_of, raters_agreement
+from judgebench.stats.humans import (
+    beside_humans_records,
+    beside_raters,
+    human_records,
+    panels_of,
+    raters_agreement,
+)
 from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.repairs import repair_records
@@ -48,11 +54,12 @@ def run_pipeline(parts: Parts) -> Results | None:
     """Runs the experiment of some parts, alone in its run folder.
 
     Returns:
-        Its results; None where nothing was to be written (a dry run, or a process that only helped to read).
+        Its results; None where nothing was to be written (a dry run, or a process that only helped
+        to read).
 
     Raises:
-        UserError: a mistake that the user can mend. Up to the first file in the run folder, nothing has been written
-            there.
+        UserError: a mistake that the user can mend. Up to the first file in the run folder, nothing
+            has been written there.
     """
     with ExitStack() as stack:
         # 1. data, prompts, models and settings, all of them checked
@@ -60,7 +67,8 @@ def run_pipeline(parts: Parts) -> Results | None:
         if job.config.dry_run:
             show_dry_run(job.experiment, job.console)
             return None
-        # 2. what must be read before the judged texts are final: texts for defenses, phrases of attacks
+        # 2. what must be read before the judged texts are final: texts for defenses, phrases of
+        # attacks
         job.prepare(SOURCES)
         trace = job.learn()
         job.prepare(TEXTS)
@@ -73,9 +81,13 @@ def run_pipeline(parts: Parts) -> Results | None:
         with job.clock("decode"):
             experiment, data = job.experiment, job.experiment.data
             names = [example.example_id for example in data.examples]
-            ratings = {of: dict(zip(names, table, strict=True)) for of, table in data.ratings.items()}
+            ratings = {
+                of: dict(zip(names, table, strict=True)) for of, table in data.ratings.items()
+            }
             tuned = tune(read.readings, experiment.decodings, experiment.tuner, data.scale, ratings)
-            columns = win_probabilities(decode(read.readings, experiment.decodings, tuned.decodings))
+            columns = win_probabilities(
+                decode(read.readings, experiment.decodings, tuned.decodings)
+            )
         with job.clock("metrics"):
             results = _measured(job, read, tuned, columns, trace)
         if trace is None:  # what a search finds depends on what else reuse is free to change
@@ -83,7 +95,9 @@ def run_pipeline(parts: Parts) -> Results | None:
         # 5. run folder, page, figures, tables, loggers and terminal
         results = _write(job, results, read)
         if job.config.get("print") != "none":
-            job.console.print(to_terminal(terminal_blocks(results, tables=job.config.get("print") == "all")))
+            job.console.print(
+                to_terminal(terminal_blocks(results, tables=job.config.get("print") == "all"))
+            )
         return results
 
 
@@ -95,27 +109,42 @@ STUDIES = {
     "errors": error_records,
     "few_labels": few_labels_records,
 }
-"""What judges are worth beside humans: attribute of `Results`, a file of the run folder, -> the study that fills it."""
+"""What judges are worth beside humans: attribute of `Results`, a file of the run folder, -> the
+study that fills it."""
 
 
 def _measured(
-    job: Job, read: Read, tuned: Tuned, columns: Mapping[str, np.ndarray], trace: pd.DataFrame | None
+    job: Job,
+    read: Read,
+    tuned: Tuned,
+    columns: Mapping[str, np.ndarray],
+    trace: pd.DataFrame | None,
 ) -> Results:
     config, experiment, data = job.config, job.experiment, job.experiment.data
-    dataset, drawn = data.name, {name: config.metrics[name] for name in ("resamples", "seed")}
+    dataset = data.name
+    drawn = {name: config.metrics[name] for name in ("resamples", "seed")}
     used = (experiment.decodings, *tuned.decodings.values())
-    decodings = {name: decoding for by_name in used for name, decoding in by_name.items() if decoding is not None}
+    decodings = {
+        name: decoding
+        for by_name in used
+        for name, decoding in by_name.items()
+        if decoding is not None
+    }
     rules = {name: decoding.rule for name, decoding in decodings.items()}
     # 1. scores, and what humans said of the same texts
-    scores, dimensions = Scores.of(columns), dict.fromkeys(condition.dimension for condition in experiment.conditions)
+    scores = Scores.of(columns)
+    dimensions = dict.fromkeys(condition.dimension for condition in experiment.conditions)
     single = {name: data.ratings[name] for name in dimensions if name in data.ratings}
     ratings = ratings_frame(data.examples, single, data.raters, data.split)
-    agreement, scale = raters_agreement(ratings), scale_of(scores, ratings, data.scale)
+    agreement = raters_agreement(ratings)
+    scale = scale_of(scores, ratings, data.scale)
     ratings = ratings[: 0 if scores.compares else None]  # a preference is no score
     # 2. judges against humans, against each other, attacked against clean
     pairs: Pairs = default_pairs(scores.cells, rules)
     if config.get("compare_with") is not None:
-        pairs = Plain(config.compare_with, [name for name, decoding in decodings.items() if decoding.across])
+        pairs = Plain(
+            config.compare_with, [name for name, decoding in decodings.items() if decoding.across]
+        )
     panels = panels_of(scores, ratings, **drawn)
     metrics = evaluate(scores, dataset, **config.metrics, scale=scale, rules=rules)
     chosen_on = [DEV] if experiment.tuner is not None and experiment.tuner.needs_dev else []
@@ -136,7 +165,13 @@ def _measured(
         choice=[]
         if scores.compares or not (config.worth or isinstance(experiment.tuner, CrossFit))
         else choice_records(
-            *(scores, dataset, experiment.decodings, tuned, experiment.tuner, scale, drawn["resamples"]),
+            scores,
+            dataset,
+            experiment.decodings,
+            tuned,
+            experiment.tuner,
+            scale,
+            drawn["resamples"],
             reads=experiment.assistant.reads,
         ),
         served=None if read.evidence is None else pd.DataFrame(read.evidence),
@@ -148,9 +183,12 @@ def _measured(
     if config.worth and not scores.compares:
         # a served model has no digest, and its probabilities are not over all tokens
         whole = {role for role, model in read.fingerprints.items() if model.get("sha256")}
-        models, texts = experiment.titles, {example.example_id: example.output for example in experiment.examples}
+        models = experiment.titles
+        texts = {example.example_id: example.output for example in experiment.examples}
         shared = {"dataset": dataset, "over_vocabulary": whole, **drawn}
-        samples = samples_of(scores, results.readings, ratings, scale, models, decodings, texts, **shared)
+        samples = samples_of(
+            scores, results.readings, ratings, scale, models, decodings, texts, **shared
+        )
         studied: dict[str, Any] = {name: study(samples) for name, study in STUDIES.items()}
         results = replace(results, **studied)
         results = replace(results, metrics=with_silent(results.metrics, results.forecasts))
@@ -169,7 +207,8 @@ def _measured(
 
 
 def _write(job: Job, results: Results, read: Read) -> Results:
-    folder, seconds = job.folder, job.clock.seconds
+    folder = job.folder
+    seconds = job.clock.seconds
     cost: dict[str, Any] = {
         "device": read.device,
         "model_fingerprints": read.fingerprints,
@@ -177,7 +216,9 @@ def _write(job: Job, results: Results, read: Read) -> Results:
         "served": read.served,
         "command": command_line(),
     }
-    results = replace(results, environment=describe_environment(**cost, seconds=seconds), path=folder.path)
+    results = replace(
+        results, environment=describe_environment(**cost, seconds=seconds), path=folder.path
+    )
     folder.clear()
     files = results.save(folder)
     if job.tables:
@@ -188,7 +229,8 @@ def _write(job: Job, results: Results, read: Read) -> Results:
     with job.clock("report"):
         figures: Mapping[str, Any] = {}
         if job.config.report:
-            # each drawing moves a layout by a hair: drawn first for the page, which can be made again to the letter
+            # each drawing moves a layout by a hair: drawn first for the page, which can be made
+            # again to the letter
             drawn = draw_all(results)
             folder.write_file("report.html", render_report(results, drawn))
             figures = drawn if write_figures(folder, results, drawn) else {}

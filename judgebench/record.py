@@ -1,8 +1,10 @@
-"""The command line: `python -m judgebench.record RUN out=FILE.parquet`, a run's readings as one small file to ship.
+"""The command line: `python -m judgebench.record RUN out=FILE.parquet`, a run's readings as one
+small file to ship.
 
-`python -m judgebench judge=recorded judge.path=FILE.parquet` then decodes, tunes, calibrates, sweeps and reports
-without a model. The file holds what models gave, by example_id and condition, and no text that was judged, no prompt,
-no secret and no path; free answers stand in it as they were written.
+`python -m judgebench judge=recorded judge.path=FILE.parquet` then decodes, tunes, calibrates,
+sweeps and reports without a model. The file holds what models gave, by example_id and condition,
+and no text that was judged, no prompt, no secret and no path; free answers stand in it as they were
+written.
 
   out=FILE.parquet  the file that is written
 """
@@ -47,18 +49,28 @@ def _work(arguments: Sequence[str] | None) -> int:
         allow_abbrev=False,
         exit_on_error=False,
     )
-    parser.add_argument("words", nargs="*", metavar="RUN", help="the folder of a finished run; start this where it was")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="RUN",
+        help="the folder of a finished run; start this where it was",
+    )
     parser.error = _refuse  # type: ignore[method-assign]
     words = parser.parse_args(arguments).words
     names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
     runs = [user_path(word) for word in words if not word.startswith("out=")]
     if len(names) != 1 or len(runs) != 1 or not names[0]:
         _refuse("one run folder and one out=FILE are needed, and nothing else")
-    out, run = user_path(names[0]), runs[0]
+    out = user_path(names[0])
+    run = runs[0]
     if out.suffix != ".parquet" or out.is_dir():
-        raise UserError(f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet.")
+        raise UserError(
+            f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet."
+        )
     if not out.absolute().parent.is_dir():
-        raise UserError(f"out={out}: there is no folder {out.parent}; make it, or name another file.")
+        raise UserError(
+            f"out={out}: there is no folder {out.parent}; make it, or name another file."
+        )
     print_safely(*record(run, out))
     return 0
 
@@ -68,7 +80,8 @@ def _refuse(message: str) -> NoReturn:
 
 
 def record(run: Path, out: Path) -> list[str]:
-    """Writes a run's readings as one file; lines for people: what was left out and why, what was recorded, its path."""
+    """Writes a run's readings as one file; lines for people: what was left out and why, what was
+    recorded, its path."""
     from judgebench.config.inputs import inputs_of
     from judgebench.readings.reading import write_recording
     from judgebench.results.folder import RunFolder
@@ -78,7 +91,9 @@ def record(run: Path, out: Path) -> list[str]:
     config = folder.read("config")
     check_outputs([(f"out={out}", out)], [*run_inputs(run), *inputs_of(config)])
     if config["judge"].get("_target_") == _RECORDED:
-        raise UserError(f"{run}: its readings are recorded ones already; pass on the file that it read.")
+        raise UserError(
+            f"{run}: its readings are recorded ones already; pass on the file that it read."
+        )
     experiment, left_out = _rebuilt(folder, config)
     computed = f"for their prompts need something computed: {', '.join(left_out)}"
     rows = _rows(folder, experiment, left_out)
@@ -91,15 +106,16 @@ def record(run: Path, out: Path) -> list[str]:
     count = len(about["conditions"])
     kind = "free answers" if about["mode"] == "generate" else "readings"
     lines.append(
-        f"{len(rows):,} {kind} of {models} on {about['data']['examples']:,} {about['data']['name']} texts under "
-        f"{count} condition{'s' if count > 1 else ''}, {out.stat().st_size:,} bytes."
+        f"{len(rows):,} {kind} of {models} on {about['data']['examples']:,} "
+        f"{about['data']['name']} texts under {count} condition{'s' if count > 1 else ''}, "
+        f"{out.stat().st_size:,} bytes."
     )
     return [*lines, str(out)]
 
 
 def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
-    """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses and attacks that must
-    compute something, which it lacks."""
+    """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
+    and attacks that must compute something, which it lacks."""
     from omegaconf import OmegaConf
 
     from judgebench.cards.card import NO_ASSISTANT
@@ -112,7 +128,11 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
 
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
     content = {**usual, "defaults": None, "hydra": None, **literal(up_to_date(config))}
-    content |= {"judge": {"_target_": "judgebench.judges.recorded.PlainJudge"}, "assistant": NO_ASSISTANT, "tune": None}
+    content |= {
+        "judge": {"_target_": "judgebench.judges.recorded.PlainJudge"},
+        "assistant": NO_ASSISTANT,
+        "tune": None,
+    }
     content |= {"decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}}}
     left_out = []
     if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
@@ -122,9 +142,15 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         refuse_settings(content)
         # defenses that must compute something before prompts can be built
         tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
-        defenses = select_defenses(list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor)
-        planned = {i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)}
-        rebuilt.defenses = [entry for i, entry in enumerate(content["defenses"]) if i not in planned]
+        defenses = select_defenses(
+            list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor
+        )
+        planned = {
+            i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)
+        }
+        rebuilt.defenses = [
+            entry for i, entry in enumerate(content["defenses"]) if i not in planned
+        ]
         left_out += [f"defense {name}" for name in planned.values()]
         if not rebuilt.defenses:
             raise UserError(f"all prompts need something computed: {', '.join(left_out)}.")
@@ -132,12 +158,15 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         return Experiment.parse(rebuilt), left_out
     except UserError as error:
         raise UserError(
-            f"{folder.path}: its prompts cannot be built again ({'; '.join(error.sentences).rstrip('.')}); start this "
-            "command in the folder where the run was started, with its data and rubrics in their places."
+            f"{folder.path}: its prompts cannot be built again "
+            f"({'; '.join(error.sentences).rstrip('.')}); start this command in the folder where "
+            "the run was started, with its data and rubrics in their places."
         ) from error
 
 
-def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> list[dict[str, Any]]:
+def _rows(
+    folder: RunFolder, experiment: Experiment, left_out: Sequence[str]
+) -> list[dict[str, Any]]:
     from judgebench.decoding.scores import KEYS, key_columns
     from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
     from judgebench.types import LABELS, Reading
@@ -145,24 +174,31 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
     readings = folder.read("readings")
     names = [name for name in (*KEYS, LABELS, "order") if name in readings and name != "split"]
     columns = key_columns([Reading(prompt, "") for prompt in experiment.prompts])
-    keys = zip(*(columns[name] for name in names), strict=True) if set(names) <= set(columns) else ()
+    keys = (
+        zip(*(columns[name] for name in names), strict=True) if set(names) <= set(columns) else ()
+    )
     prompts = dict(zip(keys, experiment.prompts, strict=False))
     gone = {name.split(" ")[1] for name in left_out}
     rows = []
     for reading in readings.to_dict("records"):
         prompt = prompts.get(tuple(reading[name] for name in names))
         if prompt is None and (
-            reading["defense"] in gone or ("adv_suffix" in gone and "adv_suffix" in reading["attack"])
+            reading["defense"] in gone
+            or ("adv_suffix" in gone and "adv_suffix" in reading["attack"])
         ):
             continue
         if prompt is None or not holds(reading, prompt):
             raise UserError(
-                f"{folder.path}: the prompt about example {reading['example_id']} ({reading['dimension']}, attack "
-                f"{reading['attack']}, defense {reading['defense']}) is another than the run has read: its data or its "
-                "rubric have changed since. Bring them back, or start the run again, and then record it."
+                f"{folder.path}: the prompt about example {reading['example_id']} "
+                f"({reading['dimension']}, attack {reading['attack']}, defense "
+                f"{reading['defense']}) is another than the run has read: its data or its rubric "
+                "have changed since. Bring them back, or start the run again, and then record it."
             )
         values = {name: reading.get(name) for name in SCHEMA.names}
-        row = {name: None if isinstance(value, float) and value != value else value for name, value in values.items()}
+        row = {
+            name: None if isinstance(value, float) and value != value else value
+            for name, value in values.items()
+        }
         row |= {axis: str(getattr(prompt.condition, axis)) for axis in AXES}
         row |= {"example_id": prompt.example.example_id, "candidates": list(reading["candidates"])}
         rows.append(row | {"prompt_sha256": prompt_digest(prompt)})
@@ -176,31 +212,45 @@ def _about(
     rows: Sequence[Mapping[str, Any]],
     left_out: Sequence[str],
 ) -> dict[str, Any]:
-    """The file's metadata; nothing in it depends on this machine but what models and code were used."""
+    """The file's metadata; nothing in it depends on this machine but what models and code were
+    used."""
     from judgebench.readings.reading import AXES
     from judgebench.runtime.secrets import mask_secrets
 
-    environment, titles = folder.read("environment"), folder.read("about")["titles"]
+    environment = folder.read("environment")
+    titles = folder.read("about")["titles"]
     ended = (folder.path / "environment.json").stat().st_mtime
-    models, command = environment["model_fingerprints"], environment.get("command")
+    models = environment["model_fingerprints"]
+    command = environment.get("command")
     names = ("title", "sha256", "dtype", "kernels", "model")
     groups = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
     cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
-        "mode": "score_tokens" if any(row["main_logprobs"] is not None for row in rows) else "generate",
+        "mode": "score_tokens"
+        if any(row["main_logprobs"] is not None for row in rows)
+        else "generate",
         "compares": experiment.comparative,
         "models": {
-            role: {name: model[name] for name in names if model.get(name) is not None} for role, model in models.items()
+            role: {name: model[name] for name in names if model.get(name) is not None}
+            for role, model in models.items()
         },
-        "assistant": {"kind": config["assistant"].get("kind") or "api", "title": titles["assistant"]},
-        "command": None if command is None else " ".join(shlex.quote(public(word)) for word in shlex.split(command)),
+        "assistant": {
+            "kind": config["assistant"].get("kind") or "api",
+            "title": titles["assistant"],
+        },
+        "command": None
+        if command is None
+        else " ".join(shlex.quote(public(word)) for word in shlex.split(command)),
         "made_with": {
             "judgebench": environment["packages"]["judgebench"],
             "git_commit": environment["git_commit"],
             "git_changed": environment["git_changed"],
             "device": environment["device"],
         },
-        "data": {"name": experiment.data.name, "examples": len({row["example_id"] for row in rows})},
+        "data": {
+            "name": experiment.data.name,
+            "examples": len({row["example_id"] for row in rows}),
+        },
         "conditions": [dict(zip(AXES, cell, strict=False)) for cell in cells],
         "left_out": list(left_out),
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
@@ -212,12 +262,14 @@ def _about(
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,\]}\"']*", re.IGNORECASE)
-_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^,\[\]{}\"'=/\\]+[/\\])*")
+_FOLDERS = re.compile(
+    r"(?<![\w.~/\\-])(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\](?:[^,\[\]{}\"'=/\\]+[/\\])*"
+)
 
 
 def public(node: Any) -> Any:
-    """A part of a configuration, or an argument of a command, as it may be passed on: without addresses, long texts and
-    the folders of paths.
+    """A part of a configuration, or an argument of a command, as it may be passed on: without
+    addresses, long texts and the folders of paths.
 
     Example:
         >>> public({"path": "/home/me/my models/small", "dtype": "auto", "url": "http://10.0.0.1:8000/v1"})

@@ -1,4 +1,5 @@
-"""The command line: `python -m judgebench.score card=FILE data.path=FILE`, texts in and scores out."""
+"""The command line: `python -m judgebench.score card=FILE data.path=FILE`, texts in and scores
+out."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the files that are named
         mistakes = Mistakes()
-        for key, check in (("card", lambda path: existing(user_path(path), "card")), ("data.path", named_files)):
+        for key, check in (
+            ("card", lambda path: existing(user_path(path), "card")),
+            ("data.path", named_files),
+        ):
             path = None if OmegaConf.is_missing(config, key) else OmegaConf.select(config, key)
             if isinstance(path, str) and path.strip():
                 with mistakes.caught():
@@ -35,7 +39,8 @@ def _main(config: DictConfig) -> None:
         # 2. the card, for what is asked of it
         if OmegaConf.is_missing(config, "card"):
             raise UserError(
-                "card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate writes one."
+                "card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate "
+                "writes one."
             )
         card = JudgeCard.read(path_of(config, "card"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))

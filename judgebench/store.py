@@ -1,7 +1,9 @@
-"""The command line: `python -m judgebench.store COMMAND STORE ...`, which verifies stores of readings or merges them.
+"""The command line: `python -m judgebench.store COMMAND STORE ...`, which verifies stores of
+readings or merges them.
 
-  verify STORE ...     compares every reading with its checksum; exit code 1 where one does not match
-  merge A B ... out=C  adds the readings of stores to another, which is made if missing; exact to the last bit
+  verify STORE ...     compares every reading with its checksum; exit code 1 where one does not
+  match merge A B ... out=C  adds the readings of stores to another, which is made if missing; exact
+  to the last bit
 
 A store is a SQLite file.
 """
@@ -51,11 +53,18 @@ def _work(arguments: Sequence[str] | None) -> int:
     if sentence := dropped(f"store {command}"):
         raise UserError(sentence)
     if command not in _SETTINGS:
-        _refuse(f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}")
-    given = dict(word.split("=", 1) for word in words if "=" in word and not user_path(word).exists())
+        _refuse(
+            f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}"
+        )
+    given = dict(
+        word.split("=", 1) for word in words if "=" in word and not user_path(word).exists()
+    )
     stores = [user_path(word) for word in words if "=" not in word or user_path(word).exists()]
     if wrong := [key for key in given if key not in _SETTINGS[command]]:
-        _refuse(f"{command} has no {', '.join(wrong)}, but {', '.join(_SETTINGS[command]) or 'no settings'}")
+        _refuse(
+            f"{command} has no {', '.join(wrong)}, but "
+            f"{', '.join(_SETTINGS[command]) or 'no settings'}"
+        )
     if not stores or (command == "merge" and not given.get("out")):
         _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
     # all of them are there, before the first is looked at
@@ -91,8 +100,9 @@ def _verify(store: ReadingStore) -> int:
         print_safely(f"{store.path}: {intact:,} readings, all as they were written")
         return 0
     print_safely(
-        f"{store.path}: {intact:,} readings as they were written; {damaged:,} do not match their checksums. A run that "
-        f"needs them reads them again; `python -m judgebench.store merge {store.path} out=OTHER` leaves them out."
+        f"{store.path}: {intact:,} readings as they were written; {damaged:,} do not match their "
+        "checksums. A run that needs them reads them again; `python -m judgebench.store merge "
+        f"{store.path} out=OTHER` leaves them out."
     )
     return 1
 

@@ -14,13 +14,16 @@ import numpy as np
 
 from judgebench.runtime.errors import UserError, shown
 
-PARSED, FAILED, CLAMPED = "parsed", "failed", "clamped"
-"""Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the range, so moved to
-its nearest end."""
+PARSED = "parsed"
+FAILED = "failed"
+CLAMPED = "clamped"
+"""Statuses of a score: read as given; not readable, so the range's minimum stands in; outside the
+range, so moved to its nearest end."""
 
 RANGE = ("range_min", "range_max", "range_step")
 LABELS = "range_labels"
-"""Columns that name a `ScoreRange` in every table; `LABELS` only in tables with a range that has some."""
+"""Columns that name a `ScoreRange` in every table; `LABELS` only in tables with a range that has
+some."""
 
 _MOST_CANDIDATES = 1001
 _LARGEST = 1e9
@@ -36,19 +39,22 @@ class Example:
 
     Attributes:
         example_id: unique within its data set.
-        group_id: the article or dialogue that this text answers to; the unit of splitting and resampling.
+        group_id: the article or dialogue that this text answers to; the unit of splitting and
+            resampling.
         system_id: the author of the text.
         source: the article, or the dialogue so far.
         output: the judged text.
         human: dimension -> human score, on the data's own scale.
-        context: further text that the judged one may draw on (TopicalChat's fact), empty where there is none.
-        rival_id, rival: example_id and text of another system's output for the same source, which the judged text is
-            compared with; empty where it is judged alone. The example is then the pair, called `<text_id>~<rival_id>`
-            unless `own_id` names the judged text, and `human` is by how much the humans prefer the judged text: its
-            score less the rival's, or their answer when they compared the two.
+        context: further text that the judged one may draw on (TopicalChat's fact), empty where
+            there is none.
+        rival_id, rival: example_id and text of another system's output for the same source, which
+            the judged text is compared with; empty where it is judged alone. The example is then
+            the pair, called `<text_id>~<rival_id>` unless `own_id` names the judged text, and
+            `human` is by how much the humans prefer the judged text: its score less the rival's, or
+            their answer when they compared the two.
         rival_system_id: the author of the rival.
-        own_id: the judged text's name in a pair whose name does not contain it, as where several people compared the
-            same two texts; else empty.
+        own_id: the judged text's name in a pair whose name does not contain it, as where several
+            people compared the same two texts; else empty.
     """
 
     example_id: str
@@ -68,16 +74,20 @@ class Example:
         """The example_id of the judged text by itself, whatever it is compared with."""
         if self.own_id:
             return self.own_id
-        return self.example_id.removesuffix(f"~{self.rival_id}") if self.rival_id else self.example_id
+        return (
+            self.example_id.removesuffix(f"~{self.rival_id}") if self.rival_id else self.example_id
+        )
 
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """The scores that a judge may give, as numbers minimum, minimum + step, ..., maximum; higher is better.
+    """The scores that a judge may give, as numbers minimum, minimum + step, ..., maximum; higher is
+    better.
 
     Attributes:
-        labels: what a judge says for each number, worst first, where that is not the number itself: the numbers
-            counted down, where the lowest is the best, or letters and words. See `reversed` and `worded`.
+        labels: what a judge says for each number, worst first, where that is not the number itself:
+            the numbers counted down, where the lowest is the best, or letters and words. See
+            `reversed` and `worded`.
 
     Example:
         >>> ScoreRange(1, 5).candidates
@@ -100,12 +110,14 @@ class ScoreRange:
         numbers = (self.minimum, self.maximum, self.step)
         if not all(_is_moderate(x) for x in numbers):
             raise UserError(
-                f"range {shown(list(numbers))}: minimum, maximum and step must be finite, at most {_LARGEST:g}."
+                f"range {shown(list(numbers))}: minimum, maximum and step must be finite, at most "
+                f"{_LARGEST:g}."
             )
         name = f"range [{self.minimum:g}, {self.maximum:g}] with step {self.step:g}"
         if self.minimum >= self.maximum:
             raise UserError(
-                f"{name}: the minimum must lie below the maximum, as in [1, 5], or [5, 1] where 1 is the best."
+                f"{name}: the minimum must lie below the maximum, as in [1, 5], or [5, 1] where 1 "
+                "is the best."
             )
         if self.step <= 0:
             raise UserError(f"{name}: the step must be above 0.")
@@ -114,25 +126,36 @@ class ScoreRange:
         # with so few digits, decimal division is exact wherever it comes out even
         steps = (_decimal(self.maximum) - _decimal(self.minimum)) / _decimal(self.step)
         if steps != steps.to_integral_value():
-            raise UserError(f"{name}: the step must lead from the minimum to the maximum in whole steps.")
+            raise UserError(
+                f"{name}: the step must lead from the minimum to the maximum in whole steps."
+            )
         if steps >= _MOST_CANDIDATES:
-            raise UserError(f"{name}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are supported.")
+            raise UserError(
+                f"{name}: that is {int(steps) + 1} scores; at most {_MOST_CANDIDATES} are "
+                "supported."
+            )
         if self.labels and len(self.labels) != steps + 1:
-            raise UserError(f"{name}: {len(self.labels)} labels for {int(steps) + 1} scores; give one each.")
+            raise UserError(
+                f"{name}: {len(self.labels)} labels for {int(steps) + 1} scores; give one each."
+            )
 
     @classmethod
     def parse(cls, given: Sequence[float | str]) -> ScoreRange:
-        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number first where the
-        lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E, D, C, B, A]`; else `UserError`."""
-        entries: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+        """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number
+        first where the lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E,
+        D, C, B, A]`; else `UserError`."""
+        entries: list[Any] = (
+            list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+        )
         if any(isinstance(entry, str) and entry[:1].isalpha() for entry in entries):
             return cls(1.0, float(max(len(entries), 2)), 1.0, _labels(entries))
         if len(entries) not in (2, 3) or not all(
             isinstance(entry, int | float) and not isinstance(entry, bool) for entry in entries
         ):
             raise UserError(
-                f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, maximum, step] each, "
-                "as in 'ranges=[[1,5]]', or labels from worst to best, as in 'ranges=[[E,D,C,B,A]]'."
+                f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, "
+                "maximum, step] each, as in 'ranges=[[1,5]]', or labels from worst to best, as in "
+                "'ranges=[[E,D,C,B,A]]'."
             )
         numbers: list[Any] = [float(x) if _is_moderate(x) else x for x in entries]
         first, last, step = (*numbers, 1.0)[:3]
@@ -145,7 +168,12 @@ class ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
         low, high, step = (float(row[name]) for name in RANGE)
         labels = row.get(LABELS)
-        return cls(low, high, step, tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else ())
+        return cls(
+            low,
+            high,
+            step,
+            tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else (),
+        )
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -173,7 +201,8 @@ class ScoreRange:
 
     @property
     def reversed(self) -> bool:
-        """True where the labels are the numbers counted down: a judge that says 1 of 5-1 gives the best score, 5."""
+        """True where the labels are the numbers counted down: a judge that says 1 of 5-1 gives the
+        best score, 5."""
         return bool(self.labels) and not self.worded
 
     @cached_property
@@ -183,17 +212,22 @@ class ScoreRange:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The scores as a judge writes them, worst first; numbers all with the same number of decimals."""
+        """The scores as a judge writes them, worst first; numbers all with the same number of
+        decimals."""
         return self.labels or tuple(self.text(float(value)) for value in self._decimals)
 
     def mirrored(self, value: float) -> float:
-        """The score behind a number that a judge said, and the number behind a score: on a `reversed` range the one as
-        far from the other end, elsewhere itself."""
-        return float(_decimal(self.minimum) + _decimal(self.maximum) - _decimal(value)) if self.reversed else value
+        """The score behind a number that a judge said, and the number behind a score: on a
+        `reversed` range the one as far from the other end, elsewhere itself."""
+        return (
+            float(_decimal(self.minimum) + _decimal(self.maximum) - _decimal(value))
+            if self.reversed
+            else value
+        )
 
     def text(self, value: float) -> str:
-        """`value` as a judge says it: a number with as many decimals as this range's scores have; of letters and words
-        the nearest, the lower of two."""
+        """`value` as a judge says it: a number with as many decimals as this range's scores have;
+        of letters and words the nearest, the lower of two."""
         if self.worded:
             at = math.ceil(value - self.minimum - 0.5)
             return self.labels[min(max(at, 0), len(self.labels) - 1)]
@@ -204,13 +238,16 @@ class ScoreRange:
         return max(_places(self.minimum), _places(self.maximum), _places(self.step))
 
     def __str__(self) -> str:
-        worst, best = self.text(self.minimum), self.text(self.maximum)
+        worst = self.text(self.minimum)
+        best = self.text(self.maximum)
         ends = f"{worst}{' to ' if worst.startswith('-') or best.startswith('-') else '-'}{best}"
         return ends if self.step == 1 else f"{ends} by {self.step:g}"
 
     @property
     def _decimals(self) -> list[Decimal]:
-        low, high, step = _decimal(self.minimum), _decimal(self.maximum), _decimal(self.step)
+        low = _decimal(self.minimum)
+        high = _decimal(self.maximum)
+        step = _decimal(self.step)
         return [low + step * i for i in range(int((high - low) / step) + 1)]
 
 
@@ -221,8 +258,8 @@ def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
         fault = " mixes numbers and labels; give two numbers, or labels from worst to best"
     elif bad := [label for label in entries if not _LABEL.fullmatch(label)]:
         fault = (
-            f": the label {shown(bad[0])} must begin with a letter and hold letters, digits, hyphens and single spaces "
-            "alone"
+            f": the label {shown(bad[0])} must begin with a letter and hold letters, digits, "
+            "hyphens and single spaces alone"
         )
     elif not 2 <= len(entries) <= _MOST_LABELS:
         count = f"{len(entries)} label{'s' if len(entries) > 1 else ''}"
@@ -231,7 +268,8 @@ def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
         fault = " names a label twice, which may not differ in capitals alone; give each once"
     if fault:
         raise UserError(
-            f"ranges: {shown(entries)}{fault}, as in 'ranges=[[E,D,C,B,A]]' or 'ranges=[[poor,fair,good]]'."
+            f"ranges: {shown(entries)}{fault}, as in 'ranges=[[E,D,C,B,A]]' or "
+            "'ranges=[[poor,fair,good]]'."
         )
     return tuple(entries)
 
@@ -241,7 +279,8 @@ def _decimal(value: float) -> Decimal:
 
 
 def _is_moderate(value: float) -> bool:
-    return -_LARGEST <= value <= _LARGEST  # false for NaN, and compares whole numbers that are too long to be floats
+    # false for NaN, and compares whole numbers that are too long to be floats
+    return -_LARGEST <= value <= _LARGEST
 
 
 def _places(value: float) -> int:
@@ -251,10 +290,12 @@ def _places(value: float) -> int:
 
 @dataclass(frozen=True)
 class Rubric:
-    """A question to the judge: a template with `{min_range}`, `{max_range}` and the `{{...}}` fields of an example.
+    """A question to the judge: a template with `{min_range}`, `{max_range}` and the `{{...}}`
+    fields of an example.
 
     Attributes:
-        forms: name -> the template in which a defense asks instead, where the rubric's authors have worded one.
+        forms: name -> the template in which a defense asks instead, where the rubric's authors have
+            worded one.
     """
 
     dimension: str
@@ -269,13 +310,15 @@ TIE = 0.0
 PLACES_OR_TIE = ScoreRange(TIE, 2)
 """Its answers where it may also find them equally good: a place, or 0."""
 
-FIRST, SECOND = "first", "second"
+FIRST = "first"
+SECOND = "second"
 ORDERS = (FIRST, SECOND)
 """Places of the judged text when it is compared with its rival."""
 
 
 def answered_place(answer: float) -> float:
-    """The place that an answer of `PLACES` or `PLACES_OR_TIE` names; a tie lies midway between the two.
+    """The place that an answer of `PLACES` or `PLACES_OR_TIE` names; a tie lies midway between the
+    two.
 
     Example:
         >>> [answered_place(answer) for answer in PLACES_OR_TIE.values]
@@ -301,7 +344,9 @@ class Condition:
     def __str__(self) -> str:
         parts = [self.dimension, str(self.range)]
         parts += [
-            f"{axis} {name}" for axis, name in (("attack", self.attack), ("defense", self.defense)) if name != "none"
+            f"{axis} {name}"
+            for axis, name in (("attack", self.attack), ("defense", self.defense))
+            if name != "none"
         ]
         parts += [f"judged text {self.order}"] if self.order else []
         return ", ".join(parts)
@@ -315,12 +360,15 @@ class Prompt:
         prefix: text up to the first character that is the example's own; equal for its whole group.
         tail: the rest, chat template included.
         token_ids: [tokens] int32, the tokens of `prefix + tail`, special tokens included once.
-        source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if none.
-        control_tokens: how often the example's own texts name a control token of the tokenizer, such as `<|im_end|>`.
-            `token_ids` spell each name as plain text; tokenizing `text` anew would make control tokens of them, and
-            would mend words that a defense has broken into other tokens.
+        source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if
+            none.
+        control_tokens: how often the example's own texts name a control token of the tokenizer,
+            such as `<|im_end|>`. `token_ids` spell each name as plain text; tokenizing `text` anew
+            would make control tokens of them, and would mend words that a defense has broken into
+            other tokens.
         choices: letter -> score, where the rubric asks for letters of a multiple choice.
-        fold: name of the groups that a defense shows the same further texts; empty for most, see `Defense.fold`.
+        fold: name of the groups that a defense shows the same further texts; empty for most, see
+            `Defense.fold`.
     """
 
     example: Example
@@ -348,7 +396,8 @@ class Generation:
     """Origin of a free answer: the judge that wrote it, under which decoding.
 
     Attributes:
-        reasoned: whether it was to reason first, so that only what it declares its final rating counts.
+        reasoned: whether it was to reason first, so that only what it declares its final rating
+            counts.
     """
 
     judge: str
@@ -363,10 +412,12 @@ class Reading:
     """A judge's answer about one example under one condition.
 
     Attributes:
-        main_logprobs, assistant_logprobs: [candidates] log P(candidate as the next text) over the full vocabulary at
-            t = 1; None where there is no assistant, or where the answer was generated.
+        main_logprobs, assistant_logprobs: [candidates] log P(candidate as the next text) over the
+            full vocabulary at t = 1; None where there is no assistant, or where the answer was
+            generated.
         text, generation: the generated answer and its origin; None in score_tokens mode.
-        seconds: wall time of the forward passes behind it, shared evenly among the prompts of a batch.
+        seconds: wall time of the forward passes behind it, shared evenly among the prompts of a
+            batch.
     """
 
     prompt: Prompt

@@ -1,1 +1,2 @@
-"""Hydra's door to judgebench's studies: Hydra takes sweepers only from the namespace package `hydra_plugins`."""
+"""Hydra's door to judgebench's studies: Hydra takes sweepers only from the namespace package
+`hydra_plugins`."""

@@ -1,1 +1,2 @@
-"""Calibrated judges inside other evaluation frameworks; each module needs its framework, an extra of its name."""
+"""Calibrated judges inside other evaluation frameworks; each module needs its framework, an extra
+of its name."""

@@ -20,16 +20,20 @@ from judgebench.cards.judge import Judge
 
 
 class JudgeCardMetric(BaseMetric):
-    """The score that the judge of a card gives a test case's `actual_output`, given its `input`, from 0 to 1.
+    """The score that the judge of a card gives a test case's `actual_output`, given its `input`,
+    from 0 to 1.
 
     Args:
         card: the judge card's file; `UserError` where there is none.
-        threshold: least share of the way from the card's lowest score to its highest at which a test case passes.
+        threshold: least share of the way from the card's lowest score to its highest at which a
+            test case passes.
         **options: see `judgebench.cards.Judge`.
 
     Attributes:
-        score: share of that way; 0 where the judge gave no score or there is nothing to judge: `error` then says so.
-        score_breakdown: the judge's answer: score, estimate, low, high and wide of `judgebench.cards.judge.Judged`.
+        score: share of that way; 0 where the judge gave no score or there is nothing to judge:
+            `error` then says so.
+        score_breakdown: the judge's answer: score, estimate, low, high and wide of
+            `judgebench.cards.judge.Judged`.
     """
 
     def __init__(self, card: str, threshold: float = 0.5, **options: Any) -> None:
@@ -45,16 +49,20 @@ class JudgeCardMetric(BaseMetric):
     def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
         """Judges one test case; see `score`."""
         if not (test_case.actual_output or "").strip():
-            self.score, self.success = 0.0, False
+            self.score = 0.0
+            self.success = False
             self.reason = self.error = "There is no actual_output to judge."
             return self.score
         judged = self.judge.score(str(test_case.input), str(test_case.actual_output))
         self.score_breakdown = vars(judged)
-        low, high = self.judge.card.range.minimum, self.judge.card.range.maximum
+        low = self.judge.card.range.minimum
+        high = self.judge.card.range.maximum
         failed = math.isnan(judged.score)
         self.score = 0.0 if failed else (judged.score - low) / (high - low)
         self.error = "The judge gave no score." if failed else None
-        self.reason = self.error or f"{self.judge.card.title}: {judged.score:g} of {low:g} to {high:g}"
+        self.reason = (
+            self.error or f"{self.judge.card.title}: {judged.score:g} of {low:g} to {high:g}"
+        )
         self.success = not failed and self.score >= self.threshold
         return self.score
 

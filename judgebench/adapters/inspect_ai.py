@@ -22,17 +22,22 @@ from judgebench.types import FAILED
 
 
 @scorer(metrics=[mean(), stderr()])
-def judge_card(card: str, source: str | None = None, estimate: bool = False, **options: Any) -> Scorer:
+def judge_card(
+    card: str, source: str | None = None, estimate: bool = False, **options: Any
+) -> Scorer:
     """Scores what a model has written with the judge of a card.
 
     Args:
         card: the judge card's file.
-        source: the metadata entry of a sample that holds the article or dialogue; None takes the sample's input.
-        estimate: whether the value is what humans would have said, on their scale, and not the judge's own score.
+        source: the metadata entry of a sample that holds the article or dialogue; None takes the
+            sample's input.
+        estimate: whether the value is what humans would have said, on their scale, and not the
+            judge's own score.
         **options: see `judgebench.cards.Judge`.
 
     Raises:
-        UserError: no such card, or a card without a map to the humans' scale where `estimate` asks for it.
+        UserError: no such card, or a card without a map to the humans' scale where `estimate` asks
+            for it.
     """
     judge = Judge.from_card(card, **options)
     judge.check_estimate(estimate)
@@ -41,20 +46,30 @@ def judge_card(card: str, source: str | None = None, estimate: bool = False, **o
 
     async def score(state: TaskState, target: Target) -> Score:
         if source is not None and not isinstance(state.metadata.get(source), str):
-            raise UserError(f"source: sample {state.sample_id} has no text called {source!r} in its metadata.")
+            raise UserError(
+                f"source: sample {state.sample_id} has no text called {source!r} in its metadata."
+            )
         text = state.input_text if source is None else str(state.metadata[source])
-        if not state.output.completion.strip():  # one model that says nothing ends no evaluation of many
-            return Score.unscored(explanation="There is no answer to judge.", metadata={"status": FAILED})
+        # one model that says nothing ends no evaluation of many
+        if not state.output.completion.strip():
+            return Score.unscored(
+                explanation="There is no answer to judge.", metadata={"status": FAILED}
+            )
         async with turn:
             judged = await asyncio.to_thread(judge.score, text, state.output.completion)
         value = judged.estimate if estimate else judged.score
         if math.isnan(value):
-            return Score.unscored(explanation="The judge gave no score.", metadata={"status": judged.status})
+            return Score.unscored(
+                explanation="The judge gave no score.", metadata={"status": judged.status}
+            )
         return Score(
             value=value,
             answer=state.output.completion,
             explanation=f"{judge.card.title}: {judged.score:g}",
-            metadata={name: one for name, one in vars(judged).items() if one is not None and one == one} | verdict,
+            metadata={
+                name: one for name, one in vars(judged).items() if one is not None and one == one
+            }
+            | verdict,
         )
 
     return score

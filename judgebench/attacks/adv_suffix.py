@@ -1,4 +1,5 @@
-"""A universal adversarial phrase, word by word (Raina et al. 2024), then each word once more (Zou et al. 2023).
+"""A universal adversarial phrase, word by word (Raina et al. 2024), then each word once more (Zou
+et al. 2023).
 
 `learn` goes from a judge and texts to a phrase for each objective; a `Walk` is one of its searches.
 """
@@ -34,21 +35,33 @@ from judgebench.runtime.parquet import read_table, write_table
 from judgebench.types import Condition, Example
 
 ROOM = 4 * 2**30
-"""Bytes that the keys and values of what stands before the gaps may take, in each model; beyond them those that were
-used longest ago go, and are computed again."""
+"""Bytes that the keys and values of what stands before the gaps may take, in each model; beyond
+them those that were used longest ago go, and are computed again."""
 
 TRACE = (
-    *("step", "kind", "position", "phrase", "word", "score", "contexts", "estimate", "kept", "survives", "seconds"),
-    *("forward_tokens", "dropped"),
+    "step",
+    "kind",
+    "position",
+    "phrase",
+    "word",
+    "score",
+    "contexts",
+    "estimate",
+    "kept",
+    "survives",
+    "seconds",
+    "forward_tokens",
+    "dropped",
 )
 """The columns of a trace: a row for each word that there was to choose from at each step.
 
-step is `word_0` (clean texts, one row), `word_1`, ..., or `refine_<length>_<pass>_<position>`; kind is clean, word or
-replace; position counts the phrase's words from 0; phrase is the whole with the word in it. score is the mean
-objective over `contexts` prompts, NaN where the search left the word out before it was scored; estimate is what the
-gradient said. kept ranks what the step kept, 0 the best, -1 the rest; a replacement is taken only where its score is
-above the phrase's. survives is False of a phrase that was best but reads otherwise in a whole prompt. seconds and
-forward_tokens are the row's share of the step's cost; dropped is how many words did not survive tokenization.
+step is `word_0` (clean texts, one row), `word_1`, ..., or `refine_<length>_<pass>_<position>`; kind
+is clean, word or replace; position counts the phrase's words from 0; phrase is the whole with the
+word in it. score is the mean objective over `contexts` prompts, NaN where the search left the word
+out before it was scored; estimate is what the gradient said. kept ranks what the step kept, 0 the
+best, -1 the rest; a replacement is taken only where its score is above the phrase's. survives is
+False of a phrase that was best but reads otherwise in a whole prompt. seconds and forward_tokens
+are the row's share of the step's cost; dropped is how many words did not survive tokenization.
 """
 
 
@@ -67,16 +80,19 @@ class Lesson:
 
 
 class Journal:
-    """The steps of one search on disk: a file a word, whole or not there; a killed search goes on at the next word.
+    """The steps of one search on disk: a file a word, whole or not there; a killed search goes on
+    at the next word.
 
     Args:
         folder: under which journals are kept.
-        identity: everything that the steps depend on, but how many there are; JSON-serialisable. `key` is its SHA-256.
+        identity: everything that the steps depend on, but how many there are; JSON-serialisable.
+            `key` is its SHA-256.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any]):
         self.key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        self._folder, self._identity = folder / self.key[:16], identity
+        self._folder = folder / self.key[:16]
+        self._identity = identity
 
     def get(self, step: str) -> pd.DataFrame | None:
         """Rows that a step has written; None if it was never finished."""
@@ -89,24 +105,29 @@ class Journal:
             return None
 
     def put(self, step: str, rows: pd.DataFrame) -> None:
-        """Keeps the rows of a finished step; `UserError` where they cannot be written, as on a full disk."""
+        """Keeps the rows of a finished step; `UserError` where they cannot be written, as on a full
+        disk."""
         described = self._folder / "search.json"
         try:
             if not described.is_file():
                 with atomic(described) as temporary:
-                    temporary.write_text(json.dumps(self._identity, indent=1, sort_keys=True), "utf-8")
+                    temporary.write_text(
+                        json.dumps(self._identity, indent=1, sort_keys=True), "utf-8"
+                    )
             with atomic(self._folder / f"{step}.parquet") as temporary:
                 write_table(temporary, pa.Table.from_pandas(rows, preserve_index=False))
         except OSError as error:
             raise UserError(
-                f"store: the journal of the search in {self._folder} cannot be written ({error.strerror or error}). "
-                "The words before this one stay; run the same command again when there is room."
+                f"store: the journal of the search in {self._folder} cannot be written "
+                f"({error.strerror or error}). The words before this one stay; run the same "
+                "command again when there is room."
             ) from error
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words of a phrase, the tokens that each puts into a gap, and its mean objective over all gaps."""
+    """Words of a phrase, the tokens that each puts into a gap, and its mean objective over all
+    gaps."""
 
     words: tuple[str, ...] = ()
     tokens: tuple[tuple[int, ...], ...] = ()
@@ -122,7 +143,8 @@ class Phrase:
 
 
 def spread(groups: Sequence[str], seed: Sequence[int]) -> list[int]:
-    """Numbers of `groups` in a drawn order in which different ones take turns: the first few are of many groups."""
+    """Numbers of `groups` in a drawn order in which different ones take turns: the first few are of
+    many groups."""
     drawn = np.random.default_rng(list(seed)).permutation(len(groups))
     in_order = pd.Series([groups[i] for i in drawn], dtype=object)
     turns = in_order.groupby(in_order).cumcount().to_numpy()
@@ -135,10 +157,12 @@ class Walk:
 
     Attributes:
         words: the vocabulary.
-        holds: True where a phrase's text gives these tokens in every whole prompt; called for the best alone.
+        holds: True where a phrase's text gives these tokens in every whole prompt; called for the
+            best alone.
         report: receives messages about progress.
-        clean, by_length, refined: results of `walk`, None until then: the mean objective without a phrase; the best
-            phrase of 1, 2, ... words; the longest after replacement of single words (None if none was asked for).
+        clean, by_length, refined: results of `walk`, None until then: the mean objective without a
+            phrase; the best phrase of 1, 2, ... words; the longest after replacement of single
+            words (None if none was asked for).
     """
 
     scorer: PhraseScorer
@@ -166,17 +190,34 @@ class Walk:
     def walk(self) -> Walk:
         """Finds the best phrase of every length.
 
-        Greedy search (beam 1) adds to the phrase the word that maximizes the mean objective over all gaps; a beam keeps
-        the best few. Refinement, afterwards, replaces single words of the longest phrase while that helps.
+        Greedy search (beam 1) adds to the phrase the word that maximizes the mean objective over
+        all gaps; a beam keeps the best few. Refinement, afterwards, replaces single words of the
+        longest phrase while that helps.
         """
-        suffix, gaps, before = self.suffix, len(self.scorer.gaps), self.scorer.tokens
+        suffix = self.suffix
+        gaps = len(self.scorer.gaps)
+        before = self.scorer.tokens
         # 1. the texts as they are
         rows = self.journal.get("word_0")
         self.resumed += rows is not None
         if rows is None:
             value = float(self.scorer.values([()], range(gaps)).mean())
             tokens = float(self.scorer.tokens - before)
-            row = ["word_0", "clean", -1, "", "", value, gaps, float("nan"), 0, True, 0.0, tokens, 0]
+            row = [
+                "word_0",
+                "clean",
+                -1,
+                "",
+                "",
+                value,
+                gaps,
+                float("nan"),
+                0,
+                True,
+                0.0,
+                tokens,
+                0,
+            ]
             rows = pd.DataFrame([row], columns=TRACE)
             self.journal.put("word_0", rows)
         self.rows.append(rows)
@@ -187,20 +228,28 @@ class Walk:
             beam = self.step(f"word_{length}", (length,), beam, length - 1, suffix.beam)
             self.by_length.append(beam[0])
         # 3. position by position
-        for number, position in itertools.product(range(1, suffix.refine + 1), range(suffix.length)):
-            name, seed = f"refine_{suffix.length}_{number}_{position + 1}", (suffix.length, number, position)
+        for number, position in itertools.product(
+            range(1, suffix.refine + 1), range(suffix.length)
+        ):
+            name = f"refine_{suffix.length}_{number}_{position + 1}"
+            seed = (suffix.length, number, position)
             phrase = self.refined or beam[0]
             other = self.step(name, seed, [phrase], position, 1)[0]
             self.refined = other if other.score > phrase.score else phrase
         return self
 
-    def step(self, name: str, seed: Sequence[int], stems: Sequence[Phrase], position: int, beam: int) -> list[Phrase]:
-        """The best phrases that a word at `position` makes of the stems, from the journal where it has them."""
+    def step(
+        self, name: str, seed: Sequence[int], stems: Sequence[Phrase], position: int, beam: int
+    ) -> list[Phrase]:
+        """The best phrases that a word at `position` makes of the stems, from the journal where it
+        has them."""
         # 1. every surviving word behind every stem
-        candidates: dict[str, tuple[Phrase, str, int]] = {}  # by text: "a b" + "c" reads as "a" + "b c" does
+        # by text: "a b" + "c" reads as "a" + "b c" does
+        candidates: dict[str, tuple[Phrase, str, int]] = {}
         dropped = 0
         for number, stem in enumerate(stems):
-            before, after = stem.words[:position], stem.words[position + 1 :]
+            before = stem.words[:position]
+            after = stem.words[position + 1 :]
             fit = fitting(self.tokenizer, self.scorer.gaps[0], self.words, before, after)
             dropped += len(self.words) - len(fit)
             for word, tokens in fit:
@@ -209,8 +258,8 @@ class Walk:
                 candidates.setdefault(phrase.text, (phrase, word, number))
         if not candidates:
             raise UserError(
-                f"attack.vocabulary: none of its {len(self.words)} words survives tokenization behind "
-                f"{' '.join(stems[0].words[:position])!r}; choose another vocabulary."
+                f"attack.vocabulary: none of its {len(self.words)} words survives tokenization "
+                f"behind {' '.join(stems[0].words[:position])!r}; choose another vocabulary."
             )
         phrases, words, numbers = map(list, zip(*candidates.values(), strict=True))
         # 2. their scores, and the best that read in whole prompts as they were scored
@@ -218,8 +267,11 @@ class Walk:
         if rows is not None and rows["phrase"].tolist() == list(candidates):
             self.resumed += 1
         else:
-            rows, order = self.scores(name, [self.suffix.seed, *seed], phrases, numbers, position, beam)
-            survives, ranks = np.ones(len(phrases), dtype=bool), np.full(len(phrases), -1)
+            rows, order = self.scores(
+                name, [self.suffix.seed, *seed], phrases, numbers, position, beam
+            )
+            survives = np.ones(len(phrases), dtype=bool)
+            ranks = np.full(len(phrases), -1)
             kept = itertools.count()
             for i in order:
                 survives[i] = self.holds(phrases[i].text, phrases[i].ids)
@@ -229,11 +281,13 @@ class Walk:
                         break
             if ranks.max() < 0:
                 raise UserError(
-                    "attack: no phrase reads the same in every prompt: the tokenizer joins words with what stands "
-                    "around them; choose another vocabulary."
+                    "attack: no phrase reads the same in every prompt: the tokenizer joins words "
+                    "with what stands around them; choose another vocabulary."
                 )
             kind = "replace" if name.startswith("refine") else "word"
-            rows = rows.assign(step=name, kind=kind, position=position, phrase=list(candidates), word=words)
+            rows = rows.assign(
+                step=name, kind=kind, position=position, phrase=list(candidates), word=words
+            )
             rows = rows.assign(kept=ranks, survives=survives, dropped=dropped)[list(TRACE)]
             self.journal.put(name, rows)
         self.rows.append(rows)
@@ -242,10 +296,17 @@ class Walk:
         return [replace(phrases[i], score=float(rows["score"][i])) for i in best]
 
     def scores(
-        self, name: str, seed: Sequence[int], phrases: Sequence[Phrase], stems: Sequence[int], position: int, beam: int
+        self,
+        name: str,
+        seed: Sequence[int],
+        phrases: Sequence[Phrase],
+        stems: Sequence[int],
+        position: int,
+        beam: int,
     ) -> tuple[pd.DataFrame, list[int]]:
-        """Scores of phrases, a row each (`score`, `contexts`, `estimate`, `seconds`, `forward_tokens` of `TRACE`), and
-        the numbers of those that were scored in every gap, the best first.
+        """Scores of phrases, a row each (`score`, `contexts`, `estimate`, `seconds`,
+        `forward_tokens` of `TRACE`), and the numbers of those that were scored in every gap, the
+        best first.
 
         Args:
             seed: of the order in which gaps are taken, and of the gradient's anchors.
@@ -253,32 +314,50 @@ class Walk:
             stems: [phrases] numbers of the phrases that they continue.
             beam: how many of them the step keeps.
         """
-        search, scorer, stem_of = self.suffix.search, self.scorer, np.array(stems)
-        count, gaps, title = len(phrases), len(scorer.gaps), name.replace("_", " ")
-        score, contexts, estimate, seconds, tokens = (np.full(count, fill) for fill in (np.nan, 0, np.nan, 0.0, 0.0))
+        search = self.suffix.search
+        scorer = self.scorer
+        stem_of = np.array(stems)
+        count = len(phrases)
+        gaps = len(scorer.gaps)
+        title = name.replace("_", " ")
+        score, contexts, estimate, seconds, tokens = (
+            np.full(count, fill) for fill in (np.nan, 0, np.nan, 0.0, 0.0)
+        )
         order = spread([gap.example.group_id for gap in scorer.gaps], seed)
         alive = np.arange(count)
         # 1. the gradient leaves a shortlist
         if search.takes_gradient:
             self.report(f"{title}: gradient over {count} words")
-            began, before = time.perf_counter(), scorer.tokens
+            began = time.perf_counter()
+            before = scorer.tokens
             used = order[: max(1, int(np.ceil(search.gradient_contexts * gaps)))]
             for stem in dict.fromkeys(stems):
                 members = np.flatnonzero(stem_of == stem).tolist()
                 around = phrases[members[0]].tokens
-                left, right = (tuple(itertools.chain(*part)) for part in (around[:position], around[position + 1 :]))
+                left, right = (
+                    tuple(itertools.chain(*part))
+                    for part in (around[:position], around[position + 1 :])
+                )
                 words = [phrases[i].tokens[position] for i in members]
-                estimate[members] = scorer.estimates(left, right, words, search.anchors, used, [*seed, stem])
+                estimate[members] = scorer.estimates(
+                    left, right, words, search.anchors, used, [*seed, stem]
+                )
             alive = np.sort(np.argsort(-estimate, kind="stable")[: search.shortlisted(count, beam)])
             seconds += (time.perf_counter() - began) / count
             tokens += (scorer.tokens - before) / count
         # 2. rounds of exact scores, in ever more gaps for ever fewer words
-        sums, ranked = np.zeros(count), alive
+        sums = np.zeros(count)
+        ranked = alive
         for number, (wanted, survivors) in enumerate(search.rounds(gaps, len(alive), beam), 1):
-            began, before = time.perf_counter(), scorer.tokens
+            began = time.perf_counter()
+            before = scorer.tokens
             for turn in range(int(contexts.max()), wanted):  # gap by gap: each is a sign of life
-                self.report(f"{title}: round {number}, {len(alive)} words, context {turn + 1} of {wanted}")
-                sums[alive] += scorer.values([phrases[i].ids for i in alive.tolist()], [order[turn]])[:, 0]
+                self.report(
+                    f"{title}: round {number}, {len(alive)} words, context {turn + 1} of {wanted}"
+                )
+                sums[alive] += scorer.values(
+                    [phrases[i].ids for i in alive.tolist()], [order[turn]]
+                )[:, 0]
             contexts[alive] = wanted
             score[alive] = sums[alive] / wanted
             seconds[alive] += (time.perf_counter() - began) / len(alive)
@@ -298,32 +377,45 @@ def learn(
     folder: Path,
     report: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[LearnedPhrase], pd.DataFrame]:
-    """A phrase for each objective, and the `TRACE` of all searches (column `against`: the objective's name).
+    """A phrase for each objective, and the `TRACE` of all searches (column `against`: the
+    objective's name).
 
-    What an earlier, killed run has learned is taken from its journal in `folder`. The models of the judge that is
-    attacked are moved to `device`.
+    What an earlier, killed run has learned is taken from its journal in `folder`. The models of the
+    judge that is attacked are moved to `device`.
     """
     builder, tokenizer = lesson.builder, lesson.builder.tokenizer
     words = select_words(tokenizer, suffix.vocabulary, suffix.words)
     gaps = gaps_of(builder, lesson.examples, lesson.conditions, suffix.length)
-    tries = {gap.condition.range: CandidateTrie.of(tokenizer, gap.condition.range.candidates) for gap in gaps}
+    tries = {
+        gap.condition.range: CandidateTrie.of(tokenizer, gap.condition.range.candidates)
+        for gap in gaps
+    }
     main, assistant = exits_of(reader, objectives, device)
-    groups, systems = ({getattr(example, key) for example in lesson.examples} for key in ("group_id", "system_id"))
-    phrases, traces = [], []
+    groups, systems = (
+        {getattr(example, key) for example in lesson.examples} for key in ("group_id", "system_id")
+    )
+    phrases = []
+    traces = []
     for objective in objectives:
         other = assistant if objective.decoding.needs_assistant else None
         scorer = PhraseScorer(main, other, objective, tries, gaps, reader.judge.token_budget)
         began = time.perf_counter()
         journal = Journal(folder, identity_of(suffix, scorer, reader, words))
-        holds, name = partial(in_place, builder, gaps), objective.name
+        holds = partial(in_place, builder, gaps)
+        name = objective.name
         progress = partial(lambda name, text: report(f"{name}, {text}"), name)
         walk = Walk(scorer, tokenizer, suffix, words, journal, holds, progress).walk()
         record = record_of(walk, objective, reader, lesson)
-        record |= {"seconds_now": round(time.perf_counter() - began, 3), "steps_resumed": walk.resumed}
+        record |= {
+            "seconds_now": round(time.perf_counter() - began, 3),
+            "steps_resumed": walk.resumed,
+        }
         record |= {"journal": journal.key}
         prefix = ADV_SUFFIX if len(objectives) == 1 else f"{ADV_SUFFIX}_{name}"
         best = [phrase.text for phrase in walk.best]
-        phrases.append(LearnedPhrase(best, name, frozenset(groups), frozenset(systems), record, prefix))
+        phrases.append(
+            LearnedPhrase(best, name, frozenset(groups), frozenset(systems), record, prefix)
+        )
         traces.append(walk.trace.assign(against=name))
         scorer.forget()
     return phrases, pd.concat(traces, ignore_index=True)
@@ -344,8 +436,11 @@ def exits_of(
         with torch.no_grad():
             return engine_for(model, views, ROOM)
 
-    early, other = reader.assistant.kind == "early_exit", reader.other
-    main = EngineExit(engine([reader.main, other] if early and other is not None else [reader.main]))
+    early = reader.assistant.kind == "early_exit"
+    other = reader.other
+    main = EngineExit(
+        engine([reader.main, other] if early and other is not None else [reader.main])
+    )
     if other is None or not any(objective.decoding.needs_assistant for objective in objectives):
         return main, None
     if early:
@@ -356,7 +451,9 @@ def exits_of(
     return main, EngineExit(engine([other]))
 
 
-def identity_of(suffix: AdvSuffix, scorer: PhraseScorer, reader: Reader, words: Sequence[str]) -> dict[str, Any]:
+def identity_of(
+    suffix: AdvSuffix, scorer: PhraseScorer, reader: Reader, words: Sequence[str]
+) -> dict[str, Any]:
     """All that a search's steps depend on, by which its journal is known."""
     texts = hashlib.sha256()
     for gap in scorer.gaps:
@@ -382,7 +479,8 @@ def identity_of(suffix: AdvSuffix, scorer: PhraseScorer, reader: Reader, words: 
 
 def record_of(walk: Walk, objective: Objective, reader: Reader, lesson: Lesson) -> dict[str, Any]:
     """The record of a search in a phrase file."""
-    trace, suffix = walk.trace, walk.suffix
+    trace = walk.trace
+    suffix = walk.suffix
     return {
         **lesson.record,
         "judge": reader.judge.source.title,
@@ -397,7 +495,10 @@ def record_of(walk: Walk, objective: Objective, reader: Reader, lesson: Lesson) 
         "vocabulary": suffix.vocabulary,
         "refine": suffix.refine,
         "tried": int(trace["score"].notna().sum()) - 1,
-        "dropped": {str(step): int(rows["dropped"].iloc[0]) for step, rows in trace.groupby("step", sort=False)},
+        "dropped": {
+            str(step): int(rows["dropped"].iloc[0])
+            for step, rows in trace.groupby("step", sort=False)
+        },
         "unstable": int((~trace["survives"].astype(bool)).sum()),
         "forward_tokens": round(float(trace["forward_tokens"].sum())),
         "seconds": round(float(trace["seconds"].sum()), 3),

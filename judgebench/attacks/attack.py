@@ -1,4 +1,5 @@
-"""Attacks turn a judged text into another one: by a template, a learned phrase, or a class of your own."""
+"""Attacks turn a judged text into another one: by a template, a learned phrase, or a class of your
+own."""
 
 from __future__ import annotations
 
@@ -14,23 +15,25 @@ from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import FIRST, PLACES, Condition, Example
 
 MADE_TWICE = 8
-"""Texts that are made twice, which reveals an attack that draws without a seed of the text's own."""
+"""Texts that are made twice, which reveals an attack that draws without a seed of the text's
+own."""
 FIELDS = ("text", "no_text", "min_range", "max_range", "dimension")
-"""Fields of a template: the judged text, its absence, the ends of the score range, the judged dimension. Where the
-judged text is compared with a rival, the ends are the rival's place and its own.
+"""Fields of a template: the judged text, its absence, the ends of the score range, the judged
+dimension. Where the judged text is compared with a rival, the ends are the rival's place and its
+own.
 """
 
 
 class Attack:
     """A change of a judged text before the judge reads it.
 
-    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `attacks`, as in
-    `'attacks=[none,{_target_: mine.Spelled, by: 2}]'`, where mine.py lies in the folder in which the command is started
-    (or on PYTHONPATH). The entry's other keys are passed to the class; scores, intervals, tables and report then come
-    as for any other attack.
+    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config
+    key `attacks`, as in `'attacks=[none,{_target_: mine.Spelled, by: 2}]'`, where mine.py lies in
+    the folder in which the command is started (or on PYTHONPATH). The entry's other keys are passed
+    to the class; scores, intervals, tables and report then come as for any other attack.
 
-    All must give the same for the same arguments, in every process. What is drawn at random is to be drawn from a seed
-    and the text, as in `random.Random(f"{self.seed} {text}")`.
+    All must give the same for the same arguments, in every process. What is drawn at random is to
+    be drawn from a seed and the text, as in `random.Random(f"{self.seed} {text}")`.
 
     Attributes:
         name: in the column `attack` of every table.
@@ -55,15 +58,15 @@ class Attack:
         raise NotImplementedError
 
     def judged(self, example: Example, condition: Condition) -> str:
-        """Text that a judge reads in the place of an example's judged text; an attacker who knows more than that text,
-        such as the article (`example.source`), overrides this."""
+        """Text that a judge reads in the place of an example's judged text; an attacker who knows
+        more than that text, such as the article (`example.source`), overrides this."""
         return self.attacked(example.output, condition)
 
 
 @dataclass(frozen=True)
 class TemplateAttack(Attack):
-    """An attack by a template with `{text}`, or `{no_text}` where the judged text is left out on purpose; it may name
-    `{min_range}`, `{max_range}` and `{dimension}`.
+    """An attack by a template with `{text}`, or `{no_text}` where the judged text is left out on
+    purpose; it may name `{min_range}`, `{max_range}` and `{dimension}`.
 
     Example:
         >>> from judgebench.types import ScoreRange
@@ -76,26 +79,36 @@ class TemplateAttack(Attack):
     template: str
 
     def __post_init__(self) -> None:
-        fields = components.template_fields(self.template, FIELDS, f"attacks: the template of {self.name}")
+        fields = components.template_fields(
+            self.template, FIELDS, f"attacks: the template of {self.name}"
+        )
         if not {"text", "no_text"} & set(fields):
             raise UserError(
-                f"attacks: the template of {self.name} has no {{text}} in the place of the judged text; put it there, "
-                "or {no_text} if the text is to be left out."
+                f"attacks: the template of {self.name} has no {{text}} in the place of the judged "
+                "text; put it there, or {no_text} if the text is to be left out."
             )
 
     def attacked(self, text: str, condition: Condition) -> str:
         # every field is filled in one pass: what the text says is never read as a template
         ends = PLACES if condition.order else condition.range
-        worst, best = ends.text(ends.minimum), ends.text(ends.maximum)
+        worst = ends.text(ends.minimum)
+        best = ends.text(ends.maximum)
         if condition.order == FIRST:
             worst, best = best, worst
-        values = {"text": text, "no_text": "", "min_range": worst, "max_range": best, "dimension": condition.dimension}
+        values = {
+            "text": text,
+            "no_text": "",
+            "min_range": worst,
+            "max_range": best,
+            "dimension": condition.dimension,
+        }
         return components.fill_fields(self.template, values)
 
 
 @dataclass(frozen=True)
 class PhraseAttack(Attack):
-    """A phrase after the judged text and one space, such as one learned against a judge (Raina et al. 2024)."""
+    """A phrase after the judged text and one space, such as one learned against a judge (Raina et
+    al. 2024)."""
 
     name: str
     phrase: str
@@ -106,8 +119,8 @@ class PhraseAttack(Attack):
 
 @dataclass(frozen=True, eq=False)
 class CheckedAttack(Attack):
-    """An attack of the user's own, which must keep what `Attack` promises: every text is made once, so that prompts,
-    files and report show the same one."""
+    """An attack of the user's own, which must keep what `Attack` promises: every text is made once,
+    so that prompts, files and report show the same one."""
 
     attack: Attack
     _texts: dict[Any, str] = field(default_factory=dict)
@@ -126,11 +139,15 @@ class CheckedAttack(Attack):
         text: Any = self.attack.judged(example, condition)
         where = f"attacks: {self.name} makes of the text of example {example.example_id}"
         if not isinstance(text, str):
-            raise UserError(f"{where} {text!r}, which is {type(text).__name__}; it must return text.")
+            raise UserError(
+                f"{where} {text!r}, which is {type(text).__name__}; it must return text."
+            )
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise UserError(f"{where} something that cannot be written as UTF-8 ({error}); mend its text.") from error
+            raise UserError(
+                f"{where} something that cannot be written as UTF-8 ({error}); mend its text."
+            ) from error
         if len(self._texts) < MADE_TWICE and self.attack.judged(example, condition) != text:
             raise UserError(
                 f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
@@ -146,7 +163,8 @@ NONE = TemplateAttack("none", "{text}")
 
 
 def attacked_text(attacks: Sequence[Attack]) -> Callable[[Example, Condition], str]:
-    """Text that a judge reads in the place of an example's judged text, by the attack that a condition names."""
+    """Text that a judge reads in the place of an example's judged text, by the attack that a
+    condition names."""
     by_name = {attack.name: attack for attack in attacks}
     return lambda example, condition: by_name[condition.attack].judged(example, condition)
 
@@ -154,37 +172,50 @@ def attacked_text(attacks: Sequence[Attack]) -> Callable[[Example, Condition], s
 def shipped_attacks() -> dict[str, Attack]:
     """Name -> attack, of those that come with judgebench, `none` first.
 
-    `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the kinds of injection
-    that RobustJudge (Li et al. 2025) tests, in words of our own.
+    `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the
+    kinds of injection that RobustJudge (Li et al. 2025) tests, in words of our own.
     """
     texts = components.shipped_templates("judgebench.attacks")
-    templates = {name: TemplateAttack(name, components.without_line_end(text)) for name, text in texts.items()}
+    templates = {
+        name: TemplateAttack(name, components.without_line_end(text))
+        for name, text in texts.items()
+    }
     return {"none": NONE, **templates}
 
 
 def select_attacks(entries: Sequence[Any]) -> list[Attack]:
-    """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it is not named: every
-    change needs its clean base."""
+    """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it
+    is not named: every change needs its clean base."""
 
     def template(name: str, file: Path) -> Attack:
-        # as it is: universal newlines would turn a carriage return, which may be part of an attack, into another
-        return TemplateAttack(name, components.without_line_end(components.read_template(file, "attacks")))
+        # as it is: universal newlines would turn a carriage return, which may be part of an attack,
+        # into another
+        return TemplateAttack(
+            name, components.without_line_end(components.read_template(file, "attacks"))
+        )
 
     def learned(name: str, file: Path) -> Attack:
         return PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"])
 
-    shipped, readers = shipped_attacks(), {"template": template, "phrase_file": learned}
+    shipped = shipped_attacks()
+    readers = {"template": template, "phrase_file": learned}
     others = ", learned phrases ({phrase_file: FILE.json})"
     catalog = components.Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
     plain = (TemplateAttack, PhraseAttack)
-    selected = [attack if type(attack) in plain else CheckedAttack(attack) for attack in catalog.select(entries)]
+    selected = [
+        attack if type(attack) in plain else CheckedAttack(attack)
+        for attack in catalog.select(entries)
+    ]
     return selected if NONE in selected else [NONE, *selected]
 
 
 def read_phrase(file: Path, key: str) -> dict[str, Any]:
-    """The JSON object of a phrase file that a config key names; "phrase" in it is text without blanks at its ends."""
+    """The JSON object of a phrase file that a config key names; "phrase" in it is text without
+    blanks at its ends."""
     check_run_file(file, key)
-    content = read_json(file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}')
+    content = read_json(
+        file, f"{key} {file}", remedy='give an existing text file with {"phrase": "some words"}'
+    )
     phrase = content.get("phrase") if isinstance(content, dict) else None
     if not isinstance(phrase, str) or not phrase.strip():
         raise UserError(f'{key} {file} holds no phrase; it must be {{"phrase": "some words"}}.')
@@ -220,38 +251,51 @@ class LearnedPhrase:
 
     def attacks(self) -> list[PhraseAttack]:
         """`adv_suffix_1`, `adv_suffix_2`, ...: the best phrase of each length, as an attack."""
-        return [PhraseAttack(f"{self.prefix}_{n}", phrase) for n, phrase in enumerate(self.by_length, 1)]
+        return [
+            PhraseAttack(f"{self.prefix}_{n}", phrase) for n, phrase in enumerate(self.by_length, 1)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The content of a phrase file."""
         texts = {"phrase": self.phrase, "by_length": list(self.by_length), "against": self.against}
-        source = {"contexts": sorted(self.contexts), "systems": sorted(self.systems), "learned": dict(self.learned)}
+        source = {
+            "contexts": sorted(self.contexts),
+            "systems": sorted(self.systems),
+            "learned": dict(self.learned),
+        }
         return texts | source
 
 
 @dataclass(frozen=True)
 class PhraseFile:
-    """A phrase that another run has learned, to be tried on this run's judge: a JSON file with "phrase", and what else
-    `LearnedPhrase.to_json` gives."""
+    """A phrase that another run has learned, to be tried on this run's judge: a JSON file with
+    "phrase", and what else `LearnedPhrase.to_json` gives."""
 
     phrase_file: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.phrase_file, str) or not self.phrase_file.strip():
             raise UserError(
-                "attack.phrase_file: name the phrase.json that a run with attack=adv_suffix has left in its attack/ "
-                "folder."
+                "attack.phrase_file: name the phrase.json that a run with attack=adv_suffix has "
+                "left in its attack/ folder."
             )
 
     def load(self) -> LearnedPhrase:
-        content, name = read_phrase(user_path(self.phrase_file), "attack.phrase_file"), self.phrase_file
-        shape = {"by_length?": [str], "contexts?": [str], "systems?": [str], "learned?": {str: object}}
+        content = read_phrase(user_path(self.phrase_file), "attack.phrase_file")
+        name = self.phrase_file
+        shape = {
+            "by_length?": [str],
+            "contexts?": [str],
+            "systems?": [str],
+            "learned?": {str: object},
+        }
         check_shape(content, shape, f"attack.phrase_file={name}", "leave out what is not known")
         by_length = [phrase.strip() for phrase in content.get("by_length", [content["phrase"]])]
         if not all(by_length) or by_length[-1:] != [content["phrase"]]:
             raise UserError(
-                f"attack.phrase_file={name}: by_length must hold the best phrases of 1, 2, ... words, none of them "
-                f"empty, and end with phrase, {content['phrase']!r}; or leave it out."
+                f"attack.phrase_file={name}: by_length must hold the best phrases of 1, 2, ... "
+                f"words, none of them empty, and end with phrase, {content['phrase']!r}; or leave "
+                "it out."
             )
         contexts, systems = (frozenset(content.get(key, ())) for key in ("contexts", "systems"))
         against = str(content.get("against", "expectation"))

@@ -1,4 +1,5 @@
-"""Values of phrases in gaps: all up to the gap is read once, and only phrase and tail for each phrase."""
+"""Values of phrases in gaps: all up to the gap is read once, and only phrase and tail for each
+phrase."""
 
 from __future__ import annotations
 
@@ -21,23 +22,31 @@ from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
 
 @dataclass(frozen=True)
 class Objective:
-    """The expected score of a decoding, as in the CAP paper (2.1): sum over k of value_k * p(k), p normalized over the
-    candidates; where the decoding contrasts, under the softmax of the adjusted scores."""
+    """The expected score of a decoding, as in the CAP paper (2.1): sum over k of value_k * p(k), p
+    normalized over the candidates; where the decoding contrasts, under the softmax of the adjusted
+    scores."""
 
     name: str
     decoding: Decoding
 
     def __post_init__(self) -> None:
-        # the score of a decoding that picks one candidate moves in jumps, which no search can follow
-        if not isinstance(self.decoding, Expectation | Contrastive) or self.decoding.rule != "expectation":
+        # the score of a decoding that picks one candidate moves in jumps, which no search can
+        # follow
+        if (
+            not isinstance(self.decoding, Expectation | Contrastive)
+            or self.decoding.rule != "expectation"
+        ):
             raise UserError(
-                f"attack.against: {self.name} picks one candidate, so that most words change nothing in its score; "
-                "choose expectation or contrastive_expectation (a decoding with decoding.rule=expectation)."
+                f"attack.against: {self.name} picks one candidate, so that most words change "
+                "nothing in its score; choose expectation or contrastive_expectation (a decoding "
+                "with decoding.rule=expectation)."
             )
 
-    def of(self, main: torch.Tensor, assistant: torch.Tensor | None, values: torch.Tensor) -> torch.Tensor:
-        """[N] the expected values, from log-probabilities [N, K] of main model and, where the decoding needs it,
-        assistant, and the worth [K] of each candidate."""
+    def of(
+        self, main: torch.Tensor, assistant: torch.Tensor | None, values: torch.Tensor
+    ) -> torch.Tensor:
+        """[N] the expected values, from log-probabilities [N, K] of main model and, where the
+        decoding needs it, assistant, and the worth [K] of each candidate."""
         adjusted = main
         if isinstance(self.decoding, Contrastive):
             assert assistant is not None
@@ -47,8 +56,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class EngineExit:
-    """One of the judge's models: an engine, and which of its exits is read. `nulls` is condition -> [tokens] where it
-    reads prompts about nothing, whichever the phrase."""
+    """One of the judge's models: an engine, and which of its exits is read. `nulls` is condition ->
+    [tokens] where it reads prompts about nothing, whichever the phrase."""
 
     engine: Engine
     exit: int = 0
@@ -59,7 +68,8 @@ class PhraseScorer:
     """The objective of phrases in gaps.
 
     Args:
-        main, assistant: whose log-probabilities the objective takes; assistant None where it needs none.
+        main, assistant: whose log-probabilities the objective takes; assistant None where it needs
+            none.
         tries: score range -> its candidates' token paths.
         token_budget: phrases are read together up to so many tokens.
     """
@@ -73,31 +83,41 @@ class PhraseScorer:
         gaps: Sequence[Gap],
         token_budget: int,
     ):
-        self.gaps, self.tries, self.objective = gaps, tries, objective
-        self._main, self._assistant, self._budget = main, assistant, token_budget
-        self._engines = list(dict.fromkeys([main.engine] + ([assistant.engine] if assistant else [])))
+        self.gaps = gaps
+        self.tries = tries
+        self.objective = objective
+        self._main = main
+        self._assistant = assistant
+        self._budget = token_budget
+        self._engines = list(
+            dict.fromkeys([main.engine] + ([assistant.engine] if assistant else []))
+        )
         self._silent: dict[Condition, torch.Tensor] = {}
 
     @property
     def tokens(self) -> int:
-        """Tokens computed so far, of all models, those of gradients twice more: for the way back."""
+        """Tokens computed so far, of all models, those of gradients twice more: for the way
+        back."""
         return sum(engine.computed for engine in self._engines)
 
     @torch.no_grad()
     def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> np.ndarray:
-        """[phrases, gaps] float64 the objective of each phrase (tokens) in the gaps numbered `at`."""
+        """[phrases, gaps] float64 the objective of each phrase (tokens) in the gaps numbered
+        `at`."""
         values = np.empty((len(phrases), len(at)))
         for column, number in enumerate(at):
             gap = self.gaps[number]
             tokens = len(phrases) * (max(map(len, phrases)) + len(gap.tail))
             for rows in np.array_split(np.arange(len(phrases)), max(1, -(-tokens // self._budget))):
-                main, assistant = self._logprobs(gap, [gap.filled(phrases[row]) for row in rows.tolist()])
+                main, assistant = self._logprobs(
+                    gap, [gap.filled(phrases[row]) for row in rows.tolist()]
+                )
                 values[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
         if np.isnan(values).any():
             number = at[int(np.isnan(values).any(axis=0).argmax())]
             raise UserError(
-                f"The judge answers to example {self.gaps[number].example.example_id} with NaN, so its weights or its "
-                "dtype are not fit to be searched."
+                f"The judge answers to example {self.gaps[number].example.example_id} with NaN, so "
+                "its weights or its dtype are not fit to be searched."
             )
         return values
 
@@ -111,12 +131,13 @@ class PhraseScorer:
         at: Sequence[int],
         seed: Sequence[int],
     ) -> np.ndarray:
-        """[words] first-order estimates of the mean objective, over the gaps `at`, with each of `words` (tokens)
-        between the tokens `before` and `after`.
+        """[words] first-order estimates of the mean objective, over the gaps `at`, with each of
+        `words` (tokens) between the tokens `before` and `after`.
 
-        The objective is linear around an anchor word: its value there plus its gradient with respect to the embeddings
-        of the anchor's tokens times the difference of embeddings. Estimates around several drawn anchors are averaged.
-        Words are compared with anchors of as many tokens.
+        The objective is linear around an anchor word: its value there plus its gradient with
+        respect to the embeddings of the anchor's tokens times the difference of embeddings.
+        Estimates around several drawn anchors are averaged. Words are compared with anchors of as
+        many tokens.
         """
         estimates = np.zeros(len(words))
         lengths = np.array([len(word) for word in words])
@@ -124,13 +145,14 @@ class PhraseScorer:
             members = np.flatnonzero(lengths == length)
             tokens = np.array([words[i] for i in members.tolist()])
             drawn = np.random.default_rng([*seed, int(length)]).permutation(len(tokens))
-            _, first = np.unique(tokens[drawn, 0], return_index=True)  # the engine wants different first tokens
+            # the engine wants different first tokens
+            _, first = np.unique(tokens[drawn, 0], return_index=True)
             around = tokens[drawn[np.sort(first)[:anchors]]]
             estimates[members] = self._linear(before, after, tokens, around, at)
         if np.isnan(estimates).any():
             raise UserError(
-                "The judge's gradient is NaN, so no word can be chosen by it; take search=exhaustive, or "
-                "judge.dtype=float32."
+                "The judge's gradient is NaN, so no word can be chosen by it; take "
+                "search=exhaustive, or judge.dtype=float32."
             )
         return estimates
 
@@ -142,13 +164,19 @@ class PhraseScorer:
                 engine.roots.clear()
 
     def _linear(
-        self, before: Sequence[int], after: Sequence[int], words: np.ndarray, anchors: np.ndarray, at: Sequence[int]
+        self,
+        before: Sequence[int],
+        after: Sequence[int],
+        words: np.ndarray,
+        anchors: np.ndarray,
+        at: Sequence[int],
     ) -> np.ndarray:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
         other = self._assistant
         # an exit of the main model is read in the same pass
         shared = other is not None and other.engine is self._main.engine and other.nulls is None
-        # 1. mean value at the anchors, and for each model the mean gradient [anchors, tokens, hidden] over the gaps
+        # 1. mean value at the anchors, and for each model the mean gradient [anchors, tokens,
+        # hidden] over the gaps
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]
         base = 0.0
         slopes: dict[Any, torch.Tensor] = {}
@@ -157,11 +185,15 @@ class PhraseScorer:
             main, assistant = self._logprobs(gap, prompts)
             base += float(self._worth(gap, main, assistant).mean())
 
-            def of_main(exits: list[torch.Tensor], gap: Gap = gap, assistant: Any = assistant) -> torch.Tensor:
+            def of_main(
+                exits: list[torch.Tensor], gap: Gap = gap, assistant: Any = assistant
+            ) -> torch.Tensor:
                 theirs = exits[other.exit] if other is not None and shared else assistant
                 return self._worth(gap, exits[self._main.exit], theirs).sum()
 
-            def of_assistant(exits: list[torch.Tensor], gap: Gap = gap, main: Any = main) -> torch.Tensor:
+            def of_assistant(
+                exits: list[torch.Tensor], gap: Gap = gap, main: Any = main
+            ) -> torch.Tensor:
                 assert other is not None
                 return self._worth(gap, main, exits[other.exit]).sum()
 
@@ -169,24 +201,40 @@ class PhraseScorer:
             places = slice(start, start + anchors.shape[1])
             for engine, objective in zip(self._engines, (of_main, of_assistant), strict=False):
                 if not isinstance(engine, PrefixEngine):
-                    raise UserError("search: the gradient needs judge.engine=prefix; or take search=exhaustive.")
+                    raise UserError(
+                        "search: the gradient needs judge.engine=prefix; or take search=exhaustive."
+                    )
                 began = engine.computed
-                slope = engine.gradient(prompts, self.tries[gap.condition.range], places, objective, gap.head)
-                engine.computed += 2 * (engine.computed - began)  # the way back costs twice the way there
+                slope = engine.gradient(
+                    prompts, self.tries[gap.condition.range], places, objective, gap.head
+                )
+                # the way back costs twice the way there
+                engine.computed += 2 * (engine.computed - began)
                 slopes[engine.model] = slopes.get(engine.model, 0) + slope / len(anchors)
-        # 2. sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a, m))
+        # 2. sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a,
+        # m))
         rise = np.zeros(len(words))
         for model, slope in slopes.items():
             embed = model.get_input_embeddings()
-            there = torch.einsum("pmh,pmh->", slope, embed(torch.as_tensor(anchors, device=slope.device)).float())
+            there = torch.einsum(
+                "pmh,pmh->", slope, embed(torch.as_tensor(anchors, device=slope.device)).float()
+            )
             for rows in np.array_split(np.arange(len(words)), max(1, len(words) // 4096)):
                 embedded = embed(torch.as_tensor(words[rows], device=slope.device)).float()
-                rise[rows] += (torch.einsum("mh,wmh->w", slope.sum(0), embedded) - there).double().cpu().numpy()
+                rise[rows] += (
+                    (torch.einsum("mh,wmh->w", slope.sum(0), embedded) - there)
+                    .double()
+                    .cpu()
+                    .numpy()
+                )
         return (base + rise) / len(at)
 
-    def _logprobs(self, gap: Gap, prompts: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _logprobs(
+        self, gap: Gap, prompts: Sequence[np.ndarray]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""
-        trie, other = self.tries[gap.condition.range], self._assistant
+        trie = self.tries[gap.condition.range]
+        other = self._assistant
         exits = self._main.engine.read([prompts], trie, gap.head)
         main = exits[self._main.exit]
         if other is None:
@@ -194,7 +242,9 @@ class PhraseScorer:
         if other.nulls is not None:
             if gap.condition not in self._silent:
                 null = other.nulls[gap.condition]
-                self._silent[gap.condition] = other.engine.read([[null]], trie, null[:0])[other.exit]
+                self._silent[gap.condition] = other.engine.read([[null]], trie, null[:0])[
+                    other.exit
+                ]
             return main, self._silent[gap.condition].expand(len(prompts), -1)
         if other.engine is self._main.engine:
             return main, exits[other.exit]
@@ -205,8 +255,8 @@ class PhraseScorer:
 
 
 def worth(condition: Condition) -> tuple[float, ...]:
-    """[K] the worth of each candidate to who is judged: the score itself; where texts are compared, 1 for the place of
-    the judged text, 0 for its rival's and 1/2 for a tie."""
+    """[K] the worth of each candidate to who is judged: the score itself; where texts are compared,
+    1 for the place of the judged text, 0 for its rival's and 1/2 for a tie."""
     if condition.order in ORDERS:
         place = ORDERS.index(condition.order) + 1
         return tuple(1 - abs(answered_place(answer) - place) for answer in condition.range.values)

@@ -1,4 +1,5 @@
-"""Search for a universal adversarial phrase: its settings, its words, and the gaps in prompts where it goes."""
+"""Search for a universal adversarial phrase: its settings, its words, and the gaps in prompts where
+it goes."""
 
 from __future__ import annotations
 
@@ -30,14 +31,16 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class Search:
-    """Rounds of exact scores, in ever more gaps for ever fewer words, if wanted behind a shortlist by the gradient.
-    Exhaustive search is one round without a shortlist.
+    """Rounds of exact scores, in ever more gaps for ever fewer words, if wanted behind a shortlist
+    by the gradient. Exhaustive search is one round without a shortlist.
 
     Args:
-        shortlist: share of the words that the gradient leaves to be scored at all; 1 takes no gradient.
+        shortlist: share of the words that the gradient leaves to be scored at all; 1 takes no
+            gradient.
         anchors: words at which the objective is linearized for it.
         gradient_contexts: share of the gaps whose gradients are averaged.
-        contexts: for each round the share of the gaps in which words are scored; ascending, the last is 1.
+        contexts: for each round the share of the gaps in which words are scored; ascending, the
+            last is 1.
         survivors: for each round but the last the share of its words that go on to the next.
 
     Example:
@@ -55,11 +58,14 @@ class Search:
         check_fields(self, "search")
         contexts = list(self.contexts)
         if contexts != sorted(contexts) or contexts[-1] != 1:
-            raise UserError(f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every context.")
+            raise UserError(
+                f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every "
+                "context."
+            )
         if len(self.survivors) != len(contexts) - 1:
             raise UserError(
-                f"search.survivors: it has {len(self.survivors)} entries and search.contexts {len(contexts)}; give one "
-                "for each round but the last."
+                f"search.survivors: it has {len(self.survivors)} entries and search.contexts "
+                f"{len(contexts)}; give one for each round but the last."
             )
 
     @property
@@ -67,7 +73,8 @@ class Search:
         return self.shortlist < 1
 
     def rounds(self, gaps: int, words: int, beam: int) -> list[tuple[int, int]]:
-        """For each round how many gaps words are scored in, and how many of them go on; in the last round `beam`."""
+        """For each round how many gaps words are scored in, and how many of them go on; in the last
+        round `beam`."""
         rounds = []
         for share, survivors in zip(self.contexts, [*self.survivors, 0.0], strict=True):
             words = self._left(survivors, words, beam) if survivors else min(beam, words)
@@ -98,13 +105,15 @@ _Texts = Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()]
 
 @dataclass(frozen=True)
 class AdvSuffix:
-    """A universal adversarial phrase of the run's own judge (Raina et al. 2024), learned before the run judges with it.
+    """A universal adversarial phrase of the run's own judge (Raina et al. 2024), learned before the
+    run judges with it.
 
     Args:
         length: words of the phrase; the best shorter ones are judged with as well.
         against: names of decodings whose expected score is raised, a phrase each.
         vocabulary, words: see `select_words`.
-        contexts: group_ids to learn on, or how many of the development split's; None is all of these.
+        contexts: group_ids to learn on, or how many of the development split's; None is all of
+            these.
         systems: system_ids to learn on, or how many; None is all.
         search: how each word is chosen.
         beam: phrases that are kept from word to word; 1 is greedy.
@@ -127,7 +136,9 @@ class AdvSuffix:
     def __post_init__(self) -> None:
         check_fields(self, "attack")
         if len(set(self.against)) < len(self.against):
-            raise UserError(f"attack.against: {self.against!r} names a decoding twice; name each once.")
+            raise UserError(
+                f"attack.against: {self.against!r} names a decoding twice; name each once."
+            )
 
     def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
         """The objectives that are maximized, a phrase each."""
@@ -135,19 +146,23 @@ class AdvSuffix:
 
         if mode != "score_tokens":
             raise UserError(
-                f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} does not give; set "
-                "judge.mode=score_tokens, or try a phrase that was learned elsewhere with attack=phrase."
+                f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} "
+                "does not give; set judge.mode=score_tokens, or try a phrase that was learned "
+                "elsewhere with attack=phrase."
             )
         if missing := [name for name in self.against if name not in decodings]:
             raise UserError(
-                f"attack.against: the run has no decoding {missing[0]!r}; it has {', '.join(decodings)}. Choose one of "
-                f"these, or add it to decoding=[...]."
+                f"attack.against: the run has no decoding {missing[0]!r}; it has "
+                f"{', '.join(decodings)}. Choose one of these, or add it to decoding=[...]."
             )
         return [Objective(name, decodings[name]) for name in self.against]
 
-    def examples(self, examples: Sequence[Example], split: Mapping[str, str], dev: str) -> list[Example]:
-        """The texts that the phrase is learned on: of the development split alone, for it is tried on the rest.
-        `UserError` for contexts or systems that are not there, or that the phrase is to be tried on.
+    def examples(
+        self, examples: Sequence[Example], split: Mapping[str, str], dev: str
+    ) -> list[Example]:
+        """The texts that the phrase is learned on: of the development split alone, for it is tried
+        on the rest. `UserError` for contexts or systems that are not there, or that the phrase is
+        to be tried on.
 
         Args:
             split: group_id -> dev or test.
@@ -157,13 +172,19 @@ class AdvSuffix:
         free = [group for group in groups if split[group] == dev]
         if not free:
             raise UserError(
-                "attack=adv_suffix: it learns on the development split, and this data has none; set data.dev_share."
+                "attack=adv_suffix: it learns on the development split, and this data has none; "
+                "set data.dev_share."
             )
         contexts = self._taken("contexts", free, groups)
         systems = self._taken("systems", sorted({example.system_id for example in examples}), None)
-        chosen = [text for text in examples if text.group_id in contexts and text.system_id in systems]
+        chosen = [
+            text for text in examples if text.group_id in contexts and text.system_id in systems
+        ]
         if not chosen:
-            raise UserError("attack.contexts, attack.systems: none of these systems has a text in these contexts.")
+            raise UserError(
+                "attack.contexts, attack.systems: none of these systems has a text in these "
+                "contexts."
+            )
         return chosen
 
     def _taken(self, name: str, free: Sequence[str], known: Sequence[str] | None) -> frozenset[str]:
@@ -173,17 +194,21 @@ class AdvSuffix:
         if isinstance(wanted, int):
             if wanted > len(free):
                 where = "the development split has" if known is not None else "the data has"
-                more = "raise data.dev_share, or take fewer" if known is not None else "null takes all"
-                raise UserError(f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}.")
+                more = (
+                    "raise data.dev_share, or take fewer" if known is not None else "null takes all"
+                )
+                raise UserError(
+                    f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}."
+                )
             drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
             return frozenset(free[i] for i in drawn.tolist())
         wanted = frozenset(map(str, wanted))
         for entry in sorted(wanted - set(free)):
             if known is not None and entry in known:
                 raise UserError(
-                    f"attack.contexts: {entry!r} is of the test split, on which the phrase is to be tried; contexts to "
-                    "learn on and to try on must not overlap. Take it from the development split, or raise "
-                    "data.dev_share."
+                    f"attack.contexts: {entry!r} is of the test split, on which the phrase is to "
+                    "be tried; contexts to learn on and to try on must not overlap. Take it from "
+                    "the development split, or raise data.dev_share."
                 )
             raise UserError(f"attack.{name}: there is no {entry!r} in the data.")
         return wanted
@@ -199,14 +224,16 @@ class AdvSuffix:
         }
 
 
-# --- vocabulary ------------------------------------------------------------------------------------------------------
+# --- vocabulary ---------------------------------------------------------------------------------
 
 
 PROBES = ("table", "Quickly", "seven", "under")
-"""Words that begin and end differently: what the prompts with them have in common is not the phrase."""
+"""Words that begin and end differently: what the prompts with them have in common is not the
+phrase."""
 
 AROUND = 48
-"""Characters on each side of a gap that its tokens may depend on; tokenizers split texts at blanks before all else."""
+"""Characters on each side of a gap that its tokens may depend on; tokenizers split texts at blanks
+before all else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +241,8 @@ class Gap:
     """A prompt with a gap right after its judged text.
 
     Attributes:
-        head, tail: [tokens] int32 before and after the gap; a phrase with the blank before it stands between them.
+        head, tail: [tokens] int32 before and after the gap; a phrase with the blank before it
+            stands between them.
         before, after: the characters next to the gap on its sides, without that blank.
     """
 
@@ -233,37 +261,51 @@ class Gap:
 def gaps_of(
     builder: PromptBuilder, examples: Sequence[Example], conditions: Sequence[Condition], words: int
 ) -> list[Gap]:
-    """The gaps of examples under conditions, condition by condition, with room for a phrase of so many words."""
-    # where an article must be shortened, it depends on the phrase by how much, and nothing before the gap stays
-    probed = [builder.build(examples, conditions, PhraseAttack("", " ".join([word] * words)).judged) for word in PROBES]
+    """The gaps of examples under conditions, condition by condition, with room for a phrase of so
+    many words."""
+    # where an article must be shortened, it depends on the phrase by how much, and nothing before
+    # the gap stays
+    probed = [
+        builder.build(examples, conditions, PhraseAttack("", " ".join([word] * words)).judged)
+        for word in PROBES
+    ]
     if cut := [prompt for prompts in probed for prompt in prompts if prompt.source_tokens_cut]:
         raise UserError(
-            f"attack=adv_suffix: with a phrase the prompt of example {cut[0].example.example_id} is too long unless "
-            "its article is shortened, and on such texts none is learned; raise prompt.max_tokens, or name shorter "
-            "articles in attack.contexts."
+            f"attack=adv_suffix: with a phrase the prompt of example {cut[0].example.example_id} "
+            "is too long unless its article is shortened, and on such texts none is learned; raise "
+            "prompt.max_tokens, or name shorter articles in attack.contexts."
         )
     gaps = []
     for prompts in zip(*probed, strict=True):
-        example, ids, text = prompts[0].example, prompts[0].token_ids, prompts[0].text
+        example = prompts[0].example
+        ids = prompts[0].token_ids
+        text = prompts[0].text
         head, tail = common_ends([prompt.token_ids.tolist() for prompt in prompts])
         if head == 0 or tail == 0:
             raise UserError(
-                f"attack: the prompt of example {example.example_id} has no place of its own for a phrase: the "
-                "tokenizer joins phrases with the text around them; choose another judge."
+                f"attack: the prompt of example {example.example_id} has no place of its own for a "
+                "phrase: the tokenizer joins phrases with the text around them; choose another "
+                "judge."
             )
         first, last = common_ends([prompt.text for prompt in prompts])
-        before, after = text[:first].rstrip()[-AROUND:], text[len(text) - last :][:AROUND]
+        before = text[:first].rstrip()[-AROUND:]
+        after = text[len(text) - last :][:AROUND]
         ids = ids.astype(np.int32)
         gaps.append(Gap(example, prompts[0].condition, ids[:head], ids[-tail:], before, after))
     return gaps
 
 
-def in_place(builder: PromptBuilder, gaps: Sequence[Gap], phrase: str, tokens: Sequence[int]) -> bool:
-    """True where the whole prompts with `phrase` read as each gap's head, `tokens` and tail: what was scored is then
-    what a judge will read."""
+def in_place(
+    builder: PromptBuilder, gaps: Sequence[Gap], phrase: str, tokens: Sequence[int]
+) -> bool:
+    """True where the whole prompts with `phrase` read as each gap's head, `tokens` and tail: what
+    was scored is then what a judge will read."""
     attack = PhraseAttack("", phrase)
     prompts = (builder.build([gap.example], [gap.condition], attack.judged)[0] for gap in gaps)
-    return all(np.array_equal(prompt.token_ids, gap.filled(tokens)) for prompt, gap in zip(prompts, gaps, strict=True))
+    return all(
+        np.array_equal(prompt.token_ids, gap.filled(tokens))
+        for prompt, gap in zip(prompts, gaps, strict=True)
+    )
 
 
 def common_ends(rows: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
@@ -275,7 +317,8 @@ def common_ends(rows: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
 
 
 def whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The words of two letters or more that the tokenizer writes as one token behind a blank, by token id."""
+    """The words of two letters or more that the tokenizer writes as one token behind a blank, by
+    token id."""
     tokens = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
     texts = [str(tokenizer.decode([token])) for token in tokens]
     words = [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
@@ -286,21 +329,24 @@ def whole_words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def frequent_words(count: int) -> list[str]:
-    """The most frequent English words of letters alone (`wordfreq`, its large list), the most frequent first."""
+    """The most frequent English words of letters alone (`wordfreq`, its large list), the most
+    frequent first."""
     import wordfreq
 
     frequent = wordfreq.top_n_list("en", 2 * count + 100)  # some are numbers, or have marks in them
     return [word for word in frequent if word.isalpha() and word.isascii()][:count]
 
 
-def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int | None) -> list[str]:
+def select_words(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int | None
+) -> list[str]:
     """The words that configuration names, each once.
 
     Args:
-        vocabulary: `tokenizer`, its whole words; `frequent`, the most frequent English words; or the path of a file
-            with one word or phrase a line.
-        words: how many of them, from the first, the most frequent, or the lowest token id on; None is all (of
-            `frequent` 20 000).
+        vocabulary: `tokenizer`, its whole words; `frequent`, the most frequent English words; or
+            the path of a file with one word or phrase a line.
+        words: how many of them, from the first, the most frequent, or the lowest token id on; None
+            is all (of `frequent` 20 000).
     """
     if vocabulary == "tokenizer":
         listed = whole_words(tokenizer)
@@ -308,19 +354,27 @@ def select_words(tokenizer: PreTrainedTokenizerBase, vocabulary: str, words: int
         listed = frequent_words(words or 20_000)
     else:
         remedy = "give tokenizer, frequent, or a UTF-8 file with one word a line"
-        text = read_text(user_path(vocabulary), f"attack.vocabulary={vocabulary}: it", remedy=remedy)
+        text = read_text(
+            user_path(vocabulary), f"attack.vocabulary={vocabulary}: it", remedy=remedy
+        )
         listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not listed:
-        raise UserError(f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least.")
+        raise UserError(
+            f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least."
+        )
     return list(dict.fromkeys(listed))[:words]
 
 
 def fitting(
-    tokenizer: PreTrainedTokenizerBase, gap: Gap, words: Sequence[str], before: Sequence[str], after: Sequence[str]
+    tokenizer: PreTrainedTokenizerBase,
+    gap: Gap,
+    words: Sequence[str],
+    before: Sequence[str],
+    after: Sequence[str],
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """The words that stay what they are between the words `before` and `after` of a phrase in a gap, each with the
-    tokens that it adds: what it puts between tokens that are the same for other words. A word survives if these same
-    tokens stand there next to any word.
+    """The words that stay what they are between the words `before` and `after` of a phrase in a
+    gap, each with the tokens that it adds: what it puts between tokens that are the same for other
+    words. A word survives if these same tokens stand there next to any word.
     """
 
     def encoded(inside: Sequence[str]) -> list[list[int]]:
@@ -329,7 +383,8 @@ def fitting(
 
     probes = encoded(PROBES)
     head, tail = common_ends(probes)
-    first, last = probes[0][:head], probes[0][len(probes[0]) - tail :]
+    first = probes[0][:head]
+    last = probes[0][len(probes[0]) - tail :]
     return [
         (word, tuple(ids[head : len(ids) - tail]))
         for word, ids in zip(words, encoded(words), strict=True)

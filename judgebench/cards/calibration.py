@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import LOCAL_JUDGE, NO_ASSISTANT, PARTS, Errors, EstimateMap, JudgeCard, check_arguments
+from judgebench.cards.card import (
+    LOCAL_JUDGE,
+    NO_ASSISTANT,
+    PARTS,
+    Errors,
+    EstimateMap,
+    JudgeCard,
+    check_arguments,
+)
 from judgebench.components import TARGET, build_component
 from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.config.keys import switch_at
@@ -41,15 +49,20 @@ CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
 PROMISED = "promised"
 """The figures of a card that the choice promises: of articles that did not choose."""
 
-_USE = ("use", "verdict", "clause", *(f"{name}{end}" for name in ("value", "rater") for end in ("", "_low", "_high")))
+_USE = (
+    "use",
+    "verdict",
+    "clause",
+    *(f"{name}{end}" for name in ("value", "rater") for end in ("", "_low", "_high")),
+)
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
 _SAMPLE = 2000  # texts whose digests a card holds
 _OF_RECORDED = (
-    "It was calibrated on recorded readings: it scores other texts where its models lie, which +judge.path=DIR (and "
-    "+assistant.path=DIR) names and their SHA-256 tells."
+    "It was calibrated on recorded readings: it scores other texts where its models lie, which "
+    "+judge.path=DIR (and +assistant.path=DIR) names and their SHA-256 tells."
 )
 
 
@@ -71,30 +84,38 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
         switch_at(config, "force")
     for entry in config.get("defenses") or ():
         if entry in ANCHORS:
-            raise UserError(f"defenses: {entry} shows labelled texts, and a judge card holds none, so leave it out.")
+            raise UserError(
+                f"defenses: {entry} shows labelled texts, and a judge card holds none, so leave it "
+                "out."
+            )
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
-                f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no code, so it "
-                "could not be used; leave it out, or write the defense as a template ({template: FILE.txt})."
+                f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no "
+                "code, so it could not be used; leave it out, or write the defense as a template "
+                "({template: FILE.txt})."
             )
     if str(config.judge.get("_target_")).endswith(".PanelSpec"):
         raise UserError(
-            "judge=panel: a judge card must score other texts, and of a panel's members there are readings of these "
-            "alone; calibrate each judge with `python -m judgebench.calibrate`, and take the mean of their estimates."
+            "judge=panel: a judge card must score other texts, and of a panel's members there are "
+            "readings of these alone; calibrate each judge with `python -m judgebench.calibrate`, "
+            "and take the mean of their estimates."
         )
     recording = _recording(config)
     if recording is not None and recording.setting("judge", "_target_") != LOCAL_JUDGE:
         raise UserError(
-            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and says nothing of its "
-            "address, so its card could not be used; calibrate with that judge itself."
+            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and "
+            "says nothing of its address, so its card could not be used; calibrate with that judge "
+            "itself."
         )
     if not str(OmegaConf.select(config, f"tune.{TARGET}") or "").endswith(".CrossFit"):
         raise UserError(
-            "tune: a card's setting is chosen by all rated articles, and promises what it is worth on articles that "
-            "did not choose; leave tune out, or take tune=crossfit."
+            "tune: a card's setting is chosen by all rated articles, and promises what it is worth "
+            "on articles that did not choose; leave tune out, or take tune=crossfit."
         )
     if "dataset" not in list(config.metrics.levels):
-        raise UserError("metrics.levels: a judge is chosen by its agreement over all pairs; add dataset.")
+        raise UserError(
+            "metrics.levels: a judge is chosen by its agreement over all pairs; add dataset."
+        )
     return settings
 
 
@@ -104,7 +125,8 @@ def _recording(config: DictConfig) -> Recording | None:
 
 
 def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
-    """A card for each dimension of a run with this configuration; `UserError` where there is none to choose."""
+    """A card for each dimension of a run with this configuration; `UserError` where there is none
+    to choose."""
     settings = calibration_of(config)
     data: JudgeDataModule = build_component(config.data)
     data.setup()
@@ -124,7 +146,8 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
         **{name: results.environment[name] for name in ("git_commit", "device")},
         "chosen_by": f"{settings.metric} over articles, cross-fitted",
     }
-    cards, mistakes = [], Mistakes()
+    cards = []
+    mistakes = Mistakes()
     for name in config.dimensions:
         with mistakes.caught():
             cards.append(_card(config, results, settings, data, about, made_with, str(name)))
@@ -144,33 +167,44 @@ def _card(
     # 1. the setting, and what its choice promises
     tried = [record for record in results.choice if record["dimension"] == dimension]
     selected = next(record for record in tried if record["taken"])
-    score_range, scale = ScoreRange.of(selected), data.scale.get(dimension)
+    score_range = ScoreRange.of(selected)
+    scale = data.scale.get(dimension)
     place = {name: selected.get(name) for name in CELL}
     measured = next(
-        record for record in results.metrics
-        if (record["split"], record["level"], record["dimension"]) == (selected["split"], "dataset", dimension)
-        and record["attack"] == "none" and {name: record.get(name) for name in CELL} == place
-    )  # fmt: skip
+        record
+        for record in results.metrics
+        if (record["split"], record["level"], record["dimension"])
+        == (selected["split"], "dataset", dimension)
+        and record["attack"] == "none"
+        and {name: record.get(name) for name in CELL} == place
+    )
     useless = uselessness(selected, measured)
     if useless is not None and not config.get("force"):
         raise UserError(
-            f"dimensions: of all judges of {dimension} that were tried, {useless}, so no card is written; try other "
-            "ranges, decoding=[expectation] or a larger judge, or take force=true for a card that says so."
+            f"dimensions: of all judges of {dimension} that were tried, {useless}, so no card is "
+            "written; try other ranges, decoding=[expectation] or a larger judge, or take "
+            "force=true for a card that says so."
         )
-    # 2. its scores of clean texts; one without a score has no estimate either, neither here nor where the card is used
+    # 2. its scores of clean texts; one without a score has no estimate either, neither here nor
+    # where the card is used
     scores = results.scores
-    rows = scores[(scores["dimension"] == dimension) & (scores["attack"] == "none") & scores["human"].notna()]
+    rows = scores[
+        (scores["dimension"] == dimension) & (scores["attack"] == "none") & scores["human"].notna()
+    ]
     for name in (*CELL, "split"):
         if name in rows:
-            value, empty = selected.get(name), rows[name].isna() | (rows[name] == "")
+            value = selected.get(name)
+            empty = rows[name].isna() | (rows[name] == "")
             rows = rows[empty if value is None or value == "" else rows[name] == value]
     rows = rows[rows["status"] != FAILED]
     # 3. its figures
     score, human = (rows[name].to_numpy(dtype=float) for name in ("score", "human"))
-    estimate, errors = fit(settings.estimate, score, human, score_range, scale), None
+    estimate = fit(settings.estimate, score, human, score_range, scale)
+    errors = None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
     if estimate is not None:
-        groups, seed = rows["group_id"].to_numpy(dtype=str), int(config.metrics.seed)
+        groups = rows["group_id"].to_numpy(dtype=str)
+        seed = int(config.metrics.seed)
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
         figures[TEST] |= estimate_errors(rated, int(config.metrics.resamples))
@@ -182,15 +216,21 @@ def _card(
     parts, files = _parts(config, selected, results)
     if _recording(config) is not None:
         sentences = [*sentences, _OF_RECORDED]
-    rubrics, variants = plain(config.prompt.rubrics), plain(config.prompt.get("variants"))
+    rubrics = plain(config.prompt.rubrics)
+    variants = plain(config.prompt.get("variants"))
     rubric = load_rubrics(rubrics, [dimension], variants)[dimension]
     return JudgeCard(
         dimension=dimension,
         range=score_range,
         series={"judge": selected["judge"], "decoding": selected["decoding"]},
-        rubric={dimension: rubric.template, **{f"{dimension}.{form}": text for form, text in rubric.forms.items()}},
+        rubric={
+            dimension: rubric.template,
+            **{f"{dimension}.{form}": text for form, text in rubric.forms.items()},
+        },
         parts=parts,
-        models={role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"},
+        models={
+            role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"
+        },
         estimate=estimate,
         intervals=errors,
         scale=scale,
@@ -205,7 +245,11 @@ def _card(
         limits=sentences,
         made_with=made_with,
         files=files,
-        uses=[{name: record[name] for name in _USE} for record in results.verdict if record["dimension"] == dimension],
+        uses=[
+            {name: record[name] for name in _USE}
+            for record in results.verdict
+            if record["dimension"] == dimension
+        ],
         folder=results.folder,
     )
 
@@ -230,20 +274,29 @@ def uselessness(selected: Mapping[str, Any], measured: Mapping[str, Any]) -> str
 
 def fingerprint(data: JudgeDataModule) -> str:
     """SHA-256 of the data's content, in hexadecimal; the order of the examples does not matter."""
-    rows = sorted(json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples)
+    rows = sorted(
+        json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples
+    )
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
 def text_digests(data: JudgeDataModule) -> list[int]:
-    """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of them are a sample."""
-    texts = {json.dumps([text.strip() for text in (e.source, e.context, e.output)]) for e in data.examples}
-    return sorted({int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) for text in texts})
+    """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of
+    them are a sample."""
+    texts = {
+        json.dumps([text.strip() for text in (e.source, e.context, e.output)])
+        for e in data.examples
+    }
+    return sorted(
+        {int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) for text in texts}
+    )
 
 
 def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
-    """The share of the texts that made the card, estimated by those whose digests are among the lowest, where it was
-    made by more texts than it states (Broder, "On the resemblance and containment of documents", 1997). Cards of
-    earlier versions know all of their texts together alone."""
+    """The share of the texts that made the card, estimated by those whose digests are among the
+    lowest, where it was made by more texts than it states (Broder, "On the resemblance and
+    containment of documents", 1997). Cards of earlier versions know all of their texts together
+    alone."""
     known = card.data.get("texts")
     if known is None:
         return float(fingerprint(data) == card.data.get("sha256"))
@@ -252,18 +305,23 @@ def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
     return float(np.isin(compared, known).mean()) if compared else 0.0
 
 
-# --- what it is made of -----------------------------------------------------------------------------------------------
+# --- what it is made of -------------------------------------------------------------------------
 
 
-def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) -> tuple[dict[str, Any], dict[str, str]]:
-    """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files, which are named as they
-    lie beside the card."""
-    parts, folder = {name: plain(config.get(name)) for name in PARTS}, results.folder
+def _parts(
+    config: DictConfig, selected: Mapping[str, Any], results: Results
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files,
+    which are named as they lie beside the card."""
+    parts = {name: plain(config.get(name)) for name in PARTS}
+    folder = results.folder
     # 1. the decoding, with what all texts have taught it
     name = selected["decoding"]
     decoding = dict(parts["decoding"].get(name) or parts["decoding"][name.removesuffix(PER_RANGE)])
     settings = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
-    settings = selected["settings"] or {key: value for key, value in settings.items() if value is not None}
+    settings = selected["settings"] or {
+        key: value for key, value in settings.items() if value is not None
+    }
     parts["decoding"] = {name: decoding | settings}
     if selected["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
@@ -271,7 +329,9 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
     entries, parts["defenses"] = parts["defenses"], []
     for entry in entries:
         template = str(entry["template"] if isinstance(entry, Mapping) else entry)
-        if selected["defense"] != str((isinstance(entry, Mapping) and entry.get("name")) or Path(template).stem):
+        if selected["defense"] != str(
+            (isinstance(entry, Mapping) and entry.get("name")) or Path(template).stem
+        ):
             continue
         if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
             parts["defenses"] = [entry]
@@ -290,11 +350,15 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
     elif parts["tutor"] is not None and any((folder / "defense").glob("vectors_*.safetensors")):
         parts["tutor"]["vectors"] = "defense"
     parts = mask_secrets(parts)
-    # 4. its models; of recorded readings those that gave them, with which the card's judge scores other texts
+    # 4. its models; of recorded readings those that gave them, with which the card's judge scores
+    # other texts
     if (recording := _recording(config)) is not None:
         parts["judge"] = {**recording.setting("judge")}
         if parts["assistant"] != NO_ASSISTANT:
-            parts["assistant"] = {**(recording.setting("assistant") or {}), "_target_": NO_ASSISTANT["_target_"]}
+            parts["assistant"] = {
+                **(recording.setting("assistant") or {}),
+                "_target_": NO_ASSISTANT["_target_"],
+            }
         for role in ("judge", "assistant"):
             if parts[role].get("trust_remote_code"):
                 parts[role]["trust_remote_code"] = False
@@ -303,25 +367,33 @@ def _parts(config: DictConfig, selected: Mapping[str, Any], results: Results) ->
         check_arguments(parts)
     for role, model in (("judge", "main"), ("assistant", "assistant")):
         dtype = results.environment["model_fingerprints"].get(model, {}).get("dtype")
-        if dtype in DTYPES and parts[role].get("dtype") == "auto":  # which may stand for another elsewhere
+        # which may stand for another elsewhere
+        if dtype in DTYPES and parts[role].get("dtype") == "auto":
             parts[role]["dtype"] = dtype
     # 5. its files
     files = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
     files += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     if (parts["tutor"] or {}).get("vectors") == "defense":
-        files += sorted(f"defense/{path.name}" for path in (folder / "defense").glob("vectors_*.safetensors"))
+        files += sorted(
+            f"defense/{path.name}" for path in (folder / "defense").glob("vectors_*.safetensors")
+        )
     return parts, {name: sha256_of(folder / name) for name in files}
 
 
-# --- its estimate and figures -----------------------------------------------------------------------------------------
+# --- its estimate and figures -------------------------------------------------------------------
 
 
 def fit(
-    kind: str, scores: np.ndarray, humans: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
+    kind: str,
+    scores: np.ndarray,
+    humans: np.ndarray,
+    score_range: ScoreRange,
+    scale: tuple[float, float] | None,
 ) -> EstimateMap | None:
-    """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans for the same texts,
-    which does not leave the humans' own scale; None for the kind `none`, and where the humans' scores do not rise with
-    the judge's: fewer than two different scores, or a slope that is not above 0."""
+    """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans
+    for the same texts, which does not leave the humans' own scale; None for the kind `none`, and
+    where the humans' scores do not rise with the judge's: fewer than two different scores, or a
+    slope that is not above 0."""
     if kind == "none" or len(np.unique(scores)) < 2:
         return None
     centered = scores - scores.mean()
@@ -333,11 +405,15 @@ def fit(
         from sklearn.isotonic import IsotonicRegression  # slow to import, and seldom asked for
 
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(scores, humans)
-        knots, values = isotonic.X_thresholds_, isotonic.y_thresholds_
+        knots = isotonic.X_thresholds_
+        values = isotonic.y_thresholds_
     else:
         # where the line leaves the humans' scale it bends: a knot there keeps it exact between
-        first, last = score_range.minimum, score_range.maximum
-        bends = [scores.mean() + (end - humans.mean()) / slope for end in (low, high) if np.isfinite(end)]
+        first = score_range.minimum
+        last = score_range.maximum
+        bends = [
+            scores.mean() + (end - humans.mean()) / slope for end in (low, high) if np.isfinite(end)
+        ]
         knots = np.unique([first, last, *(bend for bend in bends if first < bend < last)])
         values = humans.mean() + slope * (knots - scores.mean())
     values = np.maximum.accumulate(np.clip(values, low, high))
@@ -345,7 +421,8 @@ def fit(
 
 
 def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The figures of one split in a card: number of texts, correlations with 95 % intervals, shares and flags."""
+    """The figures of one split in a card: number of texts, correlations with 95 % intervals, shares
+    and flags."""
     if record is None:
         return {}
     agreement = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
@@ -354,12 +431,18 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
-    """The promise of the choice: spearman, pearson and error, each with `_low` and `_high` of a 95 % interval."""
-    return {name.removeprefix("promised_"): value for name, value in selected.items() if name.startswith("promised_")}
+    """The promise of the choice: spearman, pearson and error, each with `_low` and `_high` of a 95
+    % interval."""
+    return {
+        name.removeprefix("promised_"): value
+        for name, value in selected.items()
+        if name.startswith("promised_")
+    }
 
 
 class Labelled(NamedTuple):
-    """Texts [n] of a judge and humans, in articles `groups`, from which an estimate of a kind is learned."""
+    """Texts [n] of a judge and humans, in articles `groups`, from which an estimate of a kind is
+    learned."""
 
     scores: np.ndarray
     humans: np.ndarray
@@ -372,19 +455,29 @@ class Labelled(NamedTuple):
     def without(self, out: np.ndarray) -> Labelled:
         """The other texts; all where there are none."""
         rows = out if out.all() else ~out
-        return self._replace(scores=self.scores[rows], humans=self.humans[rows], groups=self.groups[rows])
+        return self._replace(
+            scores=self.scores[rows], humans=self.humans[rows], groups=self.groups[rows]
+        )
 
     def learned(self) -> tuple[EstimateMap, Errors]:
-        """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half their mean."""
+        """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half
+        their mean."""
         estimate = fit(self.kind, self.scores, self.humans, self.range, self.scale)
-        estimate = estimate or EstimateMap("none", (self.range.minimum,), (float(self.humans.mean()),))
+        estimate = estimate or EstimateMap(
+            "none", (self.range.minimum,), (float(self.humans.mean()),)
+        )
         said = estimate(self.scores)
-        off, centered = np.abs(self.humans - said), said - said.mean()
-        usual, slope = float(off.mean()), float(centered @ off / max(centered @ centered, 1e-9))
-        return estimate, Errors((usual - slope * float(said.mean()), slope, usual / 2 if usual > 1e-9 else 1.0))
+        off = np.abs(self.humans - said)
+        centered = said - said.mean()
+        usual = float(off.mean())
+        slope = float(centered @ off / max(centered @ centered, 1e-9))
+        return estimate, Errors(
+            (usual - slope * float(said.mean()), slope, usual / 2 if usual > 1e-9 else 1.0)
+        )
 
     def cross_fitted(self, folds: int = 5) -> np.ndarray:
-        """[2, n] estimates that other articles teach less the humans' scores, and the usual distances there."""
+        """[2, n] estimates that other articles teach less the humans' scores, and the usual
+        distances there."""
         fold = deal(self.groups, min(folds, len(np.unique(self.groups))), self.seed)
         errors = np.empty((2, len(fold)))
         for out in (fold == number for number in np.unique(fold)):
@@ -395,28 +488,39 @@ class Labelled(NamedTuple):
 
 
 def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
-    """The map that all texts teach, and its cross-fitted errors, of at most `_MOST` texts drawn with the seed; of none
-    where there is a single article, which no other can teach."""
+    """The map that all texts teach, and its cross-fitted errors, of at most `_MOST` texts drawn
+    with the seed; of none where there is a single article, which no other can teach."""
     (error, usual), (estimate, spread) = rated.cross_fitted(), rated.learned()
     labels, number = np.unique(rated.groups, return_inverse=True)
-    kept = np.random.default_rng(rated.seed).permutation(len(number))[: _MOST if len(labels) > 1 else 0]
+    kept = np.random.default_rng(rated.seed).permutation(len(number))[
+        : _MOST if len(labels) > 1 else 0
+    ]
     relative = (np.abs(error) / usual)[kept].round(6).tolist()
     return estimate, replace(spread, errors=tuple(relative), articles=tuple(number[kept].tolist()))
 
 
 def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
-    """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`; `guess_error`, that of
-    always saying the mean; `gain`, the latter less the former; `bias`, the mean of estimates less the humans'. On a
-    known scale, of the intervals of each tenth of the articles by the others: `coverage`, the share that holds the
-    humans' score; mean `width`; `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a
-    95 % interval by `resamples` of the groups."""
-    clusters, sides = Clusters.of(rated.groups, resamples, rated.seed), (rated, rated._replace(kind="none"))
+    """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
+    `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
+    mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
+    articles by the others: `coverage`, the share that holds the humans' score; mean `width`;
+    `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a 95 %
+    interval by `resamples` of the groups."""
+    clusters = Clusters.of(rated.groups, resamples, rated.seed)
+    sides = (rated, rated._replace(kind="none"))
     bias, guess = (side.cross_fitted(folds)[0] for side in sides)
-    error, guess = np.abs(bias), np.abs(guess)
-    figures = {"mean_absolute_error": error, "guess_error": guess, "gain": guess - error, "bias": bias}
+    error = np.abs(bias)
+    guess = np.abs(guess)
+    figures = {
+        "mean_absolute_error": error,
+        "guess_error": guess,
+        "gain": guess - error,
+        "bias": bias,
+    }
     means = {name: clusters.mean(values) for name, values in figures.items()}
     if rated.scale is not None:
-        fold, ends = deal(rated.groups, 10, rated.seed), np.empty((2, 2, len(error)))
+        fold = deal(rated.groups, 10, rated.seed)
+        ends = np.empty((2, 2, len(error)))
         for out in (fold == number for number in np.unique(fold)):
             for which, side in enumerate(sides):
                 estimate, errors = fit_errors(side.without(out))
@@ -428,10 +532,15 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
     return clusters.record(means)
 
 
-def attacked(records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str) -> list[dict[str, Any]]:
+def attacked(
+    records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str
+) -> list[dict[str, Any]]:
     """The change of the selected judge's scores on the test split by each attack that was tried."""
     return [
-        {name: record[name] for name in ("attack", "change", "change_low", "change_high", "raised_share")}
+        {
+            name: record[name]
+            for name in ("attack", "change", "change_low", "change_high", "raised_share")
+        }
         for record in records
         if record["attack"] != "none"
         and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
@@ -447,29 +556,35 @@ def limits(
     wanted: str,
     data: Mapping[str, Any],
 ) -> list[str]:
-    """Sentences on where the judge must not be trusted, most important first; every number in them stands in the card
-    too. `tried` are the records of the choice, `wanted` is the kind of the estimate that was asked for."""
+    """Sentences on where the judge must not be trusted, most important first; every number in them
+    stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the
+    estimate that was asked for."""
     # 1. its agreement with the humans, and its choice
-    promise, test, sentences = figures[PROMISED], figures[TEST], []
+    promise = figures[PROMISED]
+    test = figures[TEST]
+    sentences = []
     if promise["spearman_low"] is None:
         sentences.append("Its spearman has no interval: how sure it is cannot be said.")
     if len(tried) > 1:
-        taken, best = (next(record for record in tried if record[name]) for name in ("taken", "best"))
+        taken, best = (
+            next(record for record in tried if record[name]) for name in ("taken", "best")
+        )
         share = f"{100 * taken['share']:.0f} % of the choices by other articles were the same"
         sentences.append(
-            f"It was chosen among {len(tried)} settings: the simplest one that none is clearly better than; {share}. "
-            "Its promise is measured on articles that did not choose."
+            f"It was chosen among {len(tried)} settings: the simplest one that none is clearly "
+            f"better than; {share}. Its promise is measured on articles that did not choose."
         )
         if best is not taken:
             sentences.append(
-                f"{setting_text(best)} would have promised {taken['metric']} {abs(best['worth']):.3f} on these texts, "
-                f"instead of {abs(taken['worth']):.3f}: the best of {len(tried)} looks better than it is, and the "
-                "difference is within chance."
+                f"{setting_text(best)} would have promised {taken['metric']} "
+                f"{abs(best['worth']):.3f} on these texts, instead of {abs(taken['worth']):.3f}: "
+                f"the best of {len(tried)} looks better than it is, and the difference is within "
+                "chance."
             )
     if (test.get("groups") or 0) < _FEW_GROUPS:
         sentences.append(
-            f"It was chosen by {test['groups']} {data['groups_are']}: the intervals are wide, and those of the "
-            "correlations may be too narrow still."
+            f"It was chosen by {test['groups']} {data['groups_are']}: the intervals are wide, and "
+            "those of the correlations may be too narrow still."
         )
     for flag in test.get("flags") or ():
         sentences.append(f"It is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
@@ -478,15 +593,20 @@ def limits(
     # 2. its estimates
     if wanted != "none" and estimate is None:
         sentences.append(
-            "The humans' scores do not rise with its scores, so there is no estimate on the humans' scale."
+            "The humans' scores do not rise with its scores, so there is no estimate on the "
+            "humans' scale."
         )
     if test.get("narrower") is not None:
         hardly = "hardly " if test["narrower"] < 0.1 or (test["narrower_low"] or 1) <= 0 else ""
         sentences.append(
-            f"Its {100 * LEVEL:.0f} % intervals of single texts are {test['width']:.2f} wide, {hardly}narrower than a "
-            f"constant's ({100 * test['narrower']:.0f} %) and hold {100 * test['coverage']:.0f} % of humans' scores."
+            f"Its {100 * LEVEL:.0f} % intervals of single texts are {test['width']:.2f} wide, "
+            f"{hardly}narrower than a constant's ({100 * test['narrower']:.0f} %) and hold "
+            f"{100 * test['coverage']:.0f} % of humans' scores."
         )
-    return [*sentences, f"All of this holds for texts as those of {data['name']}; for others, calibrate again."]
+    return [
+        *sentences,
+        f"All of this holds for texts as those of {data['name']}; for others, calibrate again.",
+    ]
 
 
 def setting_text(record: Mapping[str, Any]) -> str:
@@ -497,11 +617,15 @@ def setting_text(record: Mapping[str, Any]) -> str:
 
 def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
-    promise, test = card.figures.get(PROMISED, {}), card.figures.get(TEST, {})
+    promise = card.figures.get(PROMISED, {})
+    test = card.figures.get(TEST, {})
 
     def figure(figures: Mapping[str, Any], name: str) -> str:
-        low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
-        return f"{figures[name]:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else "")
+        low = figures.get(f"{name}_low")
+        high = figures.get(f"{name}_high")
+        return f"{figures[name]:.3f}" + (
+            f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
+        )
 
     scale = "" if card.scale is None else ", {:g}-{:g},".format(*card.scale)
     lines = [f"Judge card: {card.title}"]
@@ -510,7 +634,8 @@ def card_view(card: JudgeCard) -> str:
         lines.append(f"  promised on other articles, by {test['n']} texts: {values}")
     if test.get("mean_absolute_error") is not None:
         lines.append(
-            f"  estimates on the humans' scale{scale} are off by {figure(test, 'mean_absolute_error')} on average; "
-            f"always saying the mean: {figure(test, 'guess_error')}"
+            f"  estimates on the humans' scale{scale} are off by "
+            f"{figure(test, 'mean_absolute_error')} on average; always saying the mean: "
+            f"{figure(test, 'guess_error')}"
         )
     return "\n".join([*lines, *card.verdict])

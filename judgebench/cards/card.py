@@ -1,7 +1,8 @@
-"""The judge card: a judge that was calibrated, as one file that another person can read, check and use.
+"""The judge card: a judge that was calibrated, as one file that another person can read, check and
+use.
 
-A card comes from anybody: its parts are plain data that make a judge, refer to nothing, and name no file whose content
-the card does not state.
+A card comes from anybody: its parts are plain data that make a judge, refer to nothing, and name no
+file whose content the card does not state.
 """
 
 from __future__ import annotations
@@ -46,8 +47,14 @@ _SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = tuple(
     f"judgebench.decoding.{name}"
     for name in (
-        *("Greedy", "Expectation", "Contrastive", "NullContext", "Median"),
-        *("Ordinal", "Ridge", "Calibrated"),
+        "Greedy",
+        "Expectation",
+        "Contrastive",
+        "NullContext",
+        "Median",
+        "Ordinal",
+        "Ridge",
+        "Calibrated",
     )
 )
 _MAKERS = {
@@ -59,7 +66,8 @@ _MAKERS = {
     ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
     ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
 }
-"""Position in the parts -> the classes that may be made there: a card must not run what it likes."""
+"""Position in the parts -> the classes that may be made there: a card must not run what it
+likes."""
 
 _ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
 """A maker that takes any keys -> the class that they are for."""
@@ -72,13 +80,21 @@ _CARD = {
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
     "attacks": [{"attack": str}],
-    "models": {str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}},
+    "models": {
+        str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}
+    },
     "series": {"judge": str, "decoding": str},
     "parts": {
         **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
         **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
     },
-    **{"rubric": {str: str}, "data": {"texts?": [int]}, "tried": [dict], "made_with": dict, "files": {str: str}},
+    **{
+        "rubric": {str: str},
+        "data": {"texts?": [int]},
+        "tried": [dict],
+        "made_with": dict,
+        "files": {str: str},
+    },
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
@@ -98,7 +114,8 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class EstimateMap:
-    """A map from the judge's score to a human's: straight lines between knots, flat beyond the last.
+    """A map from the judge's score to a human's: straight lines between knots, flat beyond the
+    last.
 
     Attributes:
         kind: `linear`, least squares; or `isotonic`, the best map that never falls.
@@ -115,8 +132,8 @@ class EstimateMap:
         knots = np.array([self.scores, self.humans] if paired else [math.nan], dtype=float)
         if not np.isfinite(knots).all() or (np.diff(knots) < 0).any():
             raise UserError(
-                "estimate: its knots must be as many scores as humans, finite, the scores ascending and the humans "
-                "never falling."
+                "estimate: its knots must be as many scores as humans, finite, the scores "
+                "ascending and the humans never falling."
             )
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
@@ -131,12 +148,14 @@ class EstimateMap:
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of an estimate on articles that did not teach it, for intervals of single texts: conformal by article,
-    over their usual size (Lei et al., "Distribution-Free Predictive Inference for Regression", 2018, section 5.2).
+    """The errors of an estimate on articles that did not teach it, for intervals of single texts:
+    conformal by article, over their usual size (Lei et al., "Distribution-Free Predictive Inference
+    for Regression", 2018, section 5.2).
 
     Attributes:
         spread: their usual size, in points: a + b * estimate, and at least c, as (a, b, c).
-        errors, articles: [n] of texts, over the usual size there, and the number of each one's article.
+        errors, articles: [n] of texts, over the usual size there, and the number of each one's
+            article.
     """
 
     spread: tuple[float, ...]
@@ -146,23 +165,32 @@ class Errors:
     def __post_init__(self) -> None:
         paired = len(self.spread) == 3 and len(self.errors) == len(self.articles)
         if not paired or not np.isfinite([*self.spread, *self.errors]).all() or self.spread[2] <= 0:
-            raise UserError("intervals: they take a spread [a, b, c], c above 0, and errors, one an article, finite.")
+            raise UserError(
+                "intervals: they take a spread [a, b, c], c above 0, and errors, one an article, "
+                "finite."
+            )
 
     def usual(self, estimates: np.ndarray) -> np.ndarray:
         return np.maximum(self.spread[0] + self.spread[1] * estimates, self.spread[2])
 
-    def ends(self, estimates: np.ndarray, level: float, scale: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned, at least `level` of
-        new articles' texts lie there. It is the whole scale with fewer than level / (1 - level) articles.
+    def ends(
+        self, estimates: np.ndarray, level: float, scale: tuple[float, float]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned,
+        at least `level` of new articles' texts lie there. It is the whole scale with fewer than
+        level / (1 - level) articles.
 
         Example:
             >>> errors = Errors((0.5, 0.0, 0.1), (0.0, 1.0, 2.0), (0, 1, 2))
             >>> [ends.tolist() for ends in errors.ends(np.array([1.25, 3.0]), 0.5, (1, 5))]  # the 2nd, of .5 * (3 + 1)
             [[1.0, 2.5], [1.75, 3.5]]
         """
-        from judgebench.stats.forecasts import conformal_quantile  # it takes a third of a second to import
+        # it takes a third of a second to import
+        from judgebench.stats.forecasts import conformal_quantile
 
-        reach = self.usual(estimates) * conformal_quantile(np.array(self.errors), np.array(self.articles), level)
+        reach = self.usual(estimates) * conformal_quantile(
+            np.array(self.errors), np.array(self.articles), level
+        )
         return np.clip(estimates - reach, *scale), np.clip(estimates + reach, *scale)
 
 
@@ -174,7 +202,8 @@ class JudgeCard:
         dimension: the quality that it judges.
         range: the scores that it gives.
         series: `judge`, main or pair, and `decoding`, the name of the one decoding in `parts`.
-        rubric: the rubric's text by its name (`coherence`), with the forms that defenses need (`coherence.cot`).
+        rubric: the rubric's text by its name (`coherence`), with the forms that defenses need
+            (`coherence.cot`).
         parts: `PARTS` of the configuration, resolved.
         models: role -> title and SHA-256 of each model's content.
         estimate: map from its scores to the humans' scale; None where there is none.
@@ -183,12 +212,14 @@ class JudgeCard:
         figures: dev and test: its agreement with humans, with 95 % intervals.
         attacks: changes of its scores by the attacks that were tried.
         tried: every judge that calibration chose among, with its figures.
-        data: the data that it was calibrated on: name, fingerprint, numbers of groups and texts, how they were split.
+        data: the data that it was calibrated on: name, fingerprint, numbers of groups and texts,
+            how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
-        files: content that it needs, by path beside the card -> SHA-256: detectors and standard vectors.
-        uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and rater with `_low` and
-            `_high`; none in cards of earlier versions.
+        files: content that it needs, by path beside the card -> SHA-256: detectors and standard
+            vectors.
+        uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and
+            rater with `_low` and `_high`; none in cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -222,59 +253,92 @@ class JudgeCard:
         from judgebench.stats.verdict import RULES  # statistics take a while to import
 
         titles = {use: rule.title for use, rule in RULES.items()}
-        uses = [f"  {titles.get(use['use'], ''):<16} {use['verdict']:<14} {use['clause']}" for use in self.uses]
-        without = "  - It has no verdict: it is of an earlier version, or was made with worth=false; calibrate again."
+        uses = [
+            f"  {titles.get(use['use'], ''):<16} {use['verdict']:<14} {use['clause']}"
+            for use in self.uses
+        ]
+        without = (
+            "  - It has no verdict: it is of an earlier version, or was made with worth=false; "
+            "calibrate again."
+        )
         return [*(uses or [without]), *(f"  - {limit}" for limit in self.limits)]
 
     @property
     def no_intervals(self) -> str | None:
         """Why scores by the card have no intervals, a sentence; None where they have."""
         if self.estimate is None or self.scale is None:
-            return "No intervals: the card has no map from its scores to the humans' scale, or that is unknown."
-        again = "the card is of an earlier version; `python -m judgebench.calibrate data=... judge=...` makes another"
+            return (
+                "No intervals: the card has no map from its scores to the humans' scale, or that "
+                "is unknown."
+            )
+        again = (
+            "the card is of an earlier version; `python -m judgebench.calibrate data=... "
+            "judge=...` makes another"
+        )
         return f"No intervals: {again}." if self.intervals is None else None
 
     def inputs(self) -> list[Input]:
         """The files that its judge needs: those beside it, and those that its parts name."""
         beside = [(self.folder or Path()) / name for name in self.files]
-        return [*(Input(f"{path}, which the card needs", path) for path in beside), *inputs_of(self.parts)]
+        return [
+            *(Input(f"{path}, which the card needs", path) for path in beside),
+            *inputs_of(self.parts),
+        ]
 
     def check_task(self, dimension: Any, scale: Any) -> None:
-        """Checks that the card was made for a dimension, and for a humans' scale [low, high], else `UserError`; None
-        asks for neither."""
+        """Checks that the card was made for a dimension, and for a humans' scale [low, high], else
+        `UserError`; None asks for neither."""
         pair = None if scale is None else tuple(scale) if isinstance(scale, list | tuple) else ()
-        if pair is not None and (len(pair) != 2 or not all(type(end) in (int, float) for end in pair)):
-            raise UserError(f"scale: {shown(scale)} is no scale; give its lowest and highest score, as 'scale=[1,5]'.")
-        if (dimension is not None and dimension != self.dimension) or (pair is not None and pair != self.scale):
-            scale_here = "an unknown scale" if self.scale is None else "a scale of {:g} to {:g}".format(*self.scale)
+        if pair is not None and (
+            len(pair) != 2 or not all(type(end) in (int, float) for end in pair)
+        ):
+            raise UserError(
+                f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
+                "'scale=[1,5]'."
+            )
+        if (dimension is not None and dimension != self.dimension) or (
+            pair is not None and pair != self.scale
+        ):
+            scale_here = (
+                "an unknown scale"
+                if self.scale is None
+                else "a scale of {:g} to {:g}".format(*self.scale)
+            )
             wanted = [str(dimension)] if dimension is not None else []
             wanted += ["a scale of {:g} to {:g}".format(*pair)] if pair is not None else []
             raise UserError(
-                f"card: it was calibrated for {self.dimension} on {scale_here} ({self.data.get('name', 'data')}), and "
-                f"{' on '.join(wanted)} is wanted here; its figures and estimates say nothing of that. Calibrate a "
-                "card on such texts with `python -m judgebench.calibrate data=...`."
+                f"card: it was calibrated for {self.dimension} on {scale_here} "
+                f"({self.data.get('name', 'data')}), and {' on '.join(wanted)} is wanted here; its "
+                "figures and estimates say nothing of that. Calibrate a card on such texts with "
+                "`python -m judgebench.calibrate data=...`."
             )
 
     def parts_here(self) -> dict[str, Any]:
-        """`parts`, with the files beside the card named by their paths on this machine; `UserError` where one is
-        missing, is not that of the calibration, or is not among `files`: it could be any file of this machine."""
+        """`parts`, with the files beside the card named by their paths on this machine; `UserError`
+        where one is missing, is not that of the calibration, or is not among `files`: it could be
+        any file of this machine."""
         folder = self.folder or Path()
         for name, digest in self.files.items():
-            again = f"copy the folder {Path(name).parent} of the run that calibrated the judge beside the card"
+            again = (
+                f"copy the folder {Path(name).parent} of the run that calibrated the judge beside "
+                "the card"
+            )
             remedy = f"the judge needs it, so {again}"
             content = read_bytes(folder / name, f"card: {folder / name}", _LARGEST_FILE, remedy)
             if hashlib.sha256(content).hexdigest() != digest:
                 raise UserError(
-                    f"card: {folder / name} is not what the judge was calibrated with; copy it again from the run that "
-                    "did, or calibrate again."
+                    f"card: {folder / name} is not what the judge was calibrated with; copy it "
+                    "again from the run that did, or calibrate again."
                 )
 
         def beside(where: str, value: Any, files: Mapping[str, str] = self.files) -> str:
-            if not isinstance(value, str) or not any(f"{name}/".startswith(f"{value}/") for name in files):
+            if not isinstance(value, str) or not any(
+                f"{name}/".startswith(f"{value}/") for name in files
+            ):
                 raise UserError(
-                    f"card: parts.{where} names {shown(value)}, and the card does not state what is in it, so that it "
-                    "could be any file here; `python -m judgebench.calibrate` writes a card that has its files beside "
-                    "it."
+                    f"card: parts.{where} names {shown(value)}, and the card does not state what "
+                    "is in it, so that it could be any file here; `python -m judgebench.calibrate` "
+                    "writes a card that has its files beside it."
                 )
             return f"{folder.absolute()}/{value}"
 
@@ -282,7 +346,8 @@ class JudgeCard:
         refuse_settings(parts, "card: parts.")
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
-        for part, key in (("defense", "detectors"), ("tutor", "vectors")):  # which a run has learned
+        # which a run has learned
+        for part, key in (("defense", "detectors"), ("tutor", "vectors")):
             if (value := (parts[part] or {}).get(key)) is not None:
                 parts[part][key] = beside(f"{part}.{key}", value)
         for i, entry in enumerate(parts["defenses"]):
@@ -300,44 +365,70 @@ class JudgeCard:
         values = {**vars(self), "range": self.range.given}
         values |= {name: values[name] and vars(values[name]) for name in ("estimate", "intervals")}
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
-        text = _HEAD + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        text = _HEAD + yaml.dump(
+            content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110
+        )
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
         try:
             with atomic(path) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UserError(f"{path}: the judge card cannot be written ({error.strerror or error}).") from error
+            raise UserError(
+                f"{path}: the judge card cannot be written ({error.strerror or error})."
+            ) from error
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:
-        """A card from its file, with a warning where its content is not what calibration wrote, or does not say so.
-        `UserError` where there is none, it is no card, or it asks for more than a judge."""
+        """A card from its file, with a warning where its content is not what calibration wrote, or
+        does not say so. `UserError` where there is none, it is no card, or it asks for more than a
+        judge."""
         path = user_path(path)
-        name, again = f"card={path}", "let `python -m judgebench.calibrate` write it again"
+        name = f"card={path}"
+        again = "let `python -m judgebench.calibrate` write it again"
         if not path.is_file():
-            raise UserError(f"{name}: there is no such file; `python -m judgebench.calibrate` writes a judge card.")
+            raise UserError(
+                f"{name}: there is no such file; `python -m judgebench.calibrate` writes a judge "
+                "card."
+            )
         content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
+            raise UserError(
+                f"{name}: this is no judge card, for it does not say `format: {FORMAT}`."
+            )
         check_shape(content, _CARD, name, f"it is damaged, so {again}")
         for split, figures in content["figures"].items():
             numbers = {key: value for key, value in figures.items() if key != "flags"}
-            check_shape(numbers, {str: (float, None)}, name, f"it is damaged, so {again}", f"figures.{split}")
+            check_shape(
+                numbers,
+                {str: (float, None)},
+                name,
+                f"it is damaged, so {again}",
+                f"figures.{split}",
+            )
         try:
-            estimate, scale, intervals = content["estimate"], content["scale"], content.get("intervals")
-            if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf):
+            estimate = content["estimate"]
+            scale = content["scale"]
+            intervals = content.get("intervals")
+            if scale is not None and not (
+                len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf
+            ):
                 raise UserError(f"scale must be [low, high], got {shown(scale)}.")
             for file in content["files"]:
                 if not file or Path(file).is_absolute() or ".." in Path(file).parts:
-                    raise UserError(f"files: {file} lies outside the card's folder; do not use this card.")
+                    raise UserError(
+                        f"files: {file} lies outside the card's folder; do not use this card."
+                    )
             values = {key: content.get(key) for key in _KEYS} | {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
                 "parts": {key: content["parts"][key] for key in PARTS},
                 "scale": scale and (float(scale[0]), float(scale[1])),
                 "estimate": estimate
-                and EstimateMap(estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])),
-                "intervals": intervals and Errors(*(tuple(intervals[key]) for key in ("spread", "errors", "articles"))),
+                and EstimateMap(
+                    estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])
+                ),
+                "intervals": intervals
+                and Errors(*(tuple(intervals[key]) for key in ("spread", "errors", "articles"))),
                 "limits": [str(limit) for limit in content["limits"]],
                 "uses": content.get("uses") or (),
             }
@@ -350,57 +441,93 @@ class JudgeCard:
         digest = digest_of(content)
         if content.get(_DIGEST) != digest:
             changed = (
-                "it was changed after `python -m judgebench.calibrate` wrote it, for its content does not have the "
+                "it was changed after `python -m judgebench.calibrate` wrote it, for its content "
+                "does not have the "
             )
             changed += "SHA-256 that it states"
-            without = "it does not state the SHA-256 of its content: version 0.1.0 wrote it, or the line was removed"
+            without = (
+                "it does not state the SHA-256 of its content: version 0.1.0 wrote it, or the line "
+                "was removed"
+            )
             fault = changed if _DIGEST in content else without
-            print_safely(f"judgebench: {name}: {fault}; its figures may not be those of this judge.", error=True)
+            print_safely(
+                f"judgebench: {name}: {fault}; its figures may not be those of this judge.",
+                error=True,
+            )
         return card
 
     def check_parts(self) -> None:
-        """Checks that the parts are those of a judge, refer to nothing, and belong together; else `UserError`."""
+        """Checks that the parts are those of a judge, refer to nothing, and belong together; else
+        `UserError`."""
         for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
-            at, inside = ".".join((*where, key)), where[1:]
+            at = ".".join((*where, key))
+            inside = where[1:]
             if key == "_target_":
                 if (sentence := dropped(f"card of {value}") or dropped(str(value))) is not None:
                     raise UserError(sentence)
-                place = ("decoding", "*", *inside[2:]) if inside[:1] == ("decoding",) and len(inside) > 1 else inside
+                place = (
+                    ("decoding", "*", *inside[2:])
+                    if inside[:1] == ("decoding",) and len(inside) > 1
+                    else inside
+                )
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
-                    raise UserError(f"{at} is {shown(value)}, which is no part of a judge; do not use this card.")
+                    raise UserError(
+                        f"{at} is {shown(value)}, which is no part of a judge; do not use this "
+                        "card."
+                    )
             elif key.startswith("_"):
                 raise UserError(f"{at} is no part of a judge; do not use this card.")
-            if (*inside, key)[:2] in (("prompt", "rubrics"), ("prompt", "variants")):  # the card's own rubric is used
+            # the card's own rubric is used
+            if (*inside, key)[:2] in (("prompt", "rubrics"), ("prompt", "variants")):
                 continue
             for text in (key, value):
                 if isinstance(text, str) and ("${" in text or text == "???"):
                     raise UserError(
-                        f"{at} refers to something else ({shown(text)}), and a card is plain data; do not use it."
+                        f"{at} refers to something else ({shown(text)}), and a card is plain data; "
+                        "do not use it."
                     )
         decodings, (judge, decoding) = self.parts["decoding"], self.series.values()
         if list(decodings) != [decoding]:
-            raise UserError(f"series.decoding is {decoding!r}, and parts.decoding has {', '.join(decodings)}.")
-        needed, part = "main", decodings[decoding]
+            raise UserError(
+                f"series.decoding is {decoding!r}, and parts.decoding has {', '.join(decodings)}."
+            )
+        needed = "main"
+        part = decodings[decoding]
         while isinstance(part, Mapping):
-            if part["_target_"].endswith((".Contrastive", ".NullContext")) or part.get("of") == "both":
+            if (
+                part["_target_"].endswith((".Contrastive", ".NullContext"))
+                or part.get("of") == "both"
+            ):
                 needed = "pair"
             part = part.get("of")
         if judge != needed:
-            raise UserError(f"series.judge is {shown(judge)}, and {decoding} gives scores of {needed} alone.")
+            raise UserError(
+                f"series.judge is {shown(judge)}, and {decoding} gives scores of {needed} alone."
+            )
 
 
 def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Position, key and value of everything inside a plain value."""
-    items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
+    items = (
+        node.items()
+        if isinstance(node, Mapping)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, value in items:
         yield where, str(key), value
         yield from _walk(value, (*where, str(key)))
 
 
 def check_arguments(parts: Mapping[str, Any]) -> None:
-    """Checks that the classes that parts name take the keys that they have, and values of their kinds; else
-    `UserError`. Each value may be null, which the class checks itself."""
-    places = {name: parts[name] for name in ("judge", "assistant", "defense", "tutor") if parts[name] is not None}
+    """Checks that the classes that parts name take the keys that they have, and values of their
+    kinds; else `UserError`. Each value may be null, which the class checks itself."""
+    places = {
+        name: parts[name]
+        for name in ("judge", "assistant", "defense", "tutor")
+        if parts[name] is not None
+    }
     places |= {"defense.helper": parts["defense"]["helper"]}
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
@@ -408,29 +535,43 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
         module, _, name = MOVED_TARGETS.get(target, target).rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
-        fields = {field.name for field in dataclasses.fields(maker)} if dataclasses.is_dataclass(maker) else set(hints)
+        fields = (
+            {field.name for field in dataclasses.fields(maker)}
+            if dataclasses.is_dataclass(maker)
+            else set(hints)
+        )
         shape = {}
         for key, parameter in inspect.signature(maker).parameters.items():
             if key in fields and key != "role":
                 made = hints[key] is Decoding or dataclasses.is_dataclass(hints[key])
                 hint = dict if made else hints[key]
-                shape[key if parameter.default is inspect.Parameter.empty else f"{key}?"] = (hint, None)
+                shape[key if parameter.default is inspect.Parameter.empty else f"{key}?"] = (
+                    hint,
+                    None,
+                )
         for key in part:
             if key != "_target_" and key not in shape and f"{key}?" not in shape:
-                raise UserError(f"card: parts.{where}.{key} is unknown to this version of judgebench; calibrate again.")
+                raise UserError(
+                    f"card: parts.{where}.{key} is unknown to this version of judgebench; "
+                    "calibrate again."
+                )
         check_shape(part, shape, "card", at=f"parts.{where}")
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments, the order of keys,
-    and whether a whole number is written 5 or 5.0 do not matter."""
+    """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments,
+    the order of keys, and whether a whole number is written 5 or 5.0 do not matter."""
 
     def canonical(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {str(key): canonical(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [canonical(item) for item in value]
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value
+        return (
+            float(value)
+            if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+            else value
+        )
 
     values = canonical({name: value for name, value in content.items() if name != _DIGEST})
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

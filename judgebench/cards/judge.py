@@ -1,7 +1,7 @@
 """A calibrated judge: in a Python program, and for a file of texts.
 
-A card becomes a score here: its configuration (`scoring_config`), the readings (`read`) and what the card makes of them
-(`scored`).
+A card becomes a score here: its configuration (`scoring_config`), the readings (`read`) and what
+the card makes of them (`scored`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED
 
 Overridden = Mapping[str, Mapping[str, Any] | None]
-"""judge and assistant -> settings that differ here from the card, such as the folder of the model."""
+"""judge and assistant -> settings that differ here from the card, such as the folder of the
+model."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Judged:
         score: in the card's range; NaN where the judge gave none.
         estimate: of a human's score, on the humans' scale; NaN where the card has no such map.
         status: `parsed`, `failed` or `clamped`, see `judgebench.types`.
-        low, high: of the humans' score, on their scale; NaN without a score, and where the card has `no_intervals`.
+        low, high: of the humans' score, on their scale; NaN without a score, and where the card has
+            `no_intervals`.
         wide: whether that interval is too wide to use; None without one.
     """
 
@@ -100,12 +102,14 @@ class Judge:
     ) -> None:
         self.card = card
         self.intervals = IntervalSettings(level, wide)
-        replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE  # answers to other texts are another file
+        # answers to other texts are another file
+        replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE
         self._check, self.models = check_models and not replayed, Models()
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
-        nothing = {"rows": [{"source": "a", "output": "a"}]}  # texts come later; what asks about them stays
+        # texts come later; what asks about them stays
+        nothing = {"rows": [{"source": "a", "output": "a"}]}
         more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
         self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
         check_places(card, self._config)
@@ -120,17 +124,22 @@ class Judge:
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
-        """The judge of a card file; see `Judge` for options. `UserError` where there is no such card."""
+        """The judge of a card file; see `Judge` for options. `UserError` where there is no such
+        card."""
         return cls(JudgeCard.read(path), **options)
 
     def check_estimate(self, wanted: bool = True) -> None:
-        """Checks that the card has a map to the humans' scale, where that is wanted; else `UserError`."""
+        """Checks that the card has a map to the humans' scale, where that is wanted; else
+        `UserError`."""
         if wanted and self.card.estimate is None:
-            raise UserError("card: it has no map from its scores to the humans' scale; take its scores.")
+            raise UserError(
+                "card: it has no map from its scores to the humans' scale; take its scores."
+            )
 
     def score(self, source: str, output: str, context: str = "") -> Judged:
-        """The judge's answer to one text, `output`, which answers to the article or dialogue `source` and may draw on a
-        further `context`; many at once (`score_all`) take less time each."""
+        """The judge's answer to one text, `output`, which answers to the article or dialogue
+        `source` and may draw on a further `context`; many at once (`score_all`) take less time
+        each."""
         return self.score_all([{"source": source, "output": output, "context": context}])[0]
 
     @overload
@@ -139,21 +148,29 @@ class Judge:
     @overload
     def score_all(self, texts: Sequence[Mapping[str, str]]) -> list[Judged]: ...
 
-    def score_all(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame | list[Judged]:
-        """The judge's answers to some texts: mappings with source, output and, or not, context; or a DataFrame with
-        such columns, which gives a DataFrame of the same index with the fields of `Judged` as columns. The shared part
-        of texts of one source is computed once. `UserError` names a text that is empty, has too many tokens or does not
-        fit into memory as `line-N`."""
+    def score_all(
+        self, texts: pd.DataFrame | Sequence[Mapping[str, str]]
+    ) -> pd.DataFrame | list[Judged]:
+        """The judge's answers to some texts: mappings with source, output and, or not, context; or
+        a DataFrame with such columns, which gives a DataFrame of the same index with the fields of
+        `Judged` as columns. The shared part of texts of one source is computed once. `UserError`
+        names a text that is empty, has too many tokens or does not fit into memory as `line-N`."""
         frame = self.frame(texts) if len(texts) else pd.DataFrame(columns=COLUMNS)
         scores = frame[list(Judged.__dataclass_fields__)]
         if isinstance(texts, pd.DataFrame):
             return scores.set_index(texts.index)
-        return [Judged(*row) for row in zip(*(scores[name].tolist() for name in scores), strict=True)]
+        return [
+            Judged(*row) for row in zip(*(scores[name].tolist() for name in scores), strict=True)
+        ]
 
     def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
-        """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id, group_id, system_id."""
+        """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id,
+        group_id, system_id."""
         if isinstance(texts, pd.DataFrame):
-            texts = [{str(name): text for name, text in row.dropna().items()} for _, row in texts.iterrows()]
+            texts = [
+                {str(name): text for name, text in row.dropna().items()}
+                for _, row in texts.iterrows()
+            ]
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         _, frame = self.judged(self.about(data))
@@ -161,7 +178,8 @@ class Judge:
         return frame
 
     def in_shards(self) -> None:
-        """Prepares for texts shard after shard, of which not all answers of an earlier time are kept in memory."""
+        """Prepares for texts shard after shard, of which not all answers of an earlier time are
+        kept in memory."""
         if isinstance(self._parts.judge, ReplaySpec):
             self._parts.judge.index()
 
@@ -171,14 +189,19 @@ class Judge:
         if self._experiment is None:
             return Experiment.parse(self._config, replace(self._parts, data=data))
         planned = self._experiment.planned
-        ready = [condition for condition in self._experiment.conditions if condition.defense not in planned]
+        ready = [
+            condition
+            for condition in self._experiment.conditions
+            if condition.defense not in planned
+        ]
         prompts = self._experiment.builder.build(data.examples, ready)
         return replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
 
     def judged(self, experiment: Experiment) -> tuple[Read | None, pd.DataFrame | None]:
-        """The readings, and `COLUMNS` with a row a text; None in a process that only helped to read."""
-        # models are looked at before hours are spent with another one, and again after, for a server says what it is
-        # with its answers; those in memory do not change
+        """The readings, and `COLUMNS` with a row a text; None in a process that only helped to
+        read."""
+        # models are looked at before hours are spent with another one, and again after, for a
+        # server says what it is with its answers; those in memory do not change
         if self._check:
             check_models(self.card, experiment.reader(self.models).fingerprints)
         answers = read(experiment, self.models, self.trainer)
@@ -190,7 +213,7 @@ class Judge:
         return answers, scored(self.card, experiment, answers, self.intervals)
 
 
-# --- from a card to scores --------------------------------------------------------------------------------------------
+# --- from a card to scores ----------------------------------------------------------------------
 
 
 def scoring_config(
@@ -204,25 +227,34 @@ def scoring_config(
     dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
-    """The configuration of a run in which the card's judge scores texts, the `data` of `judgebench.data.jsonl.Unrated`;
-    `UserError` where the user has not agreed to send texts or a key to another machine, a file is missing or another
-    than the card states, or parts do not fit this version. A card never says by itself that code which comes with a
-    model may run, nor where texts or a key are sent."""
+    """The configuration of a run in which the card's judge scores texts, the `data` of
+    `judgebench.data.jsonl.Unrated`; `UserError` where the user has not agreed to send texts or a
+    key to another machine, a file is missing or another than the card states, or parts do not fit
+    this version. A card never says by itself that code which comes with a model may run, nor where
+    texts or a key are sent."""
     # 1. the card's parts, agreed to, with the user's settings
-    overridden, hosts = overridden or {}, [send_to] if isinstance(send_to, str) else [] if send_to is None else send_to
+    overridden = overridden or {}
+    hosts = [send_to] if isinstance(send_to, str) else [] if send_to is None else send_to
     if not isinstance(hosts, Sequence) or not all(isinstance(host, str) for host in hosts):
-        raise UserError(f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list of them.")
+        raise UserError(
+            f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list "
+            "of them."
+        )
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
     check_arguments(parts)
-    if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (overridden.get("judge") or {}):
+    if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (
+        overridden.get("judge") or {}
+    ):
         # the answers that were calibrated: the path could name any file here
         path = user_path(str(card.parts["judge"].get("path")))
         remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
         digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
         if digest != card.models.get("main", {}).get("sha256"):
-            raise UserError(f"card: {path} does not hold the answers that were calibrated; {remedy}.")
+            raise UserError(
+                f"card: {path} does not hold the answers that were calibrated; {remedy}."
+            )
     for role in ("judge", "assistant"):
         settings = overridden.get(role) or {}
         check_consent(role, parts[role], settings, hosts)
@@ -231,14 +263,24 @@ def scoring_config(
     for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
         if isinstance(other, dict):
             other["trust_remote_code"] = False
-            if other.get("path") == card.parts["judge"].get("path"):  # the judge's own model, wherever it lies here
+            # the judge's own model, wherever it lies here
+            if other.get("path") == card.parts["judge"].get("path"):
                 other["path"] = parts["judge"].get("path")
     parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
     # 2. a run of one dimension and range, of which nothing is reported
     content = {
         **parts,
-        "data": {"_target_": "judgebench.data.jsonl.Unrated", "dimensions": [card.dimension], **data},
-        **{"name": "score", "dimensions": [card.dimension], "ranges": [card.range.given], "attacks": ["none"]},
+        "data": {
+            "_target_": "judgebench.data.jsonl.Unrated",
+            "dimensions": [card.dimension],
+            **data,
+        },
+        **{
+            "name": "score",
+            "dimensions": [card.dimension],
+            "ranges": [card.range.given],
+            "attacks": ["none"],
+        },
         **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
         **{"report": False, "worth": False, "examples": False, "tables": []},
@@ -249,7 +291,8 @@ def scoring_config(
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     if trainer is None:
         trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
-    config.trainer, config.runner = trainer, runner
+    config.trainer = trainer
+    config.runner = runner
     return config
 
 
@@ -262,10 +305,22 @@ def literal(node: Any) -> Any:
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", node) if isinstance(node, str) else node
 
 
-COLUMNS = ("example_id", "group_id", "system_id", "dimension", "score", "estimate", "low", "high", "wide", "status")
-"""The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the humans' scale, null
-where the card has no such map; `low` and `high`, the ends of its interval, and `wide`, whether that is too wide to use,
-null where the card has no intervals; `status`, as in scores.parquet: a failed score is null."""
+COLUMNS = (
+    "example_id",
+    "group_id",
+    "system_id",
+    "dimension",
+    "score",
+    "estimate",
+    "low",
+    "high",
+    "wide",
+    "status",
+)
+"""The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the
+humans' scale, null where the card has no such map; `low` and `high`, the ends of its interval, and
+`wide`, whether that is too wide to use, null where the card has no intervals; `status`, as in
+scores.parquet: a failed score is null."""
 
 
 def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
@@ -280,7 +335,9 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
     return Read(readings, reader.fingerprints, reader.device(last), reader.served)
 
 
-def scored(card: JudgeCard, experiment: Experiment, answers: Read, settings: IntervalSettings) -> pd.DataFrame:
+def scored(
+    card: JudgeCard, experiment: Experiment, answers: Read, settings: IntervalSettings
+) -> pd.DataFrame:
     """`COLUMNS`, one row a text, in the order of the data."""
     if not answers.readings:  # an earlier judge has answered none of them
         return pd.DataFrame(columns=COLUMNS)
@@ -289,35 +346,47 @@ def scored(card: JudgeCard, experiment: Experiment, answers: Read, settings: Int
     frame = frame[frame["judge"] == card.series["judge"]]
     if frame.empty:
         raise UserError(
-            f"card: none of the {len(answers.readings)} readings gives a score of its judge ({card.series['judge']}, "
-            f"{card.series['decoding']}), so nothing is written; let `python -m judgebench.calibrate` write it again."
+            f"card: none of the {len(answers.readings)} readings gives a score of its judge "
+            f"({card.series['judge']}, {card.series['decoding']}), so nothing is written; let "
+            "`python -m judgebench.calibrate` write it again."
         )
     order = {example.example_id: i for i, example in enumerate(experiment.examples)}
-    frame = frame.sort_values("example_id", key=lambda names: names.map(order), kind="stable", ignore_index=True)
-    frame.loc[frame["status"] == FAILED, "score"] = np.nan  # the range's minimum stands in where scores are counted
+    frame = frame.sort_values(
+        "example_id", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
+    # the range's minimum stands in where scores are counted
+    frame.loc[frame["status"] == FAILED, "score"] = np.nan
     scores = frame["score"].to_numpy(dtype=float)
     frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
     frame = frame.assign(low=np.nan, high=np.nan, wide=None)
     if card.intervals is not None and card.scale is not None:
-        low, high = card.intervals.ends(frame["estimate"].to_numpy(dtype=float), settings.level, card.scale)
-        wide = pd.array(high - low > settings.wide * (card.scale[1] - card.scale[0]) + 1e-9, dtype="boolean")
-        frame = frame.assign(low=low, high=high, wide=pd.Series(wide).astype(object).where(~np.isnan(low), None))
+        low, high = card.intervals.ends(
+            frame["estimate"].to_numpy(dtype=float), settings.level, card.scale
+        )
+        wide = pd.array(
+            high - low > settings.wide * (card.scale[1] - card.scale[0]) + 1e-9, dtype="boolean"
+        )
+        frame = frame.assign(
+            low=low, high=high, wide=pd.Series(wide).astype(object).where(~np.isnan(low), None)
+        )
     return frame[list(COLUMNS)]
 
 
-# --- the judge here and the judge that was calibrated -----------------------------------------------------------------
+# --- the judge here and the judge that was calibrated -------------------------------------------
 
 
 def check_settings(card: JudgeCard, overridden: Overridden) -> None:
-    """Checks that settings which differ here from the card leave its scores the same; else `UserError`."""
+    """Checks that settings which differ here from the card leave its scores the same; else
+    `UserError`."""
     for role, settings in overridden.items():
         for key in _DECIDING:
             there = card.parts[role].get(key)
             if settings and settings.get(key, there) != there:
                 raise UserError(
-                    f"card: its {role} was calibrated with {key}={there}, and +{role}.{key}={settings[key]} changes "
-                    "its scores; leave that out, or give check_models=false to score so at your own risk: the card's "
-                    "figures say nothing of it."
+                    f"card: its {role} was calibrated with {key}={there}, and "
+                    f"+{role}.{key}={settings[key]} changes its scores; leave that out, or give "
+                    "check_models=false to score so at your own risk: the card's figures say "
+                    "nothing of it."
                 )
 
 
@@ -326,7 +395,8 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 
 
 def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None:
-    """Checks that models whose place the card alone has named are there; else `UserError` with what names another.
+    """Checks that models whose place the card alone has named are there; else `UserError` with what
+    names another.
 
     Args:
         instead: what else would do, for the error.
@@ -334,24 +404,36 @@ def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None
     mistakes = Mistakes()
     for role, of in (("judge", "main"), ("assistant", "assistant")):
         path = card.parts[role].get("path")
-        if not path or of not in card.models or config[role].get("path") != path or not card.models[of].get("sha256"):
+        if (
+            not path
+            or of not in card.models
+            or config[role].get("path") != path
+            or not card.models[of].get("sha256")
+        ):
             continue
         if ModelSource(path).elsewhere:
             model = card.models[of]
             mistakes.add(
-                f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), which is not here at "
-                f"{path}; say where its folder is, as +{role}.path=DIR{instead}."
+                f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), "
+                f"which is not here at {path}; say where its folder is, as "
+                f"+{role}.path=DIR{instead}."
             )
     mistakes.tell()
 
 
-ANOTHER = "give check_models=false to score with another at your own risk: the card's figures say nothing of it"
+ANOTHER = (
+    "give check_models=false to score with another at your own risk: the card's figures say "
+    "nothing of it"
+)
 """What else to do where a model is not the one that was calibrated."""
 
 
-def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]], another: str = ANOTHER) -> None:
-    """Checks that the models are those that were calibrated, else `UserError`: by their content, or, where they are
-    served, by their names and, once they have answered, by what their servers say they are.
+def check_models(
+    card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]], another: str = ANOTHER
+) -> None:
+    """Checks that the models are those that were calibrated, else `UserError`: by their content,
+    or, where they are served, by their names and, once they have answered, by what their servers
+    say they are.
 
     Args:
         another: what to do with another model, for the error.
@@ -359,23 +441,26 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]],
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # answers to other texts are another file
         return
     for role, model in card.models.items():
-        here, name = fingerprints.get(role, {}), {"main": "judge"}.get(role, role)
-        served, now = _served_names(model), _served_names(here)
+        here = fingerprints.get(role, {})
+        name = {"main": "judge"}.get(role, role)
+        served = _served_names(model)
+        now = _served_names(here)
         if here.get("sha256") != model.get("sha256"):
             fault = (
-                f"is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and the one here is "
-                f"{here.get('title')} with {str(here.get('sha256'))[:12]}...; give the folder of the model that was "
-                f"calibrated (+{name}.path=)"
+                f"is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and the "
+                f"one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; give the "
+                f"folder of the model that was calibrated (+{name}.path=)"
             )
         elif here.get("model") != model.get("model"):
             fault = (
-                f"is called {model.get('model')}, and the one here {here.get('model')}; name the one that was "
-                f"calibrated (+{name}.model=)"
+                f"is called {model.get('model')}, and the one here {here.get('model')}; name the "
+                f"one that was calibrated (+{name}.model=)"
             )
         elif served and not now <= served:
             fault = (
-                f"was served as {', '.join(sorted(served))}, and {here.get('url')} now says that it is "
-                f"{', '.join(sorted(now - served))}, whose answers are stored; have the one served that was calibrated"
+                f"was served as {', '.join(sorted(served))}, and {here.get('url')} now says that "
+                f"it is {', '.join(sorted(now - served))}, whose answers are stored; have the one "
+                "served that was calibrated"
             )
         else:
             continue
@@ -384,44 +469,69 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]],
 
 def _served_names(model: Mapping[str, Any]) -> set[str]:
     """The names that servers gave a model, without folders."""
-    names = [str(served["model"]) for served in model.get("served_as") or () if served.get("model") is not None]
+    names = [
+        str(served["model"])
+        for served in model.get("served_as") or ()
+        if served.get("model") is not None
+    ]
     return {re.split(r"[/\\]", name.rstrip("/\\"))[-1] for name in names}
 
 
-def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any], hosts: Sequence[str]) -> None:
-    """Checks that the user agrees to what a card's judge or assistant (`part`) would be sent, before anything is;
-    `UserError` names the host and the command that would.
+def check_consent(
+    role: str, part: Mapping[str, Any], settings: Mapping[str, Any], hosts: Sequence[str]
+) -> None:
+    """Checks that the user agrees to what a card's judge or assistant (`part`) would be sent,
+    before anything is; `UserError` names the host and the command that would.
 
-    This machine's own servers need no consent to texts; a key needs it everywhere. Who names an address or a key
-    variable in the `settings` agrees to it, and to texts for the `hosts`.
+    This machine's own servers need no consent to texts; a key needs it everywhere. Who names an
+    address or a key variable in the `settings` agrees to it, and to texts for the `hosts`.
     """
-    given, variable = settings.get("url", part.get("url")), part.get("key_variable")
+    given = settings.get("url", part.get("url"))
+    variable = part.get("key_variable")
     if given is None:
         return
     urls = [given] if isinstance(given, str) or not isinstance(given, Sequence) else given
-    named, others = [], []  # all hosts, and those that texts may not be sent to
+    # all hosts, and those that texts may not be sent to
+    named = []
+    others = []
     for url in urls:
         try:
-            host = urlsplit(url).hostname if isinstance(url, str) and url.isascii() and url.isprintable() else None
+            host = (
+                urlsplit(url).hostname
+                if isinstance(url, str) and url.isascii() and url.isprintable()
+                else None
+            )
         except ValueError:
             host = None
         if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
-            raise UserError(f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one.")
+            raise UserError(
+                f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one."
+            )
         named.append(host)
         if not ("url" in settings or is_loopback(url) or host in (name.lower() for name in hosts)):
             others.append(host)
     key = variable is not None and "key_variable" not in settings
     if key and not (isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)):
-        raise UserError(f"card: parts.{role}.key_variable is {shown(variable)}, which is no name of a variable.")
-    # what would be sent, with the argument by which the user agrees, on the command line and in Python
-    asked, others = [], list(dict.fromkeys(others))
+        raise UserError(
+            f"card: parts.{role}.key_variable is {shown(variable)}, which is no name of a variable."
+        )
+    # what would be sent, with the argument by which the user agrees, on the command line and in
+    # Python
+    asked = []
+    others = list(dict.fromkeys(others))
     if others:
         agreed = others[0] if len(others) == 1 else f"[{','.join(others)}]"
         python_of = others[0] if len(others) == 1 else others
         asked.append(("every text that is scored", f"send_to={agreed}", f"send_to={python_of!r}"))
     if key:
         variable_of = f"the key in the environment variable {variable}"
-        asked.append((variable_of, f"+{role}.key_variable={variable}", f"{role}={{'key_variable': {variable!r}}}"))
+        asked.append(
+            (
+                variable_of,
+                f"+{role}.key_variable={variable}",
+                f"{role}={{'key_variable': {variable!r}}}",
+            )
+        )
     if not asked:
         return
     sent, more, python = zip(*asked, strict=True)
@@ -430,7 +540,7 @@ def check_consent(role: str, part: Mapping[str, Any], settings: Mapping[str, Any
     if any(argument.startswith("card=") for argument in typed):
         command = shlex.join(["python", "-m", str(HydraConfig.get().help.app_name), *typed, *more])
     raise UserError(
-        f"card: its {role} is at {', '.join(urls)} and would be sent {' and '.join(sent)}. If you trust "
-        f"{', '.join(dict.fromkeys(others or named))}, say so: "
-        f"{command} (in Python {', '.join(python)})."
+        f"card: its {role} is at {', '.join(urls)} and would be sent {' and '.join(sent)}. If you "
+        f"trust {', '.join(dict.fromkeys(others or named))}, say so: {command} (in Python "
+        f"{', '.join(python)})."
     )

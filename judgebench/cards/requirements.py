@@ -1,4 +1,5 @@
-"""Requirements of a judge that is measured again on labelled texts, and its changes since its card: pure functions."""
+"""Requirements of a judge that is measured again on labelled texts, and its changes since its card:
+pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ LEAST = {"yes": YES, "with_care": CARE}
 
 
 class Outcome(NamedTuple):
-    """One requirement and its bound; passed, failed, warning or not measured; and the reason in a clause."""
+    """One requirement and its bound; passed, failed, warning or not measured; and the reason in a
+    clause."""
 
     name: str
     bound: str
@@ -51,21 +53,27 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         chance = "p < .001" if self.p < 0.001 else f"p {self.p:.3f}".replace("0.", ".")
         change = f"{self.now - self.before:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
-        return f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} here: {change}, {chance}"
+        return (
+            f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} here: "
+            f"{change}, {chance}"
+        )
 
 
 def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
-    """The config key `require`: use -> `yes` or `with_care`, figure -> bound; None takes the card's own verdicts. Else
-    `UserError`."""
+    """The config key `require`: use -> `yes` or `with_care`, figure -> bound; None takes the card's
+    own verdicts. Else `UserError`."""
     if given is None:  # where another defense resists attacks with care, the card does not have it
         given = {
-            use["use"]: use["verdict"].replace(" ", "_") for use in card.uses
-            if use["verdict"] in (YES, CARE) and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
-        }  # fmt: skip
+            use["use"]: use["verdict"].replace(" ", "_")
+            for use in card.uses
+            if use["verdict"] in (YES, CARE)
+            and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
+        }
     if not isinstance(given, Mapping) or not given:
         raise UserError(
-            "require: nothing is required (a card without a verdict of yes or with care asks for nothing by itself); "
-            "say what is, as 'require={order_texts: with_care, spearman_low: 0.3}'."
+            "require: nothing is required (a card without a verdict of yes or with care asks for "
+            "nothing by itself); say what is, as 'require={order_texts: with_care, spearman_low: "
+            "0.3}'."
         )
     figures = [f"{name}{end}" for name in (*AT_LEAST, "error") for end in ENDS]
     known_keys(given, [*RULES, *figures, "failed"], "require")
@@ -80,20 +88,31 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
 
 
 def figures_of(
-    card: JudgeCard, verdict: Sequence[Mapping[str, Any]], metric: Mapping[str, Any], rows: Any, **drawn: int
+    card: JudgeCard,
+    verdict: Sequence[Mapping[str, Any]],
+    metric: Mapping[str, Any],
+    rows: Any,
+    **drawn: int,
 ) -> dict[str, float | None]:
-    """Figures of labelled texts with the ends of their intervals, of the judge's records of verdict.json, its record of
-    metrics.json over all pairs, and its rows of scores.parquet that humans rated; `drawn` are resamples and seed."""
-    figures = {f"spearman{end}": 0.0 if metric["constant"] else metric[f"spearman{end}"] for end in ENDS}
+    """Figures of labelled texts with the ends of their intervals, of the judge's records of
+    verdict.json, its record of metrics.json over all pairs, and its rows of scores.parquet that
+    humans rated; `drawn` are resamples and seed."""
+    figures = {
+        f"spearman{end}": 0.0 if metric["constant"] else metric[f"spearman{end}"] for end in ENDS
+    }
     figures["failed"] = metric["failed_share"]
     for record in verdict:
         name = {"order_texts": "pairs", "compare_systems": "systems"}.get(record["use"])
         figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS if name}
     rows = rows[rows["status"] != FAILED]
     if card.estimate is not None and len(rows):
-        off = card.estimate(rows["score"].to_numpy(dtype=float)) - rows["human"].to_numpy(dtype=float)
+        off = card.estimate(rows["score"].to_numpy(dtype=float)) - rows["human"].to_numpy(
+            dtype=float
+        )
         clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
-        figures |= clusters.record({"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)})
+        figures |= clusters.record(
+            {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
+        )
     return figures
 
 
@@ -109,28 +128,36 @@ def outcomes_of(
         >>> outcomes_of({"spearman_low": 0.3}, [], {"spearman_low": 0.21})[0]
         Outcome(name='spearman_low', bound='at least 0.3', state='failed', reason='0.210')
     """
-    outcomes, by_use = [], {record["use"]: record for record in verdict}
+    outcomes = []
+    by_use = {record["use"]: record for record in verdict}
     for name, bound in required.items():
         least = name.partition("_")[0] in AT_LEAST
-        text = LEAST[str(bound)] if name in RULES else f"at {'least' if least else 'most'} {bound:g}"
-        record, value = by_use.get(name, {"verdict": UNMEASURED, "clause": "no rater, no figures"}), figures.get(name)
-        said, met = "it has no number here", None
+        text = (
+            LEAST[str(bound)] if name in RULES else f"at {'least' if least else 'most'} {bound:g}"
+        )
+        record = by_use.get(name, {"verdict": UNMEASURED, "clause": "no rater, no figures"})
+        value = figures.get(name)
+        said = "it has no number here"
+        met = None
         if name in RULES:
             said = f"{record['verdict']}; {record['clause']}"
             met = {YES: True, CARE: text == CARE, NO: False}.get(record["verdict"])
         elif value is not None:
-            said, met = f"{value:.3f}", bool(value >= bound if least else value <= bound)  # type: ignore[operator]
+            said = f"{value:.3f}"
+            met = bool(value >= bound if least else value <= bound)  # type: ignore[operator]
         state = UNMEASURED if met is None or reason is not None else "passed" if met else "failed"
         outcomes.append(Outcome(name, text, state, reason or said))
     return outcomes
 
 
 def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]:
-    """The changes of Spearman, of the estimates' error and of their bias, each known with the ends of its 95 % interval
-    from two independent samples, in each of which articles are resampled; p is corrected by Holm over these.
+    """The changes of Spearman, of the estimates' error and of their bias, each known with the ends
+    of its 95 % interval from two independent samples, in each of which articles are resampled; p is
+    corrected by Holm over these.
 
-    The standard error of a figure is the width of its interval over 2 z, z = 1.960; a change is normal with the root
-    of the sum of the two squares (the two-sample z test; Wald, 1943). Where the samples share texts, p is too large.
+    The standard error of a figure is the width of its interval over 2 z, z = 1.960; a change is
+    normal with the root of the sum of the two squares (the two-sample z test; Wald, 1943). Where
+    the samples share texts, p is too large.
 
     Example:
         Widths .392 and .294 are standard errors .1 and .075; together .125, and -.25 is twice that.
@@ -140,13 +167,15 @@ def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]
         >>> round(change.p, 3), round(change.low, 3), round(change.high, 3)
         (0.046, -0.495, -0.005)
     """
-    z, changes = float(special.ndtri(CONFIDENCE[1])), list[Change]()
+    z = float(special.ndtri(CONFIDENCE[1]))
+    changes = list[Change]()
     for name in ("spearman", "error", "bias"):
         pair: Any = [[side.get(f"{name}{end}") for end in ENDS] for side in (card, here)]
         before, now = pair
         if None in before + now:
             continue
-        change, error = now[0] - before[0], math.hypot(before[2] - before[1], now[2] - now[1]) / (2 * z)
+        change = now[0] - before[0]
+        error = math.hypot(before[2] - before[1], now[2] - now[1]) / (2 * z)
         p = 2 * float(special.ndtr(-abs(change) / error)) if error > 0 else float(change == 0)
         changes.append(Change(name, before[0], now[0], change - z * error, change + z * error, p))
     corrected = holm(np.array([change.p for change in changes])).tolist()

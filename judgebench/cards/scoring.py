@@ -1,8 +1,8 @@
-"""Files of texts scored by the judge of a card, shard by shard, so that any number has room, and a scoring that was
-killed goes on at the first shard that is missing.
+"""Files of texts scored by the judge of a card, shard by shard, so that any number has room, and a
+scoring that was killed goes on at the first shard that is missing.
 
-A shard's scores are one Parquet file in a folder: `out` itself, or for `out=scores.jsonl` a hidden one beside it, whose
-shards are joined in the end.
+A shard's scores are one Parquet file in a folder: `out` itself, or for `out=scores.jsonl` a hidden
+one beside it, whose shards are joined in the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,16 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
 from judgebench.runtime.errors import ComeBack, UserError
-from judgebench.runtime.files import LOCK, Held, atomic, check_outputs, csv_cell, locked, sha256_of, user_path
+from judgebench.runtime.files import (
+    LOCK,
+    Held,
+    atomic,
+    check_outputs,
+    csv_cell,
+    locked,
+    sha256_of,
+    user_path,
+)
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
@@ -41,35 +50,55 @@ from judgebench.types import FAILED
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
 _NOTE = b"judgebench.shard"
-"""Name of the metadata with what a shard says of itself: a digest of its texts, numbers of them, requests to models."""
+"""Name of the metadata with what a shard says of itself: a digest of its texts, numbers of them,
+requests to models."""
 
 _ANSWERS = "answers (judge.path)"
 """Setting of a judge of an earlier time: the content of its file."""
 
-_MOST_WIDE = 0.5  # share of texts with too wide an interval, above which scores do not serve for single texts
+# share of texts with too wide an interval, above which scores do not serve for single texts
+_MOST_WIDE = 0.5
 
 _SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
-for _name, _type in {**dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()), "wide": pa.bool_()}.items():
+for _name, _type in {
+    **dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()),
+    "wide": pa.bool_(),
+}.items():
     _SCHEMA = _SCHEMA.set(COLUMNS.index(_name), pa.field(_name, _type))
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
-    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a mistake, but shards
-    that were scored before it stay. Gives the file or folder of scores; None after a dry run, and in a process that
-    only helped to read."""
+    """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a
+    mistake, but shards that were scored before it stay. Gives the file or folder of scores; None
+    after a dry run, and in a process that only helped to read."""
     # 1. the settings, and the judge
-    target, shard = _target(config, card), config.get("shard")
+    target = _target(config, card)
+    shard = config.get("shard")
     if type(shard) is not int or shard < 1:
-        raise UserError(f"shard: {shard!r} is no number of rows; give a whole number of at least 1.")
+        raise UserError(
+            f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
+        )
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if config.check_models:
         check_settings(card, overridden)
-    settings: Any = {name: config[name] for name in ("trainer", "runner", "dry_run", "check_models", "level", "wide")}
-    judge = Judge(card, store=path_of(config, "store"), send_to=plain(config.send_to), **overridden, **settings)
+    settings: Any = {
+        name: config[name]
+        for name in ("trainer", "runner", "dry_run", "check_models", "level", "wide")
+    }
+    judge = Judge(
+        card,
+        store=path_of(config, "store"),
+        send_to=plain(config.send_to),
+        **overridden,
+        **settings,
+    )
     # 2. the texts, all of them checked before the first is read
-    data, dimensions = plain(config.data), [card.dimension]
+    data = plain(config.data)
+    dimensions = [card.dimension]
     Unrated(dimensions=dimensions, **data).given_path("a file of rows, or a folder of them")
-    texts = Texts(data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"])
+    texts = Texts(
+        data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"]
+    )
     known: Any = {"dimensions": dimensions, "longest": data["longest"]}
     if len(texts.sizes) > 1:
         judge.in_shards()
@@ -79,9 +108,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         show_dry_run(judge.about(Unrated(texts=rows, **known)), console)
         if len(texts.sizes) > 1:
             times = texts.rows / texts.sizes[0]
-            first = f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others are like them, all"
+            first = (
+                f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
+                "are like them, all"
+            )
             console.print(
-                f"{first} take {times:,.3g} times the tokens, requests, dollars and time above.", highlight=False
+                f"{first} take {times:,.3g} times the tokens, requests, dollars and time above.",
+                highlight=False,
             )
         return None
     # 3. shard by shard what is missing
@@ -89,7 +122,12 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
-        whole = Progressing("Scoring", texts.rows, unit="texts", before=texts.rows - sum(texts.sizes[i] for i in todo))
+        whole = Progressing(
+            "Scoring",
+            texts.rows,
+            unit="texts",
+            before=texts.rows - sum(texts.sizes[i] for i in todo),
+        )
         several = len(texts.sizes) > 1 and processes.first
         if several:
             stack.enter_context(whole)
@@ -107,7 +145,10 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         if not processes.first:
             return None
         if away:
-            first = f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of them: "
+            first = (
+                f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
+                "them: "
+            )
             raise ComeBack(f"{first if len(texts.sizes) > 1 else ''}{away[-1]}")
         notes = parts.join()
     # 4. what came of it
@@ -115,7 +156,8 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines = [f"{rows} texts scored by {card.title}; {failed} without a score."]
     if texts.cut:
         lines.append(
-            f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes larger ones."
+            f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes "
+            "larger ones."
         )
     if notes[0]["served"] is not None:
         served = notes[0]["served"]
@@ -133,20 +175,25 @@ def _target(config: DictConfig, card: JudgeCard) -> Path:
     target = path_of(config, "out")
     if target.suffix not in ("", *_ENDINGS):
         raise UserError(
-            f"out={target}: the ending says what is written; it must be one of {', '.join(_ENDINGS)}, or none for a "
-            "folder of .parquet files."
+            f"out={target}: the ending says what is written; it must be one of "
+            f"{', '.join(_ENDINGS)}, or none for a folder of .parquet files."
         )
     if not target.suffix and target.is_file():
-        raise UserError(f"out={target}: this is a file; name a folder, or a file with one of {', '.join(_ENDINGS)}.")
+        raise UserError(
+            f"out={target}: this is a file; name a folder, or a file with one of "
+            f"{', '.join(_ENDINGS)}."
+        )
     files = [target] if target.suffix else [target / _MANIFEST, target / "part-000000.parquet"]
     inputs = [*inputs_of(config), *card.inputs()]
-    check_outputs([(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)])
+    check_outputs(
+        [(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)]
+    )
     return target
 
 
 def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
-    """Purposes of the scores, a sentence: means of many texts by the card's verdict, single texts by it and by the
-    share of texts whose interval is too wide."""
+    """Purposes of the scores, a sentence: means of many texts by the card's verdict, single texts
+    by it and by the share of texts whose interval is too wide."""
     from judgebench.stats.verdict import CARE, NO, YES  # statistics take a while to import
 
     verdict = next((use["verdict"] for use in card.uses if use["use"] == "report_scores"), None)
@@ -157,7 +204,10 @@ def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
     if verdict == NO or wide > _MOST_WIDE:
         single = "no"
     share = f"{100 * wide:.0f} % of their {100 * settings.level:g} % intervals are wider"
-    return f"Means of many texts: {means}. Single texts: {single}; {share} than {100 * settings.wide:g} % of the scale."
+    return (
+        f"Means of many texts: {means}. Single texts: {single}; {share} than "
+        f"{100 * settings.wide:g} % of the scale."
+    )
 
 
 class _Parts:
@@ -169,13 +219,17 @@ class _Parts:
     """
 
     def __init__(self, target: Path, texts: Texts, made_with: Mapping[str, Any]) -> None:
-        self._target, self._texts, self._made_with = target, texts, made_with
+        self._target = target
+        self._texts = texts
+        self._made_with = made_with
         self._folder = target.with_name(f".{target.name}.parts") if target.suffix else target
         self._notes: dict[int, dict[str, Any]] = {}
 
     def open(self, stack: ExitStack) -> list[int]:
-        """The numbers of the shards that are missing or damaged; `stack` keeps other runs out of the folder."""
-        folder, manifest = self._folder, self._folder / _MANIFEST
+        """The numbers of the shards that are missing or damaged; `stack` keeps other runs out of
+        the folder."""
+        folder = self._folder
+        manifest = self._folder / _MANIFEST
         with self._written():
             if self._target.suffix:
                 stack.callback(self._remove)
@@ -183,20 +237,25 @@ class _Parts:
                 stack.enter_context(locked(folder))
             except Held as error:
                 raise UserError(
-                    f"out={self._target}: another scoring writes there ({error}); wait until it is done, or name "
-                    "another."
+                    f"out={self._target}: another scoring writes there ({error}); wait until it is "
+                    "done, or name another."
                 ) from error
             hidden = bool(self._target.suffix)
             if manifest.is_file():
                 made_with = read_json(manifest, str(manifest), shape={"settings": dict})
-                here, there = self._made_with["settings"], made_with["settings"]
+                here = self._made_with["settings"]
+                there = made_with["settings"]
                 differs = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-                if not differs and len(list(folder.glob("part-*.parquet"))) > len(self._texts.sizes):
+                if not differs and len(list(folder.glob("part-*.parquet"))) > len(
+                    self._texts.sizes
+                ):
                     differs = ["data.path (there were more texts)"]
             else:
                 others = [file.name for file in folder.iterdir() if file.name != LOCK]
                 differs = [] if hidden or not others else [f"{others[0]}, which is no scoring's"]
-            for number, digest in enumerate(self._texts.digests) if manifest.is_file() and not differs else ():
+            for number, digest in (
+                enumerate(self._texts.digests) if manifest.is_file() and not differs else ()
+            ):
                 note = self._note(number)
                 if note is not None and note["texts"] == digest:
                     self._notes[number] = note
@@ -205,8 +264,8 @@ class _Parts:
                     break
             if differs and not hidden:
                 raise UserError(
-                    f"out={self._target}: scores of another command lie there, which differs in {', '.join(differs)}; "
-                    "name another folder, or remove that one."
+                    f"out={self._target}: scores of another command lie there, which differs in "
+                    f"{', '.join(differs)}; name another folder, or remove that one."
                 )
             if differs:  # what an earlier command has left of another file of this name
                 self._notes = {}
@@ -219,23 +278,31 @@ class _Parts:
     def write(self, number: int, frame: pd.DataFrame, served: Mapping[str, Any] | None) -> None:
         """Writes a shard, whole or not at all."""
         note = {"texts": self._texts.digests[number], "rows": len(frame), "served": served}
-        note |= {"failed": int((frame["status"] == FAILED).sum()), "wide": int(frame["wide"].eq(True).sum())}
+        note |= {
+            "failed": int((frame["status"] == FAILED).sum()),
+            "wide": int(frame["wide"].eq(True).sum()),
+        }
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))
         with self._written():
             if not (self._folder / _MANIFEST).is_file():
                 with atomic(self._folder / _MANIFEST) as temporary:
-                    temporary.write_text(json.dumps(self._made_with, indent=1) + "\n", encoding="utf-8")
+                    temporary.write_text(
+                        json.dumps(self._made_with, indent=1) + "\n", encoding="utf-8"
+                    )
             with atomic(self._part(number)) as temporary:
                 write_table(temporary, table)
         self._notes[number] = json.loads(json.dumps(note))
 
     def join(self) -> list[dict[str, Any]]:
-        """Puts the shards together where one file is asked for; gives what each of them says of itself."""
+        """Puts the shards together where one file is asked for; gives what each of them says of
+        itself."""
         parts = [self._part(number) for number in range(len(self._texts.sizes))]
         notes = [self._notes[number] for number in range(len(parts))]
         if not sum(note["rows"] for note in notes):
-            raise UserError("judge.path: there is no answer about any of the texts, so nothing is written.")
+            raise UserError(
+                "judge.path: there is no answer about any of the texts, so nothing is written."
+            )
         with self._written():
             if self._target.suffix:
                 with atomic(self._target) as temporary:
@@ -250,13 +317,16 @@ class _Parts:
         try:
             yield
         except UserError as error:
-            if not self._notes or _ANSWERS in self._made_with["settings"]:  # whose mending makes all others, too
+            # whose mending makes all others, too
+            if not self._notes or _ANSWERS in self._made_with["settings"]:
                 raise
-            done, command = sum(note["rows"] for note in self._notes.values()), command_line()
+            done = sum(note["rows"] for note in self._notes.values())
+            command = command_line()
             out = "" if typed("out") else f" out={self._target}"
             raise UserError(
-                f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is mended, "
-                f"{f'`{command}{out}`' if command else 'the same command'} goes on behind them."
+                f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is "
+                f"mended, {f'`{command}{out}`' if command else 'the same command'} goes on behind "
+                "them."
             ) from error
 
     @contextmanager
@@ -265,7 +335,8 @@ class _Parts:
             yield
         except OSError as error:
             raise UserError(
-                f"out={self._target}: cannot be written ({error.strerror or error}); name another file."
+                f"out={self._target}: cannot be written ({error.strerror or error}); name another "
+                "file."
             ) from error
 
     def _remove(self) -> None:
@@ -279,14 +350,18 @@ class _Parts:
         """The note of a shard; None of one that is missing or damaged."""
         try:
             table = read_table(self._part(number))
-            return dict(json.loads(table.schema.metadata[_NOTE])) if table.schema.names == _SCHEMA.names else None
+            return (
+                dict(json.loads(table.schema.metadata[_NOTE]))
+                if table.schema.names == _SCHEMA.names
+                else None
+            )
         except (Damaged, pa.ArrowException, OSError, KeyError, TypeError, ValueError):
             return None
 
 
 def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
-    """Writes the rows of Parquet files, one after the other, as an ending says; a missing number is null, in CSV an
-    empty cell."""
+    """Writes the rows of Parquet files, one after the other, as an ending says; a missing number is
+    null, in CSV an empty cell."""
     if ending == ".parquet":
         join_tables(path, parts)
         return
@@ -297,7 +372,9 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
                 writer.writerows([map(csv_cell, table.column_names)] if i == 0 else [])
                 writer.writerows(map(csv_cell, row.values()) for row in table.to_pylist())
             else:
-                file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist())
+                file.writelines(
+                    f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist()
+                )
 
 
 def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
@@ -305,7 +382,11 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
     settings["card"] = sha256_of(path_of(config, "card"))
     for role in ("judge", "assistant"):
-        settings |= {f"{role}.{key}": value for key, value in (plain(config[role]) or {}).items() if key not in _FREE}
+        settings |= {
+            f"{role}.{key}": value
+            for key, value in (plain(config[role]) or {}).items()
+            if key not in _FREE
+        }
     settings |= {f"data.{name}": plain(config.data[name]) for name in ("fields", "limit_groups")}
     if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:
         answers = user_path(settings.pop("judge.path", None) or card.parts["judge"].get("path"))
@@ -314,22 +395,39 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
 
 
 _FREE: tuple[str, ...]
-_FREE = ("url", "key_variable", "price", "max_cost", "concurrency", "requests_per_minute", "tokens_per_minute")
+_FREE = (
+    "url",
+    "key_variable",
+    "price",
+    "max_cost",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+)
 _FREE += ("timeout", "retries", "backoff", "longest_wait", "batch", "retry_refused")
 """Settings of served judges that say where and how fast they are asked."""
 
 
 def _together(one: Any, other: Any) -> Any:
-    """Two shards' records of requests as one: numbers are added, shares weighted by their readings."""
+    """Two shards' records of requests as one: numbers are added, shares weighted by their
+    readings."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        joint = {name: _together(one.get(name), other.get(name)) for name in {**one, **other} if name not in _ALIKE}
+        joint = {
+            name: _together(one.get(name), other.get(name))
+            for name in {**one, **other}
+            if name not in _ALIKE
+        }
         joint |= {name: one[name] for name in _ALIKE if name in one}
         if "unlisted" in joint and None not in (one["unlisted"], other["unlisted"]):
             joint["unlisted"] = np.average(
                 [one["unlisted"], other["unlisted"]], weights=[one["readings"], other["readings"]]
             )
         return joint
-    if isinstance(one, list) and isinstance(other, list) and all(isinstance(part, Mapping) for part in [*one, *other]):
+    if (
+        isinstance(one, list)
+        and isinstance(other, list)
+        and all(isinstance(part, Mapping) for part in [*one, *other])
+    ):
         rows: dict[Any, Any] = {}
         for part in [*one, *other]:
             key = tuple(value for value in part.values() if isinstance(value, str))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
-"""The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the studies."""
+"""The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the
+studies."""
 
 
 def groups() -> list[str]:
@@ -24,14 +25,16 @@ def choices(group: str) -> list[str]:
 
 
 def choice_sentences(group: str) -> dict[str, str]:
-    """Choice -> the first sentence of its file's opening comment, for every file of a group, as `exp`, and its
-    subfolders."""
+    """Choice -> the first sentence of its file's opening comment, for every file of a group, as
+    `exp`, and its subfolders."""
     sentences = {}
     for file in sorted((FOLDER / group).rglob("*.yaml")):
         lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
         text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
         sentence = re.match(r".*?[.?](?=\s|$)", text)
-        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = sentence[0] if sentence else text
+        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = (
+            sentence[0] if sentence else text
+        )
     return sentences
 
 
@@ -40,17 +43,27 @@ def choice_list(group: str) -> str:
     sentences = choice_sentences(group)
     width = max(map(len, sentences), default=0)
     return "\n".join(
-        textwrap.fill(sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4))
+        textwrap.fill(
+            sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4)
+        )
         for name, sentence in sentences.items()
     )
 
 
 def help_text() -> str:
     """The text of --help: the template in conf/config.yaml, filled as Hydra would."""
-    lines = (FOLDER / "config.yaml").read_text("utf-8").partition("    template: |")[2].splitlines()[1:]
-    template = "\n".join(line[6:] for line in takewhile(lambda line: not line.strip() or line[:6].isspace(), lines))
-    header = re.search(r"^    header: (.*)$", (FOLDER / "config.yaml").read_text("utf-8"), re.MULTILINE)
-    filled = template.replace("${hydra.help.header}", header[1] if header else "").replace("$$", "$")
+    lines = (
+        (FOLDER / "config.yaml").read_text("utf-8").partition("    template: |")[2].splitlines()[1:]
+    )
+    template = "\n".join(
+        line[6:] for line in takewhile(lambda line: not line.strip() or line[:6].isspace(), lines)
+    )
+    header = re.search(
+        r"^    header: (.*)$", (FOLDER / "config.yaml").read_text("utf-8"), re.MULTILINE
+    )
+    filled = template.replace("${hydra.help.header}", header[1] if header else "").replace(
+        "$$", "$"
+    )
     filled = re.sub(r"\$\{choices_of:(\w+)\}", lambda match: choice_list(match[1]), filled)
     listed = []
     for group in groups():

@@ -1,4 +1,5 @@
-"""Defaults that the data give: the dimensions that a file has, and rubrics where nobody is asked anything."""
+"""Defaults that the data give: the dimensions that a file has, and rubrics where nobody is asked
+anything."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ def read_dimensions(config: DictConfig) -> Any:
     names = list(data.dimensions)
     if len(names) > 1 and _USUAL not in names:
         raise UserError(
-            f"dimensions: {data.name} has human scores for {', '.join(names)}; say which of them are judged, as "
-            f"'dimensions=[{names[0]}]'.",
+            f"dimensions: {data.name} has human scores for {', '.join(names)}; say which of them "
+            f"are judged, as 'dimensions=[{names[0]}]'.",
             give=[f"dimensions=[{','.join(names)}]"],
         )
     config.dimensions = names if len(names) == 1 else [_USUAL]
@@ -41,7 +42,8 @@ def read_dimensions(config: DictConfig) -> Any:
 
 
 def stand_in_rubrics(config: DictConfig) -> None:
-    """Sets stand-ins for rubrics that a replayed judge lacks: it is asked nothing, and what it was asked is unknown."""
+    """Sets stand-ins for rubrics that a replayed judge lacks: it is asked nothing, and what it was
+    asked is unknown."""
     replayed = str(OmegaConf.select(config, f"judge.{TARGET}")).endswith(".ReplaySpec")
     named = typed("prompt.rubrics") or typed("prompt.variants") or typed("prompt")
     collection = plain(OmegaConf.select(config, "prompt.rubrics"))
@@ -51,7 +53,9 @@ def stand_in_rubrics(config: DictConfig) -> None:
     for dimension in map(str, list_at(config, "dimensions")):
         try:
             variants = plain(config.prompt.get("variants"))
-            templates[dimension] = load_rubrics(collection, [dimension], variants)[dimension].template
+            templates[dimension] = load_rubrics(collection, [dimension], variants)[
+                dimension
+            ].template
         except UserError:
             templates[dimension] = UNASKED.replace("DIMENSION", dimension)
     if any(template.startswith(UNASKED[:10]) for template in templates.values()):

@@ -1,4 +1,5 @@
-"""Names of things that earlier versions of judgebench had: one table, which the refusals of unknown names look into."""
+"""Names of things that earlier versions of judgebench had: one table, which the refusals of unknown
+names look into."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from typing import Any
 
 from judgebench.runtime.errors import UserError
 
-_SERVE = "serve the model with `vllm serve MODEL`, and take judge=vllm judge.model=MODEL judge.tokenizer=MODEL"
+_SERVE = (
+    "serve the model with `vllm serve MODEL`, and take judge=vllm judge.model=MODEL "
+    "judge.tokenizer=MODEL"
+)
 
 _BY_WORDS = "take a defense by words, as defenses=[delimiters], instruction or sandwich"
 
@@ -23,59 +27,68 @@ DROPPED = {
     "defenses=windowed_perplexity": "take defenses=[perplexity]",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
-    "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or more, 1 is usual",
+    "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
+    "more, 1 is usual",
     "pairwise.ties": "a tie is half a win for each, so leave it out",
     "prompt.layout": "prompts have the papers' layout alone, so leave it out",
     "store=parquet:": (
         "readings are kept in SQLite, as store=outputs/readings.sqlite, or not at all "
-        "(store=none); the readings of a Parquet store come into a SQLite file by the version "
-        "that wrote them, with `python -m judgebench.store copy parquet:FOLDER "
-        "outputs/readings.sqlite`"
+        "(store=none); the readings of a Parquet store come into a SQLite file by the version that "
+        "wrote them, with `python -m judgebench.store copy parquet:FOLDER outputs/readings.sqlite`"
     ),
-    "store list": ("take `python -m judgebench.store verify STORE`, which says how many readings a store has"),
+    "store list": (
+        "take `python -m judgebench.store verify STORE`, which says how many readings a store has"
+    ),
     "store copy": ("take `python -m judgebench.store merge FROM out=TO`"),
     "store prune": (
         "a reading that does not match its checksum is read again without it; `python -m "
         "judgebench.store merge STORE out=OTHER` leaves such readings out"
     ),
     "judgebench plan": (
-        "a run says how wide its intervals are (How sure is all that?); a width shrinks with "
-        "the root of the number of labelled articles, so half of it takes four times as many, "
-        "drawn at random"
+        "a run says how wide its intervals are (How sure is all that?); a width shrinks with the "
+        "root of the number of labelled articles, so half of it takes four times as many, drawn at "
+        "random"
     ),
     "judge.members.card": (
-        "members are recorded readings, run folders and answers; score the texts with the card "
-        "by `python -m judgebench.score card=FILE`, and name its scores, as {path: "
-        "scores.jsonl, fields: {text: score}}"
+        "members are recorded readings, run folders and answers; score the texts with the card by "
+        "`python -m judgebench.score card=FILE`, and name its scores, as {path: scores.jsonl, "
+        "fields: {text: score}}"
     ),
     "judge.members.store": (
         "members are recorded readings, run folders and answers; run the model on these texts, "
         "which costs nothing where its readings are stored, and name the run's folder"
     ),
     "judge.combine=rank": ("take judge.combine=mean"),
-    "judge.combine=nnls": ("take judge.combine=mean: on unseen articles it orders texts as well as learned weights do"),
+    "judge.combine=nnls": (
+        "take judge.combine=mean: on unseen articles it orders texts as well as learned weights do"
+    ),
     "card of judgebench.judges.panel.PanelSpec": (
-        "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the mean of their estimates"
+        "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the "
+        "mean of their estimates"
     ),
     "decoding=trimmed": "take decoding=[expectation], which agrees with people as well",
     "decoding=plausible": "take decoding=[expectation], which agrees with people as well",
     "decoding=unnormalized": "take decoding=[expectation], which agrees with people as well",
-    "judgebench.decoding.Trimmed": "take judgebench.decoding.Expectation, which agrees with people as well",
-    "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with people as well",
+    "judgebench.decoding.Trimmed": "take judgebench.decoding.Expectation, which agrees with people "
+    "as well",
+    "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with "
+    "people as well",
     "tune.metric=stability": "take tune.metric=spearman",
     "calibrate.metric=stability": "take calibrate.metric=spearman",
     "dry_run=measure": (
-        "take dry_run=true, which says how many tokens are computed; while a run reads, its bar says what is left"
+        "take dry_run=true, which says how many tokens are computed; while a run reads, its bar "
+        "says what is left"
     ),
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",
     "own tables": (
-        "the papers' tables hold the papers' models, data and ranges alone, and these runs have none; "
-        "`python -m judgebench.report RUN` makes the page with all numbers"
+        "the papers' tables hold the papers' models, data and ranges alone, and these runs have "
+        "none; `python -m judgebench.report RUN` makes the page with all numbers"
     ),
 }
-"""A command, a key, a key with its value, or a class, as it was written -> what to use instead, as a clause."""
+"""A command, a key, a key with its value, or a class, as it was written -> what to use instead, as
+a clause."""
 
 _ANY = object()
 
@@ -92,7 +105,8 @@ INERT: Mapping[str, Any] = {
 
 
 def dropped(name: str) -> str | None:
-    """The sentence on a name that was dropped, of a list's entry without its place; None where it was not."""
+    """The sentence on a name that was dropped, of a list's entry without its place; None where it
+    was not."""
     instead = DROPPED.get(re.sub(r"\[\d+\]", "", name))
     return f"{name}: is dropped; {instead}." if instead else None
 
@@ -105,7 +119,8 @@ def refuse_names(names: Iterable[str]) -> None:
 
 
 def refuse_settings(config: Mapping[str, Any], where: str = "") -> None:
-    """Raises `UserError` with a sentence for each setting of a configuration that was dropped; `where` it stands."""
+    """Raises `UserError` with a sentence for each setting of a configuration that was dropped;
+    `where` it stands."""
     sentences = []
     for name in DROPPED:
         key, is_value, value = name.partition("=")
@@ -122,7 +137,8 @@ def _entry(settings: Any, key: str) -> Any:
 
 
 def up_to_date(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration of an earlier version, as plain values, without settings that ask for what is done now."""
+    """A configuration of an earlier version, as plain values, without settings that ask for what is
+    done now."""
     current = dict(settings)
     for place, inert in INERT.items():
         group, _, name = place.partition(".")

@@ -1,4 +1,5 @@
-"""Fields of settings: their annotations say what they take, and pydantic says what they do not, with the key in front.
+"""Fields of settings: their annotations say what they take, and pydantic says what they do not,
+with the key in front.
 
 Example:
     >>> @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,18 @@ from judgebench.runtime.parsing import faults
 
 __all__ = ["LEVELS", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
-__all__ += ["Annotated", "Ge", "Gt", "Le", "Lt", "check_fields", "known_keys", "nearest", "plain", "settings_of"]
+__all__ += [
+    "Annotated",
+    "Ge",
+    "Gt",
+    "Le",
+    "Lt",
+    "check_fields",
+    "known_keys",
+    "nearest",
+    "plain",
+    "settings_of",
+]
 
 Settings = TypeVar("Settings")
 
@@ -70,16 +82,17 @@ class NotBlank:
 
 
 def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
-    """Checks that the fields of a dataclass (those named in `of`, or all) hold what their annotations say; strictly, so
-    "1" is not a number. An annotation may be `Annotated` with bounds (`Ge`, `Gt`, `Le`, `Lt`), `OneOf` and `NotBlank`.
-    The values stay as they are: keys of stored readings are made of some."""
+    """Checks that the fields of a dataclass (those named in `of`, or all) hold what their
+    annotations say; strictly, so "1" is not a number. An annotation may be `Annotated` with bounds
+    (`Ge`, `Gt`, `Le`, `Lt`), `OneOf` and `NotBlank`. The values stay as they are: keys of stored
+    readings are made of some."""
     names = [field.name for field in dataclasses.fields(settings) if not of or field.name in of]
     _check(type(settings), tuple(names), {name: getattr(settings, name) for name in names}, key)
 
 
 def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
-    """The settings that a mapping of the configuration holds; `UserError` with each key that is unknown or missing, and
-    each value that the dataclass does not take."""
+    """The settings that a mapping of the configuration holds; `UserError` with each key that is
+    unknown or missing, and each value that the dataclass does not take."""
     names = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
     mapping = plain(mapping)
     if not isinstance(mapping, Mapping):
@@ -90,7 +103,8 @@ def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
 
 
 def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known` with a `UserError`; of those that were dropped, it is about these alone."""
+    """Refuses keys that are not `known` with a `UserError`; of those that were dropped, it is about
+    these alone."""
     unknown = [str(name) for name in names if name not in known]
     refuse_names(f"{key}.{name}" for name in unknown)
     sentences = []
@@ -119,10 +133,17 @@ def _validator(cls: Any, names: tuple[str, ...]) -> Any:
     hints = get_type_hints(cls, include_extras=True)
     make: Any = TypedDict
     optional = {
-        field.name for field in dataclasses.fields(cls) if (field.default, field.default_factory) != (MISSING, MISSING)
+        field.name
+        for field in dataclasses.fields(cls)
+        if (field.default, field.default_factory) != (MISSING, MISSING)
     }
-    shape = make(cls.__name__, {name: NotRequired[hints[name]] if name in optional else hints[name] for name in names})
-    shape.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    shape = make(
+        cls.__name__,
+        {name: NotRequired[hints[name]] if name in optional else hints[name] for name in names},
+    )
+    shape.__pydantic_config__ = ConfigDict(
+        strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
     return TypeAdapter(shape).validator
 
 
@@ -130,7 +151,8 @@ def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str
     from pydantic import ValidationError
 
     values = {
-        name: OmegaConf.to_object(value) if OmegaConf.is_config(value) else value for name, value in values.items()
+        name: OmegaConf.to_object(value) if OmegaConf.is_config(value) else value
+        for name, value in values.items()
     }
     try:
         _validator(cls, names).validate_python(values)
@@ -155,7 +177,8 @@ class MetricSettings:
 
     Args:
         levels: at least one of `LEVELS`, none twice.
-        resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to `MOST_RESAMPLES`.
+        resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to
+            `MOST_RESAMPLES`.
     """
 
     levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
@@ -165,11 +188,13 @@ class MetricSettings:
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
         if len(set(self.levels)) < len(self.levels):
-            raise UserError(f"metrics.levels: {list(self.levels)} names one twice; name each level once.")
+            raise UserError(
+                f"metrics.levels: {list(self.levels)} names one twice; name each level once."
+            )
         if self.resamples == 1:
             raise UserError(
-                "metrics.resamples: a single resample does not vary, so it says nothing of uncertainty; take 0 (no "
-                "intervals), or at least 2: 1000 is usual."
+                "metrics.resamples: a single resample does not vary, so it says nothing of "
+                "uncertainty; take 0 (no intervals), or at least 2: 1000 is usual."
             )
 
 
@@ -194,13 +219,19 @@ class Ranking:
         """From the config key `pairwise`."""
         ranking = settings_of(cls, up_to_date({"pairwise": given})["pairwise"], "pairwise")
         reference = None if ranking.reference is None else str(ranking.reference)
-        return replace(ranking, prior=float(ranking.prior), reference=reference, human_tie=float(ranking.human_tie))
+        return replace(
+            ranking,
+            prior=float(ranking.prior),
+            reference=reference,
+            human_tie=float(ranking.human_tie),
+        )
 
     def check(self, systems: Collection[str]) -> None:
         """Raises `UserError` where the reference is none of the systems compared."""
         if self.reference is not None and self.reference not in systems:
             raise UserError(
-                f"pairwise.reference: no text is by {self.reference!r}; the systems are {', '.join(sorted(systems))}."
+                f"pairwise.reference: no text is by {self.reference!r}; the systems are "
+                f"{', '.join(sorted(systems))}."
             )
 
 
@@ -209,15 +240,16 @@ class Margins:
     """The config key `verdict`; `UserError` of values that cannot be.
 
     Attributes:
-        near_rater: how far below one rater's share a judge's may lie for a yes, and by which part of the scale its
-            error may exceed a rater's.
+        near_rater: how far below one rater's share a judge's may lie for a yes, and by which part
+            of the scale its error may exceed a rater's.
         half_way: the part of the way from a coin to one rater that earns "with care".
         assumed_rater: one rater's share of pairs, where no text has two ratings.
-        explains: the part of the variance of ratings that calibrated scores explain at least, of articles that did not
-            teach the calibration, so that they are better than always saying the mean rating.
+        explains: the part of the variance of ratings that calibrated scores explain at least, of
+            articles that did not teach the calibration, so that they are better than always saying
+            the mean rating.
         attack_change: largest change of a mean score under attack, as a part of the range.
-        attack_rise: largest share of texts whose score rises far under attack, less the share of those whose score
-            falls as far.
+        attack_rise: largest share of texts whose score rises far under attack, less the share of
+            those whose score falls as far.
         attack_order: largest loss of Spearman under attack.
         failed: the share of answers that could not be read above which there is no yes.
         fewest: articles below which there is no verdict.
@@ -239,8 +271,9 @@ class Margins:
 
 @dataclass(frozen=True)
 class IntervalSettings:
-    """conf/score.yaml's `level`, the share of texts whose interval is to hold the humans' score, and `wide`, the share
-    of the humans' scale beyond which an interval is too wide to use; `UserError` of values that cannot be."""
+    """conf/score.yaml's `level`, the share of texts whose interval is to hold the humans' score,
+    and `wide`, the share of the humans' scale beyond which an interval is too wide to use;
+    `UserError` of values that cannot be."""
 
     level: Annotated[float, Gt(0), Lt(1)] = 0.9
     wide: Annotated[float, Gt(0), Le(1)] = 0.5

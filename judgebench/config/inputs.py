@@ -16,13 +16,24 @@ from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
 from judgebench.runtime.files import Input, check_outputs
 
-_GROUPS = ("card", "readings", "judge", "assistant", "prompt", "attack", "attacks", "defenses", "defense", "tutor")
+_GROUPS = (
+    "card",
+    "readings",
+    "judge",
+    "assistant",
+    "prompt",
+    "attack",
+    "attacks",
+    "defenses",
+    "defense",
+    "tutor",
+)
 """Keys whose values may name files, or hold keys that do."""
 
 
 def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
-    """The inputs of a configuration on this machine: its texts, and each file that a value of `_GROUPS` names, wherever
-    it stands there; of a folder, as that of a model, the files in it."""
+    """The inputs of a configuration on this machine: its texts, and each file that a value of
+    `_GROUPS` names, wherever it stands there; of a folder, as that of a model, the files in it."""
     for name in _GROUPS:
         for key, text in _texts(name, plain(config.get(name))):
             path = os.path.expanduser(text)
@@ -34,7 +45,8 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
 
 
 def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
-    """The store of readings, over which nothing else may be written; `UserError` where it is one of the inputs."""
+    """The store of readings, over which nothing else may be written; `UserError` where it is one of
+    the inputs."""
     path = path_of(config, "store")
     store = Input(f"store={path}", path)
     # readings are added to a store that a judge is read from, too
@@ -55,11 +67,17 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _data(path: str, layouts: Any) -> Input:
-    """The texts: a file; a folder, of which everything or what fits a layout is read; or a pattern."""
-    here, name = local_path(path.removeprefix("file://")), f"data.path={path}"
+    """The texts: a file; a folder, of which everything or what fits a layout is read; or a
+    pattern."""
+    here = local_path(path.removeprefix("file://"))
+    name = f"data.path={path}"
     if glob.has_magic(path) and not here.exists():
         folder = os.path.dirname(re.split(r"[*?\[]", str(here))[0])
         pattern = str(here)[len(folder) :].lstrip("/")
         return Input(name, Path(folder), [pattern.replace("**/", "*")])
     known = layouts if isinstance(layouts, list) else [{}]
-    return Input(name, here, [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)])
+    return Input(
+        name,
+        here,
+        [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)],
+    )

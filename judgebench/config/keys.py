@@ -1,7 +1,9 @@
-"""The folder conf/ with its groups, and keys of a configuration: how they are read, and who has set them.
+"""The folder conf/ with its groups, and keys of a configuration: how they are read, and who has set
+them.
 
-The command line is read as Hydra reads it; a refusal is a sentence with the nearest name, and each of a multirun's jobs
-is composed and checked before the first begins. `+exp=tasks` sweeps over the tasks of which a folder holds the files.
+The command line is read as Hydra reads it; a refusal is a sentence with the nearest name, and each
+of a multirun's jobs is composed and checked before the first begins. `+exp=tasks` sweeps over the
+tasks of which a folder holds the files.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, ma
 
 
 def top_keys(config_name: str) -> list[str]:
-    """The keys at the top of the configuration file of that name (without its ending), `hydra` among them."""
+    """The keys at the top of the configuration file of that name (without its ending), `hydra`
+    among them."""
     file = FOLDER / f"{config_name}.yaml"
     keys = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
     return list(dict.fromkeys([*keys, "hydra"]))
@@ -76,11 +79,14 @@ def typed_overrides() -> list[str]:
 
 
 def command_line() -> str | None:
-    """The command that gives this run again, without secrets; None where Hydra has composed nothing."""
+    """The command that gives this run again, without secrets; None where Hydra has composed
+    nothing."""
     if not HydraConfig.initialized():
         return None
     module = str(HydraConfig.get().help.app_name)
-    whole: str = mask_secrets(shlex.join(["python", "-m", module, *map(masked_argument, typed_overrides())]))
+    whole: str = mask_secrets(
+        shlex.join(["python", "-m", module, *map(masked_argument, typed_overrides())])
+    )
     return whole
 
 
@@ -92,17 +98,24 @@ def typed(key: str) -> str:
 
 def choice_of(group: str) -> str:
     """The choice of a group; empty where there is none, or it is not known."""
-    return str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
+    return (
+        str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
+    )
 
 
 def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
-    """A sentence where the command line contradicts an experiment or a default in `keys` that do not go together."""
+    """A sentence where the command line contradicts an experiment or a default in `keys` that do
+    not go together."""
     set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
     others = [key for key in keys if not typed(key)]
     who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
     for key in others if set_here else ():
         node = OmegaConf.select(config, key)
-        names = [name for name, entry in node.items() if "_target_" in str(entry)] if key == "decoding" else []
+        names = (
+            [name for name, entry in node.items() if "_target_" in str(entry)]
+            if key == "decoding"
+            else []
+        )
         if (
             value := f"[{','.join(names)}]"
             if names
@@ -111,7 +124,7 @@ def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
             yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
 
 
-# --- command line ----------------------------------------------------------------------------------------------------
+# --- command line -------------------------------------------------------------------------------
 
 
 Look = Callable[[DictConfig], object]
@@ -124,55 +137,89 @@ _MOST_JOBS = 10_000
 """Jobs of a multirun; Hydra lists all of them before it starts one."""
 
 _MOST_TRIED = 24
-"""Jobs that are composed before a multirun begins; a mistake in a later one is named when that begins."""
+"""Jobs that are composed before a multirun begins; a mistake in a later one is named when that
+begins."""
 
 
 def check_command(arguments: Sequence[str], config_name: str, look: Look | None = None) -> None:
-    """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot be composed or is
-    refused by `look`; else `UserError`."""
+    """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot
+    be composed or is refused by `look`; else `UserError`."""
     # 1. flags
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
-        raise UserError(f"The flags cannot be read: {message}; python -m judgebench --help says which there are.")
+        raise UserError(
+            f"The flags cannot be read: {message}; python -m judgebench --help says which there "
+            "are."
+        )
 
     parser.error = refuse  # type: ignore[method-assign]
     flags, unknown = parser.parse_known_args(list(arguments))
-    known, others = [*groups(), *top_keys(config_name)], [file.stem for file in FOLDER.glob("*.yaml")]
+    known = [*groups(), *top_keys(config_name)]
+    others = [file.stem for file in FOLDER.glob("*.yaml")]
     if unknown:
         meant = nearest(unknown[0].lstrip("-").partition("=")[0].replace("-", "_"), known)
-        reason = "there is no such flag" if unknown[0].startswith("-") else "flags come before what is set"
-        remedy = f"keys and groups are set without dashes, as {meant}=VALUE" if meant else "--help lists what there is"
+        reason = (
+            "there is no such flag"
+            if unknown[0].startswith("-")
+            else "flags come before what is set"
+        )
+        remedy = (
+            f"keys and groups are set without dashes, as {meant}=VALUE"
+            if meant
+            else "--help lists what there is"
+        )
         raise UserError(f"{masked_argument(unknown[0])}: {reason}; {remedy}.")
     if flags.experimental_rerun is not None:
-        raise UserError("--experimental-rerun: is not supported; give the command of that run again.")
+        raise UserError(
+            "--experimental-rerun: is not supported; give the command of that run again."
+        )
     if flags.config_name in others and flags.config_name != config_name and not flags.config_dir:
-        raise UserError(f"--config-name: {flags.config_name} is what another command composes; leave the flag out.")
+        raise UserError(
+            f"--config-name: {flags.config_name} is what another command composes; leave the flag "
+            "out."
+        )
     # 2. keys behind a +, which Hydra adds even where nothing would read them
     for override in flags.overrides:
         key = override.partition("=")[0].lstrip("+")
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
         if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
-            raise UserError(f"{masked_argument(override)}: there is no group or key {key!r}; {_nearest_of(key, known)}")
+            raise UserError(
+                f"{masked_argument(override)}: there is no group or key {key!r}; "
+                f"{_nearest_of(key, known)}"
+            )
         if key in groups() and re.match(r"[^=]*=\[.*\{", override):
             raise UserError(
-                f"{masked_argument(override)}: {key} takes names of its choices; a class of your own stands next to "
-                f"them, as '+{key}.mine={{_target_: mine.Class}}'."
+                f"{masked_argument(override)}: {key} takes names of its choices; a class of your "
+                f"own stands next to them, as '+{key}.mine={{_target_: mine.Class}}'."
             )
-    # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults are not Hydra's
-    extra = [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"] if flags.config_dir else []
+    # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults
+    # are not Hydra's
+    extra = (
+        [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"]
+        if flags.config_dir
+        else []
+    )
     jobs: list[DictConfig] = []
     experiments = [
-        FOLDER / "exp" / f"{name.removeprefix('+exp=')}.yaml" for name in flags.overrides if name.startswith("+exp=")
+        FOLDER / "exp" / f"{name.removeprefix('+exp=')}.yaml"
+        for name in flags.overrides
+        if name.startswith("+exp=")
     ]
-    modes = [OmegaConf.select(OmegaConf.load(file), "hydra.mode") for file in experiments if file.is_file()]
+    modes = [
+        OmegaConf.select(OmegaConf.load(file), "hydra.mode")
+        for file in experiments
+        if file.is_file()
+    ]
     if flags.multirun or "MULTIRUN" in modes:
         with composing(arguments, flags.config_name or config_name) as composed:
             jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
     elif flags.cfg and flags.package:
         with composing(arguments, flags.config_name or config_name) as composed:
             if OmegaConf.select(composed([*flags.overrides, *extra]), flags.package) is None:
-                raise UserError(f"--package: the configuration has no {flags.package}; name one of its keys.")
+                raise UserError(
+                    f"--package: the configuration has no {flags.package}; name one of its keys."
+                )
     mistakes = Mistakes()
     for job in jobs:
         with mistakes.caught(), known_to_hydra(job):
@@ -181,40 +228,54 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
     mistakes.tell()
 
 
-def _jobs_of(arguments: Sequence[str], composed: Callable[[Sequence[str]], DictConfig]) -> list[DictConfig]:
-    """Composes a job for every value that a multirun takes, the other keys at their first; none where jobs are not
-    checked: a search goes on when one of its trials is refused, and a job that runs elsewhere has its files there."""
-    parse = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides
+def _jobs_of(
+    arguments: Sequence[str], composed: Callable[[Sequence[str]], DictConfig]
+) -> list[DictConfig]:
+    """Composes a job for every value that a multirun takes, the other keys at their first; none
+    where jobs are not checked: a search goes on when one of its trials is refused, and a job that
+    runs elsewhere has its files there."""
+    parse = OverridesParser.create(
+        config_loader=GlobalHydra.instance().config_loader()
+    ).parse_overrides
     overrides = parse(list(arguments))
     first = composed([_values(override)[0] for override in overrides])
     if "BasicSweeper" not in str(first.hydra.sweeper.get("_target_")):
         return []
     # Hydra sweeps over these too
     overrides = [
-        *parse([f"{key}={value}" for key, value in (first.hydra.sweeper.get("params") or {}).items()]),
+        *parse(
+            [f"{key}={value}" for key, value in (first.hydra.sweeper.get("params") or {}).items()]
+        ),
         *overrides,
     ]
     swept = [override for override in overrides if override.is_sweep_override()]
     for override in swept:
         if not override.is_discrete_sweep():
             raise UserError(
-                f"{masked_argument(str(override.input_line))}: an interval needs a sweeper that searches; name one "
-                f"with +sweeps=NAME, or list the values, as {override.get_key_element()}=0.1,0.5."
+                f"{masked_argument(str(override.input_line))}: an interval needs a sweeper that "
+                "searches; name one with +sweeps=NAME, or list the values, as "
+                f"{override.get_key_element()}=0.1,0.5."
             )
     values = [_values(override) for override in overrides]
     if math.prod(map(len, values)) > _MOST_JOBS:
         shown = ", ".join(masked_argument(str(override.input_line)) for override in swept)
         raise UserError(
-            f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with +sweeps=NAME."
+            f"{shown}: more than {_MOST_JOBS} runs would begin; give fewer values, or search with "
+            "+sweeps=NAME."
         )
     base = [each[0] for each in values]
-    others = [[*base[:i], value, *base[i + 1 :]] for i, each in enumerate(values) for value in each[1:_MOST_TRIED]]
+    others = [
+        [*base[:i], value, *base[i + 1 :]]
+        for i, each in enumerate(values)
+        for value in each[1:_MOST_TRIED]
+    ]
     jobs = [composed(job) for job in [base, *others][:_MOST_TRIED]]
     return jobs if "BasicLauncher" in str(first.hydra.launcher.get("_target_")) else []
 
 
 def _values(override: Override) -> list[str]:
-    """An override for each value that is swept, of an interval for its lowest; itself, where there is one value."""
+    """An override for each value that is swept, of an interval for its lowest; itself, where there
+    is one value."""
     value: Any = override.value()
     if not override.is_sweep_override():
         return [str(override.input_line)]
@@ -223,14 +284,19 @@ def _values(override: Override) -> list[str]:
         return [f"{key}={getattr(value, 'start', value)}"]
     values = [f"{key}={each}" for each in islice(override.sweep_string_iterator(), _MOST_JOBS + 1)]
     if not values:
-        raise UserError(f"{masked_argument(str(override.input_line))}: it stands for no value; name at least one.")
+        raise UserError(
+            f"{masked_argument(str(override.input_line))}: it stands for no value; name at least "
+            "one."
+        )
     return values
 
 
 @contextmanager
-def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[Sequence[str]], DictConfig]]:
-    """Gives what composes a configuration of overrides, with Hydra's own keys; `UserError` of what Hydra refuses. When
-    the block ends, Hydra's state is again what it was."""
+def composing(
+    arguments: Sequence[str], config_name: str
+) -> Iterator[Callable[[Sequence[str]], DictConfig]]:
+    """Gives what composes a configuration of overrides, with Hydra's own keys; `UserError` of what
+    Hydra refuses. When the block ends, Hydra's state is again what it was."""
     before = dict(GlobalHydra.instance().__dict__)
     GlobalHydra.instance().clear()
     try:
@@ -245,7 +311,8 @@ def composing(arguments: Sequence[str], config_name: str) -> Iterator[Callable[[
 
 @contextmanager
 def known_to_hydra(config: DictConfig) -> Iterator[None]:
-    """Makes a composed configuration the one that Hydra knows, until the block ends, and takes Hydra's own keys out."""
+    """Makes a composed configuration the one that Hydra knows, until the block ends, and takes
+    Hydra's own keys out."""
     hydra = HydraConfig.instance()
     before = hydra.cfg
     hydra.set_config(config)
@@ -258,8 +325,8 @@ def known_to_hydra(config: DictConfig) -> Iterator[None]:
 
 
 def explained(error: Exception, arguments: Sequence[str]) -> UserError:
-    """A refusal by Hydra as a sentence without secrets: a name that there is not with the nearest that there is, else
-    Hydra's own words."""
+    """A refusal by Hydra as a sentence without secrets: a name that there is not with the nearest
+    that there is, else Hydra's own words."""
     cause: Any = error.__cause__
     if isinstance(error, OSError) and not isinstance(error, HydraException):
         sentence = (
@@ -270,19 +337,27 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
     elif isinstance(error, OverrideParseException):
         words = str(error).partition("\nSee https")[0].replace("\n", " ")
         sentence = (
-            f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE ({words.strip(' ^')}); put a "
-            "value with marks or blanks into quotes, and leave no blank around the sign."
+            f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE "
+            f"({words.strip(' ^')}); put a value with marks or blanks into quotes, and leave no "
+            "blank around the sign."
         )
     elif isinstance(error, MissingConfigException) and "/" in (error.missing_cfg_file or ""):
         place = str(error.missing_cfg_file)
-        group = next((group for group in groups() if place.startswith(f"{group}/")), place.rpartition("/")[0])
+        group = next(
+            (group for group in groups() if place.startswith(f"{group}/")), place.rpartition("/")[0]
+        )
         name = place.removeprefix(f"{group}/")
         remedy = _nearest_of(name, choices(group) or error.options or ())
         for file in (FOLDER / group).glob("*.yaml"):  # an entry that a choice has besides others
             entry = OmegaConf.select(OmegaConf.load(file), name) if name.isidentifier() else None
             if isinstance(entry, DictConfig) and "_target_" in entry:
-                content = ", ".join(f"{key!s}: {value!s}" for key, value in entry.items() if value is not None)
-                remedy = f"it comes with {group}=[{file.stem}], and alone as '+{group}.{name}={{{content}}}'."
+                content = ", ".join(
+                    f"{key!s}: {value!s}" for key, value in entry.items() if value is not None
+                )
+                remedy = (
+                    f"it comes with {group}=[{file.stem}], and alone as "
+                    f"'+{group}.{name}={{{content}}}'."
+                )
         sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
@@ -290,15 +365,30 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
         where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
         # a card's judge and assistant are empty: what differs here from the card is added
-        remedy = _nearest_of(str(cause.key), known, stem) if known else f"add it, as +{cause.full_key}=VALUE."
+        remedy = (
+            _nearest_of(str(cause.key), known, stem)
+            if known
+            else f"add it, as +{cause.full_key}=VALUE."
+        )
         sentence = dropped(str(cause.full_key)) or (
             f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {remedy}"
         )
-    elif override := re.match(r"Could not override '(\w+)'[^;]*;?.*?use (\+\S+)", str(error), re.DOTALL):
+    elif override := re.match(
+        r"Could not override '(\w+)'[^;]*;?.*?use (\+\S+)", str(error), re.DOTALL
+    ):
         sentence = f"{override[2][1:]}: {_unchosen(override[1], override[2])}"
     else:
-        parts = [str(each).partition("\n\n")[0].splitlines() for each in (error, cause) if each is not None]
-        lines = [line.strip().rstrip(".") for lines in parts for line in lines if not line.startswith("See https")]
+        parts = [
+            str(each).partition("\n\n")[0].splitlines()
+            for each in (error, cause)
+            if each is not None
+        ]
+        lines = [
+            line.strip().rstrip(".")
+            for lines in parts
+            for line in lines
+            if not line.startswith("See https")
+        ]
         sentence = f"The command line cannot be followed: {'; '.join(filter(None, lines))[:1000]}."
     return UserError(hider(argument_secrets(arguments))(sentence))
 
@@ -307,11 +397,15 @@ def _unchosen(group: str, added: str) -> str:
     """Advice where a choice of a group replaces none: the group is added, or is a card's own."""
     if group in ("judge", "assistant"):
         return (
-            f"a card has its own {group}; what differs here is added to it, as +{group}.path=DIR where its model lies, "
-            "and the gate takes recorded readings of its texts with readings=FILE."
+            f"a card has its own {group}; what differs here is added to it, as +{group}.path=DIR "
+            "where its model lies, and the gate takes recorded readings of its texts with "
+            "readings=FILE."
         )
     there = ", ".join(choices(group))
-    return f"no {group} is chosen yet that this could replace; add it, as {added.rstrip('.')}; there are {there}."
+    return (
+        f"no {group} is chosen yet that this could replace; add it, as {added.rstrip('.')}; there "
+        f"are {there}."
+    )
 
 
 def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:
@@ -319,7 +413,7 @@ def _nearest_of(name: str, known: Sequence[str], inside: str = "") -> str:
     return f"did you mean {inside}{meant}?" if meant else f"there are {', '.join(known) or 'none'}."
 
 
-# --- rated tasks -----------------------------------------------------------------------------------------------------
+# --- rated tasks --------------------------------------------------------------------------------
 
 
 TASKS = ("conala", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
@@ -330,7 +424,8 @@ EMBEDDED = {"conala": "conala_sample"}
 
 
 _DEPTH = 4
-"""Folders below the given one that are looked into: it may be given by mistake, and hold a whole disk."""
+"""Folders below the given one that are looked into: it may be given by mistake, and hold a whole
+disk."""
 
 
 def there(folder: str | None) -> list[str]:
@@ -339,21 +434,37 @@ def there(folder: str | None) -> list[str]:
     names: list[str] = []  # of files, by their path in the folder
     for place, folders, files in os.walk(root) if root is not None and root.is_dir() else ():
         within = Path(place).relative_to(root or "")
-        folders[:] = [] if len(within.parts) >= _DEPTH else [name for name in folders if not name.startswith(".")]
+        folders[:] = (
+            []
+            if len(within.parts) >= _DEPTH
+            else [name for name in folders if not name.startswith(".")]
+        )
         names += (f"/{(within / file).as_posix()}" for file in files)
-    patterns = {task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS}
-    return [task for task in TASKS if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])]
+    patterns = {
+        task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS
+    }
+    return [
+        task
+        for task in TASKS
+        if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])
+    ]
 
 
 def tasks_in(folder: str | None) -> str:
-    """The tasks of which the folder holds files, or the package some, as `data` takes them: "conala_sample,mlqe"."""
+    """The tasks of which the folder holds files, or the package some, as `data` takes them:
+    "conala_sample,mlqe"."""
     tasks = there(folder)
-    return ",".join(task if task in tasks else EMBEDDED[task] for task in TASKS if task in tasks or task in EMBEDDED)
+    return ",".join(
+        task if task in tasks else EMBEDDED[task]
+        for task in TASKS
+        if task in tasks or task in EMBEDDED
+    )
 
 
 def absences(folder: str | None) -> list[str]:
     """A sentence for each task that is left out, or replaced by what the package holds of it."""
-    tasks, sentences = there(folder), []
+    tasks = there(folder)
+    sentences = []
     where = "no folder is given, as tasks=DIR" if folder is None else f"{folder} does not hold it"
     for task in (task for task in TASKS if task not in tasks):
         kept = EMBEDDED.get(task)

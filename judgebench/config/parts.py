@@ -1,4 +1,5 @@
-"""The parts that a configuration describes, made and checked once, before torch is imported, which takes seconds.
+"""The parts that a configuration describes, made and checked once, before torch is imported, which
+takes seconds.
 
 Keys that need no part of an experiment are checked by themselves.
 """
@@ -72,24 +73,35 @@ _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_d
 
 
 def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
-    """Adds a mistake for each value that is `???`; True where there is one. Refuses a configuration without a key that
-    every run needs."""
+    """Adds a mistake for each value that is `???`; True where there is one. Refuses a configuration
+    without a key that every run needs."""
     for key in _NEEDED:
-        if config.get(key) is None and (key not in config or OmegaConf.is_dict(config._get_node(key))):
-            mistakes.add(f"{key}: this configuration has none, and a run needs it; leave out what takes it away.")
+        if config.get(key) is None and (
+            key not in config or OmegaConf.is_dict(config._get_node(key))
+        ):
+            mistakes.add(
+                f"{key}: this configuration has none, and a run needs it; leave out what takes it "
+                "away."
+            )
     mistakes.tell()
     incomplete = False
     for group in map(str, config):
         node = config._get_node(group)
         try:
             missing = sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else []
-        except OmegaConfBaseException:  # it refers to a value of another part, which is missing there
-            missing, incomplete = [], True
+        # it refers to a value of another part, which is missing there
+        except OmegaConfBaseException:
+            missing = []
+            incomplete = True
         for key in missing:
-            incomplete, choice = True, choice_of(group)
+            incomplete = True
+            choice = choice_of(group)
             comment = _comment(group, key.rpartition(".")[2])
             because = f"{group}={choice} needs it" if choice else "it is needed"
-            mistakes.add(f"{key} is not given, and {because}; add {key}=VALUE{f': {comment}' if comment else ''}.")
+            mistakes.add(
+                f"{key} is not given, and {because}; add "
+                f"{key}=VALUE{f': {comment}' if comment else ''}."
+            )
     return incomplete
 
 
@@ -101,12 +113,14 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
         if isinstance(entry, DictConfig) and TARGET in entry
     }
     if not decodings:
-        raise UserError("decoding: none is chosen; give at least one, as decoding=[greedy,contrastive].")
+        raise UserError(
+            "decoding: none is chosen; give at least one, as decoding=[greedy,contrastive]."
+        )
     for name, decoding in decodings.items():
         if not isinstance(decoding, Decoding):
             raise UserError(
-                f"decoding.{name}: {type(decoding).__name__} is no decoding; give a subclass of Greedy, Expectation or "
-                "Contrastive of judgebench.decoding."
+                f"decoding.{name}: {type(decoding).__name__} is no decoding; give a subclass of "
+                "Greedy, Expectation or Contrastive of judgebench.decoding."
             )
     return decodings
 
@@ -122,13 +136,19 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
                     axes[key].append(make(entry))
             names = list(map(str, axes[key]))
             if len(set(names)) < len(names):
-                alike = ", or two whose ends are alike; ask for those in runs of their own" if key == "ranges" else ""
+                alike = (
+                    ", or two whose ends are alike; ask for those in runs of their own"
+                    if key == "ranges"
+                    else ""
+                )
                 raise UserError(f"{key}: {', '.join(names)} names one twice{alike}.")
     mistakes.tell()
     return list(product(axes["dimensions"], axes["ranges"]))
 
 
-def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[tuple[str, ScoreRange]]) -> None:
+def check_recorded(
+    config: DictConfig, recording: Recording, cells: Sequence[tuple[str, ScoreRange]]
+) -> None:
     """Refuses a dimension or range under which a file of recorded readings has none."""
     if recording.about["compares"] != (config.prompt.get("rivals") is not None):
         return  # which is said where prompts meet readings
@@ -138,21 +158,29 @@ def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[tup
         ranges += [condition["range"]] if condition["range"] not in ranges else []
     for dimension, score_range in cells:
         if str(score_range) not in recorded.get(dimension, ()):
-            file, answers = recording.path.name, "; ".join(f"{name}, {', '.join(recorded[name])}" for name in recorded)
+            file = recording.path.name
+            answers = "; ".join(f"{name}, {', '.join(recorded[name])}" for name in recorded)
             raise UserError(
-                f"judge.path: no row of {file} answers under {dimension}, {score_range}, which is to be judged; {file} "
-                f"has answers under {answers}."
+                f"judge.path: no row of {file} answers under {dimension}, {score_range}, which is "
+                f"to be judged; {file} has answers under {answers}."
             )
 
 
 def _check_packages(parts: Parts) -> None:
     """Refuses models where what reads them, or tokenizes for a server, is not installed."""
-    needed = _OF_MODELS if parts.computes else _OF_MODELS[:1] if getattr(parts.judge, "own_tokenizer", None) else ()
+    needed = (
+        _OF_MODELS
+        if parts.computes
+        else _OF_MODELS[:1]
+        if getattr(parts.judge, "own_tokenizer", None)
+        else ()
+    )
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(
-            f"judge: a model that is read here needs packages that this installation leaves out; install them with "
-            f"`pip install {' '.join(missing)}`, where there is no GPU from the index that PyTorch's install page "
-            "names for CPU; or take judge=recorded, judge=replay or a judge behind a URL."
+            "judge: a model that is read here needs packages that this installation leaves out; "
+            f"install them with `pip install {' '.join(missing)}`, where there is no GPU from the "
+            "index that PyTorch's install page names for CPU; or take judge=recorded, judge=replay "
+            "or a judge behind a URL."
         )
 
 
@@ -168,13 +196,16 @@ def _check_data(config: DictConfig) -> None:
     if path is None or not path.strip():
         hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")
         raise UserError(
-            f"data.path is not given; it must be {source or 'the file with the texts'}, as data.path=FILE"
-            f"{', or hub, which downloads it' if hub else ''}."
+            f"data.path is not given; it must be {source or 'the file with the texts'}, as "
+            f"data.path=FILE{', or hub, which downloads it' if hub else ''}."
         )
     file = local_path(path)
     if path != "hub" and not is_hub_id(path) and not file.is_dir():
         if source is not None and not file.exists():
-            raise UserError(f"{file}: there is no such file; data.path must be {source}, or a folder that holds it.")
+            raise UserError(
+                f"{file}: there is no such file; data.path must be {source}, or a folder that "
+                "holds it."
+            )
         existing(file)
 
 
@@ -184,13 +215,17 @@ def _check_machine(config: DictConfig) -> None:
         raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(LOGGER_MODES)}.")
     folder = config.get("tasks")
     if folder is not None and not (isinstance(folder, str) and user_path(folder).is_dir()):
-        raise UserError(f"tasks: there is no folder {folder}; give the one with the files of the tasks, as tasks=DIR.")
+        raise UserError(
+            f"tasks: there is no folder {folder}; give the one with the files of the tasks, as "
+            "tasks=DIR."
+        )
     # more processes than a machine can run; Lightning would start them
-    devices, most = config.trainer.get("devices"), max(os.cpu_count() or 1, _MOST_DEVICES)
+    devices = config.trainer.get("devices")
+    most = max(os.cpu_count() or 1, _MOST_DEVICES)
     if isinstance(devices, int) and not isinstance(devices, bool) and devices > most:
         raise UserError(
-            f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are more than it can run; "
-            f"give at most {most}."
+            f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are "
+            f"more than it can run; give at most {most}."
         )
 
 
@@ -198,9 +233,12 @@ def _check_outputs(config: DictConfig) -> None:
     """Refuses a run folder, or a store, whose files are inputs or would become some."""
     from judgebench.results.schema import own_files  # it needs pyarrow
 
-    folder, inputs = path_of(config, "run_dir"), list(inputs_of(config))
+    folder = path_of(config, "run_dir")
+    inputs = list(inputs_of(config))
     files = [path for path in own_files(folder) if not path.is_dir()]
-    check_outputs([(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)])
+    check_outputs(
+        [(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)]
+    )
 
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
@@ -221,7 +259,7 @@ def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> st
     return None
 
 
-# --- parts -----------------------------------------------------------------------------------------------------------
+# --- parts --------------------------------------------------------------------------------------
 
 
 _PAIRS = ("rivals", "rivals_seed")
@@ -265,9 +303,15 @@ class Parts:
 
     @property
     def computes(self) -> bool:
-        """True where models are read here: the judge, its assistant, or those of a search or of defenses."""
+        """True where models are read here: the judge, its assistant, or those of a search or of
+        defenses."""
         planned = any(isinstance(defense, Planned) for defense in self.defenses)
-        return LOCAL in self.judge.gives or self.assistant.source is not None or self.search is not None or planned
+        return (
+            LOCAL in self.judge.gives
+            or self.assistant.source is not None
+            or self.search is not None
+            or planned
+        )
 
     @property
     def contrasting(self) -> list[str]:
@@ -286,37 +330,50 @@ class Parts:
 
     @property
     def needs_dev(self) -> bool:
-        """True where a tuner, a search, a defense, a threshold for ties or a sweep chooses by the development split."""
+        """True where a tuner, a search, a defense, a threshold for ties or a sweep chooses by the
+        development split."""
         parts = [_built(self.config, "tune", Tuner), self.search, *self.defenses]
         swept = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-        return swept or self.rivals is not None or any(part is not None and part.needs_dev for part in parts)
+        return (
+            swept
+            or self.rivals is not None
+            or any(part is not None and part.needs_dev for part in parts)
+        )
 
     def tokenizer(self) -> tuple[PreTrainedTokenizerBase, int]:
-        """The main model's tokenizer, and how many tokens main model and assistant can read; `UserError` where their
-        vocabularies differ."""
-        tokenizer, sources = self.judge.source.tokenizer(), [self.judge.source]
+        """The main model's tokenizer, and how many tokens main model and assistant can read;
+        `UserError` where their vocabularies differ."""
+        tokenizer = self.judge.source.tokenizer()
+        sources = [self.judge.source]
         if self.assistant.source is not None:
             sources.append(self.assistant.source)
             check_vocabularies(tokenizer, self.assistant.source.tokenizer())
         self.assistant.check_served(self.judge)
         configs = [source.config().get_text_config(decoder=True) for source in sources]
-        return tokenizer, min(int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs)
+        return tokenizer, min(
+            int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs
+        )
 
     def with_phrases(self, phrases: Sequence[LearnedPhrase]) -> Self:
-        """The same with phrases that were learned since, as one more attack for each of their lengths; `UserError`
-        where two attacks share a name."""
+        """The same with phrases that were learned since, as one more attack for each of their
+        lengths; `UserError` where two attacks share a name."""
         attacks = [*self.attacks, *(attack for phrase in phrases for attack in phrase.attacks())]
         names = [attack.name for attack in attacks]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise UserError(
-                f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file another name."
+                f"attacks: {twice[0]!r} is what a learned phrase is called; give your own file "
+                "another name."
             )
         return replace(
-            self, attacks=attacks, phrases=[*self.phrases, *phrases], search=None if phrases else self.search
+            self,
+            attacks=attacks,
+            phrases=[*self.phrases, *phrases],
+            search=None if phrases else self.search,
         )
 
     def all_conditions(self) -> list[Condition]:
-        """Every cell under every attack and every defense, and where texts are compared in both orders."""
+        """Every cell under every attack and every defense, and where texts are compared in both
+        orders."""
         return [
             Condition(dimension, score_range, attack.name, defense.name, order)
             for dimension, score_range in self.cells
@@ -331,30 +388,34 @@ class Parts:
         if tuner is None:
             return None
         models = (self.judge.name, self.assistant.name)
-        check_tuning(tuner, self.decodings, self.judge.mode, set(data.split.values()), self.cells, models)
+        check_tuning(
+            tuner, self.decodings, self.judge.mode, set(data.split.values()), self.cells, models
+        )
         tuned = tuner.decodings or self.contrasting
         if both := [name for name in (self.search.against if self.search else ()) if name in tuned]:
             raise UserError(
-                f"attack.against: a phrase against {both[0]} would be learned before tune={tuner.name} has chosen "
-                "lambda and t; add tune=none, and set decoding.lambda and decoding.temperature."
+                f"attack.against: a phrase against {both[0]} would be learned before "
+                f"tune={tuner.name} has chosen lambda and t; add tune=none, and set "
+                "decoding.lambda and decoding.temperature."
             )
         if tuner.needs_dev:
             _check_rated(
                 data,
                 self.cells,
                 DEV,
-                f"tune={tuner.name}: none of the {{groups}} of the development split has a human score for {{name!r}}, "
-                "so there is nothing to choose by; give it more with data.dev_share=0.5, draw others with data.seed=1, "
-                "or rate some of them.",
+                f"tune={tuner.name}: none of the {{groups}} of the development split has a human "
+                "score for {name!r}, so there is nothing to choose by; give it more with "
+                "data.dev_share=0.5, draw others with data.seed=1, or rate some of them.",
             )
         return tuner
 
 
 def check_config(config: DictConfig, here: bool = True) -> Parts:
-    """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's paths and devices
-    only where it runs `here`."""
+    """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's
+    paths and devices only where it runs `here`."""
     refuse_settings(config)
-    mistakes, made = Mistakes(), {}
+    mistakes = Mistakes()
+    made = {}
     incomplete = missing_values(config, mistakes)
 
     @contextmanager
@@ -366,7 +427,8 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if not incomplete:
                 raise
 
-    data, parts = None, None
+    data = None
+    parts = None
     with caught():
         data = read_dimensions(config)
     with caught():
@@ -377,18 +439,22 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(*(config.get(key) for key in [key.name for key in dataclasses.fields(RunSettings)]))
+        RunSettings(
+            *(config.get(key) for key in [key.name for key in dataclasses.fields(RunSettings)])
+        )
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
         with caught():
             check(config)
-    learned, prompt = made.pop("attack", None), made.pop("prompt", (None, None))
+    learned = made.pop("attack", None)
+    prompt = made.pop("prompt", (None, None))
     if {"judge", "assistant", "decodings"} <= set(made):
         search = learned if isinstance(learned, AdvSuffix) else None
         parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1], data=data)
         with caught():
-            if config.data.get("dev_share", 0) is None:  # the run folder and a judge card say which it was
+            # the run folder and a judge card say which it was
+            if config.data.get("dev_share", 0) is None:
                 config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
                 if data is not None:
                     data.divide(config.data.dev_share)
@@ -406,7 +472,10 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 check_recorded(config, recording, parts.cells)
     for part in (made.get("judge"), made.get("assistant")) if here else ():
         with caught():  # a model that can only be on this machine
-            if isinstance(source := getattr(part, "source", None), ModelSource) and not source.on_hub:
+            if (
+                isinstance(source := getattr(part, "source", None), ModelSource)
+                and not source.on_hub
+            ):
                 source.locate(weights=False)
     if mistakes.found and here and parts is not None and parts.cells:
         with caught():  # what is wrong with data and rubrics is said at once, too
@@ -417,8 +486,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
 
 
 def with_data(parts: Parts) -> Parts:
-    """The same with the data read, so that a mistake in them is named before what takes seconds is imported; in a later
-    run of a process they are read when they are needed, if the last run's cannot be used again."""
+    """The same with the data read, so that a mistake in them is named before what takes seconds is
+    imported; in a later run of a process they are read when they are needed, if the last run's
+    cannot be used again."""
     return parts if "judgebench.pipeline" in sys.modules else with_read(parts)
 
 
@@ -446,10 +516,14 @@ def data_of(parts: Parts) -> JudgeDataModule:
     """The data, read; `UserError` where it has no human scores of a dimension."""
     data: JudgeDataModule = parts.data or build_component(parts.config.data)
     data.setup()
-    asked, known = dict.fromkeys(name for name, _ in parts.cells), ", ".join(data.dimensions)
+    asked = dict.fromkeys(name for name, _ in parts.cells)
+    known = ", ".join(data.dimensions)
     if missing := [name for name in asked if name not in data.dimensions]:
         raise UserError(
-            *(f"dimensions: {data.name} has no human scores for {name!r}; it has {known}." for name in missing),
+            *(
+                f"dimensions: {data.name} has no human scores for {name!r}; it has {known}."
+                for name in missing
+            ),
             give=[f"dimensions=[{known}]"] if len(data.dimensions) == 1 else (),
         )
     if data.rated:
@@ -457,13 +531,16 @@ def data_of(parts: Parts) -> JudgeDataModule:
             data,
             parts.cells,
             TEST,
-            "data.dev_share: none of the {groups} of the test split has a human score for {name!r}; put all into it "
-            "with data.dev_share=0, draw others with data.seed=1, or rate some of them.",
+            "data.dev_share: none of the {groups} of the test split has a human score for "
+            "{name!r}; put all into it with data.dev_share=0, draw others with data.seed=1, or "
+            "rate some of them.",
         )
     return data
 
 
-def _check_rated(data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]], split: str, sentence: str) -> None:
+def _check_rated(
+    data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]], split: str, sentence: str
+) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [
         name
@@ -485,17 +562,29 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
         if isinstance(target, str):
             maker: Any = get_object(MOVED_TARGETS.get(target, target))
             parameters = inspect.signature(maker).parameters.values()
-            names = [parameter.name for parameter in parameters if parameter.kind != inspect.Parameter.VAR_KEYWORD]
+            names = [
+                parameter.name
+                for parameter in parameters
+                if parameter.kind != inspect.Parameter.VAR_KEYWORD
+            ]
             if len(names) == len(parameters):
                 known_keys([name for name in node if not str(name).startswith("_")], names, key)
         made = build_component(node)
     except InterpolationToMissingValueError:  # another part's key is not given, and is named there
         raise
     except (InstantiationException, ImportError, ValueError) as error:
-        cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
-        raise UserError(f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())}).") from error
+        cause = (
+            error.__cause__
+            if isinstance(error, InstantiationException) and error.__cause__
+            else error
+        )
+        raise UserError(
+            f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())})."
+        ) from error
     if not isinstance(made, kind):
-        raise UserError(f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is.")
+        raise UserError(
+            f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is."
+        )
     return made
 
 
@@ -515,7 +604,9 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     "cells": cells_of,
     "attacks": lambda config: select_attacks(list_at(config, "attacks")),
     "defenses": lambda config: select_defenses(
-        list_at(config, "defenses"), _built(config, "defense", DefenseSettings), _built(config, "tutor", TutorSpec)
+        list_at(config, "defenses"),
+        _built(config, "defense", DefenseSettings),
+        _built(config, "tutor", TutorSpec),
     ),
     "attack": lambda config: _built(config, "attack", AdvSuffix | PhraseFile),
     "prompt": _prompt,

@@ -1,4 +1,5 @@
-"""Rules of combination: a table of what judges give, one of what choices need, and rules of all else."""
+"""Rules of combination: a table of what judges give, one of what choices need, and rules of all
+else."""
 
 from __future__ import annotations
 
@@ -54,15 +55,22 @@ ASSISTANTS = {
 
 GIVEN_BY = {
     (LOCAL, PROBABILITIES): ("judge.mode=generate gives a free answer", "judge.mode=score_tokens"),
-    (RECORDED, PROBABILITIES): ("judge.mode=generate gives a free answer", "judge.mode=score_tokens"),
+    (RECORDED, PROBABILITIES): (
+        "judge.mode=generate gives a free answer",
+        "judge.mode=score_tokens",
+    ),
     (LOCAL, GRADIENT): ("judge.engine=plain gives none", "judge.engine=prefix"),
-    (SERVED, PROBABILITIES): ("judge.scores_from=text gives one answer", "judge.scores_from=logprobs or samples"),
+    (SERVED, PROBABILITIES): (
+        "judge.scores_from=text gives one answer",
+        "judge.scores_from=logprobs or samples",
+    ),
     (SERVED, LOG_PROBABILITIES): (
         "the logarithms of shares of samples, most of them 0, are nothing to contrast",
         "judge.scores_from=logprobs",
     ),
 }
-"""Place of a judge and what its settings can give -> the setting that does not, and the one that does."""
+"""Place of a judge and what its settings can give -> the setting that does not, and the one that
+does."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,11 @@ NEEDS = (
         lambda parts: [
             name
             for name, decoding in parts.decodings.items()
-            if (not decoding.generates if parts.place in (LOCAL, RECORDED) else decoding.kind != "greedy")
+            if (
+                not decoding.generates
+                if parts.place in (LOCAL, RECORDED)
+                else decoding.kind != "greedy"
+            )
         ],
         PROBABILITIES,
         "reads the candidates' probabilities",
@@ -100,7 +112,11 @@ NEEDS = (
     ),
     Need(
         "decoding {}",
-        lambda parts: parts.contrasting if parts.place == SERVED and PROBABILITIES in parts.judge.gives else (),
+        lambda parts: (
+            parts.contrasting
+            if parts.place == SERVED and PROBABILITIES in parts.judge.gives
+            else ()
+        ),
         LOG_PROBABILITIES,
         "contrasts log-probabilities",
         "decoding=[greedy,expectation]",
@@ -118,7 +134,8 @@ NEEDS = (
         "tune={}",
         lambda parts: (
             [parts.tune]
-            if parts.tune in TUNERS or (parts.tune not in ("", "crossfit") and parts.place == REPLAYED)
+            if parts.tune in TUNERS
+            or (parts.tune not in ("", "crossfit") and parts.place == REPLAYED)
             else ()
         ),
         PROBABILITIES,
@@ -146,7 +163,8 @@ NEEDS = (
         "defenses: {}",
         lambda parts: (
             [name for name in parts.defended if name in NEED_HELPER]
-            if parts.place != SERVED or OmegaConf.select(parts.config, "defense.helper.path") is None
+            if parts.place != SERVED
+            or OmegaConf.select(parts.config, "defense.helper.path") is None
             else ()
         ),
         LOCAL,
@@ -164,7 +182,9 @@ NEEDS = (
     ),
     Need(
         "search",
-        lambda parts: parts.search is not None and parts.search.search.takes_gradient and parts.place == LOCAL,
+        lambda parts: (
+            parts.search is not None and parts.search.search.takes_gradient and parts.place == LOCAL
+        ),
         GRADIENT,
         "it follows the gradient",
         "search=exhaustive or search.shortlist=1",
@@ -186,106 +206,150 @@ def unmet_needs(parts: Parts) -> Broken:
         reason, instead = GIVEN_BY.get((place, need.needs), (JUDGES[place], ""))
         choice = need.choice.format(", ".join(names) if not isinstance(names, bool) else "")
         yield (
-            f"{choice}: {need.because}, and {reason}; take {need.instead}{f', or {instead}' if instead else ''}.",
+            f"{choice}: {need.because}, and {reason}; take "
+            f"{need.instead}{f', or {instead}' if instead else ''}.",
             # no setting of judge=replay gives more, so the judge itself is what contradicts
-            list(dict.fromkeys(key.partition(".")[0] for key in need.keys)) if place == REPLAYED else need.keys,
+            list(dict.fromkeys(key.partition(".")[0] for key in need.keys))
+            if place == REPLAYED
+            else need.keys,
         )
 
 
 def mismatches(parts: Parts) -> Broken:
     """Assistant, decodings and tuning that do not go with the judge or with each other."""
-    kind, place, names = parts.assistant.kind, parts.place, list(parts.decodings)
+    kind = parts.assistant.kind
+    place = parts.place
+    names = list(parts.decodings)
     others = [f"assistant={other}" for other in ASSISTANTS[place]]
     same = parts.assistant.recording == getattr(parts.judge, "recording", None)
     if kind not in (*ASSISTANTS[place], "none"):
         instead = " or ".join([*others, "assistant=none"])
-        yield f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.", ("judge", "assistant")
+        yield (
+            f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.",
+            ("judge", "assistant"),
+        )
     elif kind == "recorded" and place == RECORDED and not same:
-        yield "assistant=recorded: it is in another file than judge=recorded; take both of one file.", ()
+        yield (
+            "assistant=recorded: it is in another file than judge=recorded; take both of one file.",
+            (),
+        )
     if kind == "none" and parts.contrasting and ASSISTANTS[place]:
         yield (
-            f"decoding {', '.join(parts.contrasting)}: needs an assistant; take {' or '.join(others)}.",
+            f"decoding {', '.join(parts.contrasting)}: needs an assistant; take "
+            f"{' or '.join(others)}.",
             ("decoding", "assistant"),
         )
     if LOG_PROBABILITIES not in parts.judge.gives and (
         thinking := [d.name for d in parts.defenses if d.thought_tokens]
     ):
         yield (
-            f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and this judge gives "
-            "none; take judge.mode=score_tokens of a model here, judge.scores_from=logprobs of a served one, or "
-            "defenses=[cot].",
+            f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and "
+            "this judge gives none; take judge.mode=score_tokens of a model here, "
+            "judge.scores_from=logprobs of a served one, or defenses=[cot].",
             ("defenses", "judge.mode", "judge.scores_from"),
         )
     if parts.runner is not None and not parts.computes:
-        yield f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.", ("runner", "judge")
+        yield (
+            f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.",
+            ("runner", "judge"),
+        )
     elif parts.runner is not None and parts.search is not None:
         yield (
-            "attack: a phrase is learned in this process, not by actors; take runner=lightning for it, and then read "
-            "under attack=phrase.",
+            "attack: a phrase is learned in this process, not by actors; take runner=lightning for "
+            "it, and then read under attack=phrase.",
             ("runner", "attack"),
         )
-    if parts.config.get("store") == NO_STORE and (parts.search is not None or getattr(parts.judge, "batch", None)):
+    if parts.config.get("store") == NO_STORE and (
+        parts.search is not None or getattr(parts.judge, "batch", None)
+    ):
         yield (
-            "store=none: a search for a phrase and batches keep what is under way beside the store; name a file, as "
-            "store=outputs/readings.sqlite.",
+            "store=none: a search for a phrase and batches keep what is under way beside the "
+            "store; name a file, as store=outputs/readings.sqlite.",
             (),
         )
     plain = parts.config.get("compare_with")
-    alone = [name for name, rule in parts.decodings.items() if not rule.needs_assistant and not rule.across]
+    alone = [
+        name
+        for name, rule in parts.decodings.items()
+        if not rule.needs_assistant and not rule.across
+    ]
     if isinstance(plain, str) and plain not in alone:
         yield (
-            f"compare_with: {plain!r} is no decoding here that scores the main model alone in each range; there are "
-            f"{', '.join(alone) or 'none'}; take {f'compare_with={alone[0]}' if alone else 'decoding=[expectation]'}.",
+            f"compare_with: {plain!r} is no decoding here that scores the main model alone in each "
+            f"range; there are {', '.join(alone) or 'none'}; take "
+            f"{f'compare_with={alone[0]}' if alone else 'decoding=[expectation]'}.",
             ("compare_with", "decoding"),
         )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
-    if free and len(names) > 1 and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}:
-        yield f"decoding: {', '.join(names)} would all read the same answers; take decoding=[greedy].", ()
+    if (
+        free
+        and len(names) > 1
+        and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}
+    ):
+        yield (
+            f"decoding: {', '.join(names)} would all read the same answers; take "
+            "decoding=[greedy].",
+            (),
+        )
     if learning := [name for name, decoding in parts.decodings.items() if decoding.learns]:
         if parts.rivals is not None:
             yield (
-                f"decoding {', '.join(learning)}: learns from human scores of single texts, and this prompt compares "
-                "two; take decoding=[greedy,expectation].",
+                f"decoding {', '.join(learning)}: learns from human scores of single texts, and "
+                "this prompt compares two; take decoding=[greedy,expectation].",
                 ("decoding", "prompt"),
             )
         elif parts.tune != "crossfit":
             yield (
-                f"decoding {', '.join(learning)}: learns from human scores, of other articles than those that it is "
-                "measured on; take tune=crossfit.",
+                f"decoding {', '.join(learning)}: learns from human scores, of other articles than "
+                "those that it is measured on; take tune=crossfit.",
                 ("decoding", "tune"),
             )
-    if parts.tune in TUNERS and PROBABILITIES in parts.judge.gives and not (parts.contrasting or learning):
+    if (
+        parts.tune in TUNERS
+        and PROBABILITIES in parts.judge.gives
+        and not (parts.contrasting or learning)
+    ):
         yield (
-            f"tune={parts.tune}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none.",
+            f"tune={parts.tune}: no decoding contrasts; choose one, as "
+            "decoding=[greedy,contrastive], or tune=none.",
             ("tune", "decoding"),
         )
     if parts.tune in TUNERS and "none" not in parts.defended:
         yield (
-            f"tune={parts.tune}: lambda and t are chosen on texts without a defense, and then serve the others too; "
-            "add none to defenses, or add tune=none.",
+            f"tune={parts.tune}: lambda and t are chosen on texts without a defense, and then "
+            "serve the others too; add none to defenses, or add tune=none.",
             ("tune", "defenses"),
         )
     fixed = _typed(("decoding.lambda", "decoding.temperature"))
     if parts.tune and parts.config.tune.get("decodings") is None and fixed:
-        yield f"{fixed}: tune={parts.tune} chooses lambda and t, so this would change nothing; add tune=none.", ()
+        yield (
+            f"{fixed}: tune={parts.tune} chooses lambda and t, so this would change nothing; add "
+            "tune=none.",
+            (),
+        )
     wanted = typed("tune")
     if wanted in TUNERS and wanted != parts.tune and parts.tune in ("", *TUNERS):
         yield (
-            f"tune={wanted}: the sweep that is taken too sets tune={parts.tune or 'none'}, so this would change "
-            "nothing; leave one of the two out.",
+            f"tune={wanted}: the sweep that is taken too sets tune={parts.tune or 'none'}, so this "
+            "would change nothing; leave one of the two out.",
             (),
         )
 
 
 def model_mismatches(parts: Parts) -> Broken:
-    """Choices that do not go with the kind of the judge's model, once models' configurations can be read."""
+    """Choices that do not go with the kind of the judge's model, once models' configurations can be
+    read."""
     source, other = parts.judge.source, parts.assistant.source
     kinds = ("an encoder-decoder", "a decoder-only")
-    if other is not None and parts.place == LOCAL and other.encoder_decoder != source.encoder_decoder:
+    if (
+        other is not None
+        and parts.place == LOCAL
+        and other.encoder_decoder != source.encoder_decoder
+    ):
         judge, assistant = kinds if source.encoder_decoder else kinds[::-1]
         yield (
-            f"assistant.path={other.path}: {other.title} is {assistant} model and the judge {judge} one; choose an "
-            "assistant of the judge's family.",
+            f"assistant.path={other.path}: {other.title} is {assistant} model and the judge "
+            f"{judge} one; choose an assistant of the judge's family.",
             (),
         )
     if parts.place != LOCAL or not source.encoder_decoder:
@@ -293,16 +357,20 @@ def model_mismatches(parts: Parts) -> Broken:
     model = f"the judge is an encoder-decoder model ({source.config().model_type})"
     if parts.assistant.kind == "early_exit":
         yield (
-            f"assistant=early_exit: {model}, which is read after its last layer alone; choose assistant=model with a "
-            "smaller one of its family, or assistant=null_context.",
+            f"assistant=early_exit: {model}, which is read after its last layer alone; choose "
+            "assistant=model with a smaller one of its family, or assistant=null_context.",
             (),
         )
     if thinking := [defense.name for defense in parts.defenses if defense.thought_tokens]:
-        yield f"defenses: {thinking[0]}: {model}, which does not go on with its thoughts; take defenses=[cot].", ()
+        yield (
+            f"defenses: {thinking[0]}: {model}, which does not go on with its thoughts; take "
+            "defenses=[cot].",
+            (),
+        )
     if parts.search is not None and parts.search.search.takes_gradient:
         yield (
-            f"search: the gradient needs a decoder-only judge, and {model}; take search=exhaustive or "
-            "search.shortlist=1.",
+            f"search: the gradient needs a decoder-only judge, and {model}; take search=exhaustive "
+            "or search.shortlist=1.",
             (),
         )
 
@@ -312,87 +380,100 @@ def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder)
     compares = builder.comparative
     if data.paired and not compares:
         yield (
-            f"data: each row of {data.name} is two texts, and these rubrics judge one alone; choose "
-            "prompt=comparative.",
+            f"data: each row of {data.name} is two texts, and these rubrics judge one alone; "
+            "choose prompt=comparative.",
             ("data", "prompt"),
         )
     if data.paired and (rivals := _typed(("prompt.rivals=", "prompt.rivals_"))):
-        yield f"{rivals}: {data.name} says itself who meets whom, so this would change nothing; leave it out.", ()
+        yield (
+            f"{rivals}: {data.name} says itself who meets whom, so this would change nothing; "
+            "leave it out.",
+            (),
+        )
     alone = [defense.name for defense in parts.defenses if not defense.compares]
     if compares and alone:
         yield (
-            f"defenses: {alone[0]} is for texts that are judged alone, and these rubrics compare two; leave it out, or "
-            "choose prompt=cap or prompt=paper.",
+            f"defenses: {alone[0]} is for texts that are judged alone, and these rubrics compare "
+            "two; leave it out, or choose prompt=cap or prompt=paper.",
             ("defenses", "prompt"),
         )
     if compares and parts.rivals is None:
         yield (
-            "prompt.rivals is not given, and these rubrics compare two texts; choose prompt=comparative, with "
-            "prompt.rubrics=FOLDER for rubrics of your own.",
+            "prompt.rivals is not given, and these rubrics compare two texts; choose "
+            "prompt=comparative, with prompt.rubrics=FOLDER for rubrics of your own.",
             (),
         )
     if parts.rivals is not None and not data.paired and not compares:
         yield (
-            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it with; name rubrics "
-            "with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose prompt=paper.",
+            "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it "
+            "with; name rubrics with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose "
+            "prompt=paper.",
             (),
         )
     if parts.tune and compares:
         yield (
-            f"tune={parts.tune}: lambda and t are chosen by the scores of single texts, and here texts are compared; "
-            "add tune=none, and set decoding.lambda, or sweep it with -m.",
+            f"tune={parts.tune}: lambda and t are chosen by the scores of single texts, and here "
+            "texts are compared; add tune=none, and set decoding.lambda, or sweep it with -m.",
             ("tune", "prompt"),
         )
     if parts.search is not None and not parts.defenses[0].learnable:
         name = parts.defenses[0].name
         yield (
-            f"defenses: a phrase is learned under the first one, and under {name} its words are not the same tokens "
-            f"before the same scores in every text; put none first, as in 'defenses=[none,{name}]'.",
+            f"defenses: a phrase is learned under the first one, and under {name} its words are "
+            "not the same tokens before the same scores in every text; put none first, as in "
+            f"'defenses=[none,{name}]'.",
             ("defenses", "attack"),
         )
 
 
 def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
     """Ranges that do not go with the rubrics."""
-    compares, ranges = builder.comparative, list(dict.fromkeys(score_range for _, score_range in parts.cells))
-    shown, worded = ", ".join(map(str, ranges)), any(score_range.worded for score_range in ranges)
+    compares = builder.comparative
+    ranges = list(dict.fromkeys(score_range for _, score_range in parts.cells))
+    shown = ", ".join(map(str, ranges))
+    worded = any(score_range.worded for score_range in ranges)
     if compares and ranges not in ([PLACES], [PLACES_OR_TIE]):
         yield (
-            f"ranges: {shown} cannot be asked for where two texts are compared: the answer is the place of the better "
-            "one; give 'ranges=[[1,2]]', as prompt=comparative does by itself, or 'ranges=[[0,2]]' where 0 is a tie.",
+            f"ranges: {shown} cannot be asked for where two texts are compared: the answer is the "
+            "place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself, "
+            "or 'ranges=[[0,2]]' where 0 is a tie.",
             ("ranges", "prompt"),
         )
     if not compares and len(ranges) > 1 and (name := _first(builder.rangeless)):
         yield (
-            f"ranges: {shown} would all be asked for in the same words, for the rubric for {name!r} does not name the "
-            "range; write {min_range} and {max_range} in it, or give the one range that it speaks of.",
+            f"ranges: {shown} would all be asked for in the same words, for the rubric for "
+            f"{name!r} does not name the range; write {{min_range}} and {{max_range}} in it, or "
+            "give the one range that it speaks of.",
             (),
         )
     if not compares and worded and (name := _first(builder.numbered)):
         yield (
-            f"ranges: {shown} has no numbers, and the rubric for {name!r} speaks of scores between the ends (quarter_0 "
-            "to quarter_4, low_score, high_score); give numbers, as in 'ranges=[[1,5]]', or choose prompt=paper or "
-            "rubrics with no more than {min_range} and {max_range}.",
+            f"ranges: {shown} has no numbers, and the rubric for {name!r} speaks of scores between "
+            "the ends (quarter_0 to quarter_4, low_score, high_score); give numbers, as in "
+            "'ranges=[[1,5]]', or choose prompt=paper or rubrics with no more than {min_range} and "
+            "{max_range}.",
             ("ranges", "prompt"),
         )
-    if worded and (numbered := [defense.name for defense in parts.defenses if defense.needs_numbers]):
+    if worded and (
+        numbered := [defense.name for defense in parts.defenses if defense.needs_numbers]
+    ):
         yield (
-            f"defenses: {numbered[0]} tells the judge the numbers of two references, and ranges {shown} has none; "
-            "leave it out, or give numbers, as in 'ranges=[[1,5]]'.",
+            f"defenses: {numbered[0]} tells the judge the numbers of two references, and ranges "
+            f"{shown} has none; leave it out, or give numbers, as in 'ranges=[[1,5]]'.",
             ("defenses", "ranges"),
         )
     if compares and PLACES_OR_TIE in ranges and (name := _first(builder.tieless)):
         yield (
-            f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {name!r} does not say that this is "
-            f"answered with {TIE:g}; write so in it, as in {{{{ties:, or 0 if both are equally good}}}}, or give "
-            "'ranges=[[1,2]]'.",
+            f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {name!r} does "
+            f"not say that this is answered with {TIE:g}; write so in it, as in {{{{ties:, or 0 if "
+            "both are equally good}}, or give 'ranges=[[1,2]]'.",
             (),
         )
 
 
 def check_rules(parts: Parts, *rules: Broken) -> None:
-    """Raises one `UserError` of all that rules yield; each sentence says which of its keys the command line and which
-    an experiment or a default has set."""
+    """Raises one `UserError` of all that rules yield; each sentence says which of its keys the
+    command line and which an experiment or a default has set."""
     mistakes = Mistakes()
     for sentence, keys in (each for rule in rules for each in rule):
         mistakes.add(" ".join([sentence, *origin(parts.config, keys)]))
@@ -401,7 +482,10 @@ def check_rules(parts: Parts, *rules: Broken) -> None:
 
 def _typed(keys: tuple[str, ...]) -> str:
     """The first override of the command line that sets one of the keys; empty where none does."""
-    return _first(override for override in typed_overrides() if override.lstrip("+").startswith(keys)) or ""
+    return (
+        _first(override for override in typed_overrides() if override.lstrip("+").startswith(keys))
+        or ""
+    )
 
 
 def _first(names: Iterable[str]) -> str | None:

@@ -1,9 +1,9 @@
 """The embedded summaries, and data sets that the field shares: SummEval and TopicalChat.
 
-SummEval: 100 CNN/DailyMail articles x 16 systems, each summary scored by three experts (Fabbri et al. 2021, "SummEval:
-Re-evaluating Summarization Evaluation"). TopicalChat: 60 dialogues x 6 replies, scored by three annotators, of whom
-UniEval's file has the means alone (Mehri and Eskenazi 2020, "USR: An Unsupervised and Reference Free Evaluation Metric
-for Dialog Generation").
+SummEval: 100 CNN/DailyMail articles x 16 systems, each summary scored by three experts (Fabbri et
+al. 2021, "SummEval: Re-evaluating Summarization Evaluation"). TopicalChat: 60 dialogues x 6
+replies, scored by three annotators, of whom UniEval's file has the means alone (Mehri and Eskenazi
+2020, "USR: An Unsupervised and Reference Free Evaluation Metric for Dialog Generation").
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from typing import Any
 
 from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash, with_joint
 from judgebench.data.fields import Rated, ScoredFields, Scores, dataset_of
-from judgebench.data.rows import FileRow, download, is_hub_id, is_parquet, json_lines, json_rows, parquet_rows
+from judgebench.data.rows import (
+    FileRow,
+    download,
+    is_hub_id,
+    is_parquet,
+    json_lines,
+    json_rows,
+    parquet_rows,
+)
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
@@ -34,8 +42,9 @@ _USR_SCALE = {
 
 
 class Mini(JudgeDataModule):
-    """The embedded summaries of judgebench/data/mini/mini.jsonl, for a first run and for tests, without a file of your
-    own or network. Their scale is 1 to 5; `joint` is the mean of the four dimensions.
+    """The embedded summaries of judgebench/data/mini/mini.jsonl, for a first run and for tests,
+    without a file of your own or network. Their scale is 1 to 5; `joint` is the mean of the four
+    dimensions.
     """
 
     name = "mini"
@@ -51,11 +60,12 @@ class Mini(JudgeDataModule):
 
 
 class TopicalChat(JudgeDataModule):
-    """UniEval's topical_chat.json: a list of `source` (the dialogue), `context` (the fact), `system_id`,
-    `system_output` (the reply) and `scores` on the six dimensions of USR.
+    """UniEval's topical_chat.json: a list of `source` (the dialogue), `context` (the fact),
+    `system_id`, `system_output` (the reply) and `scores` on the six dimensions of USR.
 
-    A group is one dialogue with its fact, named by a hash of both. Replies to dialogues without a fact, which the file
-    marks "_nofact", get an empty context. Texts keep the file's spaces and line ends.
+    A group is one dialogue with its fact, named by a hash of both. Replies to dialogues without a
+    fact, which the file marks "_nofact", get an empty context. Texts keep the file's spaces and
+    line ends.
     """
 
     name = "topicalchat"
@@ -64,36 +74,50 @@ class TopicalChat(JudgeDataModule):
     def load(self) -> Dataset:
         texts = []
         for row in json_rows(self.given_path("the file of UniEval's topical_chat.json")):
-            source, context = row.text("source"), row.text("context")
+            source = row.text("source")
+            context = row.text("context")
             context = "" if context.strip() == "_nofact" else context
             scores = _means(row, _USR_SCALE)
-            texts.append(_text(row, group_hash(source, context), "system_id", source, "system_output", scores, context))
+            texts.append(
+                _text(
+                    row,
+                    group_hash(source, context),
+                    "system_id",
+                    source,
+                    "system_output",
+                    scores,
+                    context,
+                )
+            )
         return dataset_of(texts, _USR_SCALE)
 
 
 class SummEval(JudgeDataModule):
-    """SummEval in any of the three layouts in which it goes round; the first row shows which it is. In all of them,
-    `joint` is the mean of the four dimensions.
+    """SummEval in any of the three layouts in which it goes round; the first row shows which it is.
+    In all of them, `joint` is the mean of the four dimensions.
 
-    1. SummEval's own release, paired with the articles (`id, decoded, expert_annotations, model_id, text`), one JSON
-       object a line. Human score = mean of the experts, whose single scores become `ratings`.
-    2. G-Eval's and UniEval's summeval.json (`doc_id, system_id, source, system_output, scores`). Without `doc_id` the
-       group is named by a hash of the article. `overall` (the mean of the other four) is a dimension if it is there.
-    3. The hub's `mteb/summeval`: one row an article, with 16 `machine_summaries` and as many scores per dimension; a
-       parquet file, a folder of them, or from the hub. It does not name the systems, so `system_id` is the position
-       "0" to "15"; whether a position is the same system in every article is the data set's affair, and
-       correlations at system level rely on it.
+    1. SummEval's own release, paired with the articles (`id, decoded, expert_annotations, model_id,
+       text`), one JSON object a line. Human score = mean of the experts, whose single scores become
+       `ratings`.
+    2. G-Eval's and UniEval's summeval.json (`doc_id, system_id, source, system_output, scores`).
+       Without `doc_id` the group is named by a hash of the article. `overall` (the mean of the
+       other four) is a dimension if it is there.
+    3. The hub's `mteb/summeval`: one row an article, with 16 `machine_summaries` and as many scores
+       per dimension; a parquet file, a folder of them, or from the hub. It does not name the
+       systems, so `system_id` is the position "0" to "15"; whether a position is the same system in
+       every article is the data set's affair, and correlations at system level rely on it.
 
     Args:
-        path: the file; a folder of parquet files; "hub" for mteb/summeval; or another hub id ("owner/name") in the
-            same layout.
+        path: the file; a folder of parquet files; "hub" for mteb/summeval; or another hub id
+            ("owner/name") in the same layout.
     """
 
     name = "summeval"
 
     def load(self) -> Dataset:
         path = self.given_path(
-            "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's parquet, or 'hub'"
+            "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's "
+            "parquet, or 'hub'"
         )
         # As given: Path would drop the "./" of "./owner/name", which says that it is local.
         hub_id = _HUB_ID if self.path == "hub" else str(self.path)
@@ -103,7 +127,9 @@ class SummEval(JudgeDataModule):
             rows = parquet_rows(path) if is_parquet(path) else json_rows(path)
         first = next(rows, None)
         if first is None:
-            raise UserError(f"{self.path}: the file holds no row; it must hold SummEval's annotations.")
+            raise UserError(
+                f"{self.path}: the file holds no row; it must hold SummEval's annotations."
+            )
         # the first row shows the layout
         read: Callable[[FileRow], Iterator[Rated]]
         if "expert_annotations" in first.values:
@@ -114,37 +140,44 @@ class SummEval(JudgeDataModule):
             read = _from_geval
         else:
             raise UserError(
-                f"{first.place}: not a known layout of SummEval; it must have the field 'expert_annotations' "
-                "(SummEval's own JSONL), 'scores' (G-Eval's JSON) or 'machine_summaries' (mteb/summeval)."
+                f"{first.place}: not a known layout of SummEval; it must have the field "
+                "'expert_annotations' (SummEval's own JSONL), 'scores' (G-Eval's JSON) or "
+                "'machine_summaries' (mteb/summeval)."
             )
         texts = [text for row in chain([first], rows) for text in read(row)]
         return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 
 def _from_release(experts: list[int], row: FileRow) -> Iterator[Rated]:
-    """The example of a row of SummEval's own release, scored by as many `experts` as the first that has any, or by
-    none."""
+    """The example of a row of SummEval's own release, scored by as many `experts` as the first that
+    has any, or by none."""
     if not row.has("text"):
         raise UserError(
-            f"{row.place}: the article (field 'text') is missing, as in SummEval's download before pairing; give"
-            " the paired file that SummEval's data_processing/pair_data.py writes, or data.path=hub."
+            f"{row.place}: the article (field 'text') is missing, as in SummEval's download before "
+            "pairing; give the paired file that SummEval's data_processing/pair_data.py writes, or "
+            "data.path=hub."
         )
     raters = row.inners("expert_annotations") if row.has("expert_annotations") else []
     if raters and len(raters) != (experts or [len(raters)])[0]:
         raise UserError(
-            f"{row.place}: field 'expert_annotations' has {len(raters)} experts and the first row {experts[0]}; all "
-            "rows must have as many."
+            f"{row.place}: field 'expert_annotations' has {len(raters)} experts and the first row "
+            f"{experts[0]}; all rows must have as many."
         )
     experts += [len(raters)] if raters else []
     scores = {
-        dimension: {str(i): rater.number(dimension) for i, rater in enumerate(raters, start=1) if rater.has(dimension)}
+        dimension: {
+            str(i): rater.number(dimension)
+            for i, rater in enumerate(raters, start=1)
+            if rater.has(dimension)
+        }
         for dimension in _DIMENSIONS
     }
     yield _text(row, row.identifier("id"), "model_id", row.text("text"), "decoded", scores)
 
 
 def _from_geval(row: FileRow) -> Iterator[Rated]:
-    """The example of a row of G-Eval's and UniEval's file; `overall` is a dimension of rows that have it."""
+    """The example of a row of G-Eval's and UniEval's file; `overall` is a dimension of rows that
+    have it."""
     source = row.text("source")
     group = row.identifier("doc_id") if row.has("doc_id") else group_hash(source)
     dimensions = (*_DIMENSIONS, *(["overall"] if row.has("scores.overall") else []))
@@ -153,7 +186,9 @@ def _from_geval(row: FileRow) -> Iterator[Rated]:
 
 def _from_mteb(row: FileRow) -> Iterator[Rated]:
     """The examples of a row of mteb/summeval, one a summary."""
-    article, source, summaries = row.identifier("id"), row.text("text"), row.texts("machine_summaries")
+    article = row.identifier("id")
+    source = row.text("text")
+    summaries = row.texts("machine_summaries")
     scores = {
         dimension: row.numbers(dimension) if row.has(dimension) else [None] * len(summaries)
         for dimension in _DIMENSIONS
@@ -161,21 +196,41 @@ def _from_mteb(row: FileRow) -> Iterator[Rated]:
     for dimension, values in scores.items():
         if len(values) != len(summaries):
             raise UserError(
-                f"{row.place}: field '{dimension}' has {len(values)} scores for {len(summaries)}"
-                " machine_summaries; there must be one each."
+                f"{row.place}: field '{dimension}' has {len(values)} scores for {len(summaries)} "
+                "machine_summaries; there must be one each."
             )
     for i, summary in enumerate(summaries):
-        rated = {name: {} if (score := values[i]) is None else {"1": score} for name, values in scores.items()}
-        yield Rated(Example(f"{article}/{i}", article, str(i), source, summary, {}), rated, row.place)
+        rated = {
+            name: {} if (score := values[i]) is None else {"1": score}
+            for name, values in scores.items()
+        }
+        yield Rated(
+            Example(f"{article}/{i}", article, str(i), source, summary, {}), rated, row.place
+        )
 
 
 def _means(row: FileRow, dimensions: Sequence[str] | Mapping[str, Any]) -> Scores:
     """The scores of one rater in a row's object `scores`; none on a dimension that it lacks."""
     scores = row.inner("scores") if row.has("scores") else None
-    return {name: {"1": scores.number(name)} if scores is not None and scores.has(name) else {} for name in dimensions}
+    return {
+        name: {"1": scores.number(name)} if scores is not None and scores.has(name) else {}
+        for name in dimensions
+    }
 
 
-def _text(row: FileRow, group: str, system: str, source: str, output: str, scores: Scores, context: str = "") -> Rated:
+def _text(
+    row: FileRow,
+    group: str,
+    system: str,
+    source: str,
+    output: str,
+    scores: Scores,
+    context: str = "",
+) -> Rated:
     """A row's text, by the fields that hold `system` and `output`."""
     name = row.identifier(system)
-    return Rated(Example(f"{group}/{name}", group, name, source, row.text(output), {}, context), scores, row.place)
+    return Rated(
+        Example(f"{group}/{name}", group, name, source, row.text(output), {}, context),
+        scores,
+        row.place,
+    )

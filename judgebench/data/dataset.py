@@ -1,5 +1,5 @@
-"""A data set as its file has it: its checks, its split into dev and test groups, the pairs that its texts make; and
-`JudgeDataModule`, the base of all data sets.
+"""A data set as its file has it: its checks, its split into dev and test groups, the pairs that its
+texts make; and `JudgeDataModule`, the base of all data sets.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ class DataSettings:
 
     Attributes:
         limit_groups: keep only the first so many groups of the file, whole; None keeps all.
-        dev_share: share of the groups on which a run chooses something, in [0, 1); None: the default in a run that
-            chooses something (`judgebench.config.parts.Parts.needs_dev`), else 0.
+        dev_share: share of the groups on which a run chooses something, in [0, 1); None: the
+            default in a run that chooses something (`judgebench.config.parts.Parts.needs_dev`),
+            else 0.
         seed: of the draw of dev groups.
-        published: where the data can be had: `file` (its path), `repository` (on GitHub), `licence`; or None.
+        published: where the data can be had: `file` (its path), `repository` (on GitHub),
+            `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
-        longest: characters that a text may have; longer ones would fill the memory long before a model has read them.
+        longest: characters that a text may have; longer ones would fill the memory long before a
+            model has read them.
     """
 
     path: str | None = None
@@ -48,17 +51,22 @@ class DataSettings:
 
     @property
     def source(self) -> str | None:
-        """A phrase on where the data can be had, as what data.path must be; None where that is unknown."""
+        """A phrase on where the data can be had, as what data.path must be; None where that is
+        unknown."""
         if self.published is None:
             return None
-        file, repository, licence = (self.published.get(key, "?") for key in ("file", "repository", "licence"))
+        file, repository, licence = (
+            self.published.get(key, "?") for key in ("file", "repository", "licence")
+        )
         return f"{file} of https://github.com/{repository} (licence: {licence})"
 
 
-DEV, TEST = "dev", "test"
+DEV = "dev"
+TEST = "test"
 
 JOINT = "joint"
-"""The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one score."""
+"""The dimension that CAP's absolute scoring prompt for SummEval is about: its four criteria in one
+score."""
 
 ROUNDING = 1e-6
 """Means of ratings may overstep an end of the scale by rounding, as in 4.9999999 + 1e-7."""
@@ -70,9 +78,10 @@ class Dataset:
 
     Attributes:
         examples: in file order.
-        scale: dimension -> (lowest, highest) human score; a dimension without an entry is not checked.
-        ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave none; of dimensions in
-            which some example has two or more.
+        scale: dimension -> (lowest, highest) human score; a dimension without an entry is not
+            checked.
+        ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave
+            none; of dimensions in which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
@@ -87,16 +96,18 @@ class Dataset:
 
 
 def group_hash(*texts: str) -> str:
-    """A short stable name for a group that has none: the same for the same texts, on any machine."""
+    """A short stable name for a group that has none: the same for the same texts, on any
+    machine."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
-    """Checks what all later rooms rely on; `UserError` names the first example that is at fault, and its place.
+    """Checks what all later rooms rely on; `UserError` names the first example that is at fault,
+    and its place.
 
-    There is an example; no example_id stands there twice; no source or output is blank; no text has more characters
-    than `longest`; the examples of a group answer to one source; every human score is finite and within the scale, or
-    NaN where the text is unrated.
+    There is an example; no example_id stands there twice; no source or output is blank; no text has
+    more characters than `longest`; the examples of a group answer to one source; every human score
+    is finite and within the scale, or NaN where the text is unrated.
     """
     examples = loaded.examples
     if not examples:
@@ -114,7 +125,11 @@ def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
         if not math.isfinite(value):
             refuse(i, f"the {whose} for '{dimension}' is not a finite number; give one")
         if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
-            refuse(i, f"the {whose} for '{dimension}' lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}")
+            refuse(
+                i,
+                f"the {whose} for '{dimension}' lies outside the data's own scale, {scale[0]:g} to "
+                f"{scale[1]:g}",
+            )
 
     # 1. dimensions, and the scores of single raters
     dimensions = tuple(examples[0].human)
@@ -122,11 +137,16 @@ def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
         refuse(0, "has no human score; at least one dimension must be scored")
     if foreign := [dimension for dimension in loaded.scale if dimension not in dimensions]:
         names = ", ".join(f"'{name}'" for name in dimensions)
-        raise UserError(f"scale: '{foreign[0]}' is not a dimension with human scores; those of this data are {names}.")
+        raise UserError(
+            f"scale: '{foreign[0]}' is not a dimension with human scores; those of this data are "
+            f"{names}."
+        )
     for dimension, ratings in loaded.ratings.items():
         for i, rater in np.argwhere(~np.isnan(ratings)):
             name = loaded.raters[rater] if loaded.raters else rater + 1
-            check_score(i, ratings[i, rater], f"score {ratings[i, rater]:g} of rater {name}", dimension)
+            check_score(
+                i, ratings[i, rater], f"score {ratings[i, rater]:g} of rater {name}", dimension
+            )
     # 2. each example: its name, its texts, its group's source, its scores
     names_at: dict[str, int] = {}
     groups_at: dict[str, int] = {}
@@ -137,17 +157,26 @@ def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
             if not text.strip():
                 refuse(i, f"the {what} is empty; write it, or remove the example")
         if (length := longest_of(example)) > longest:
-            fault = f"a text has {length:,} characters, and data.longest={longest} allows no more than {longest:,}"
+            fault = (
+                f"a text has {length:,} characters, and data.longest={longest} allows no more than "
+                f"{longest:,}"
+            )
             refuse(i, f"{fault}; shorten it, remove the example, or raise data.longest")
         first = groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
-            fault = f"group '{example.group_id}' has another source or context here than for {where(first)}"
+            fault = (
+                f"group '{example.group_id}' has another source or context here than for "
+                f"{where(first)}"
+            )
             refuse(i, f"{fault}; a group is one article or dialogue, so give each its own group_id")
         for dimension, value in example.human.items():
             if not math.isnan(value):
                 check_score(i, value, f"human score {value:g}", dimension)
     # 3. somebody rated each dimension
-    end = f"none of the {len(examples):,} examples has a human score for it; give some of them one, or leave it out."
+    end = (
+        f"none of the {len(examples):,} examples has a human score for it; give some of them one, "
+        "or leave it out."
+    )
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
         raise UserError(*(f"'{name}' is unrated: {end}" for name in unrated))
 
@@ -159,32 +188,46 @@ def longest_of(example: Example) -> int:
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
     """Examples that somebody rated on a dimension, of some."""
-    return [example for example in examples if not math.isnan(example.human.get(dimension, math.nan))]
+    return [
+        example for example in examples if not math.isnan(example.human.get(dimension, math.nan))
+    ]
 
 
 def completed(loaded: Dataset) -> Dataset:
-    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where one is unrated; and
-    with the source and context of a group's first example in all others that differ from it only in white space at the
-    ends."""
-    unrated = dict.fromkeys((name for example in loaded.examples for name in example.human), math.nan)
+    """`loaded` with all its dimensions in every example, in order of first appearance, NaN where
+    one is unrated; and with the source and context of a group's first example in all others that
+    differ from it only in white space at the ends."""
+    unrated = dict.fromkeys(
+        (name for example in loaded.examples for name in example.human), math.nan
+    )
     first: dict[str, Example] = {}
     examples = []
     for example in loaded.examples:
         texts = first.setdefault(example.group_id, example)
-        same = (example.source.strip(), example.context.strip()) == (texts.source.strip(), texts.context.strip())
-        source, context = (texts.source, texts.context) if same else (example.source, example.context)
-        examples.append(replace(example, human={**unrated, **example.human}, source=source, context=context))
+        same = (example.source.strip(), example.context.strip()) == (
+            texts.source.strip(),
+            texts.context.strip(),
+        )
+        source, context = (
+            (texts.source, texts.context) if same else (example.source, example.context)
+        )
+        examples.append(
+            replace(example, human={**unrated, **example.human}, source=source, context=context)
+        )
     return replace(loaded, examples=examples)
 
 
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
-    """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of one common scale.
+    """`loaded` with the dimension `joint`: the mean of the human scores on the dimensions `of`, of
+    one common scale.
 
-    Where scores of single raters are known, the joint score of a rater is the mean of their own, of all dimensions.
-    Where no text is rated on all of them, `loaded` is as it was.
+    Where scores of single raters are known, the joint score of a rater is the mean of their own, of
+    all dimensions. Where no text is rated on all of them, `loaded` is as it was.
     """
     examples = [
-        replace(example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))})
+        replace(
+            example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))}
+        )
         for example in loaded.examples
     ]
     if not rated(examples, JOINT):
@@ -192,15 +235,20 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     ratings = dict(loaded.ratings)
     if all(dimension in ratings for dimension in of):
         ratings[JOINT] = np.mean([ratings[dimension] for dimension in of], axis=0)
-    return replace(loaded, examples=examples, scale={**loaded.scale, JOINT: loaded.scale[of[0]]}, ratings=ratings)
+    return replace(
+        loaded,
+        examples=examples,
+        scale={**loaded.scale, JOINT: loaded.scale[of[0]]},
+        ratings=ratings,
+    )
 
 
 def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[str, str]:
     """Splits whole groups into "dev" and "test".
 
-    The dev set has `dev_share` of the groups, rounded half up; at least one if `dev_share` is above 0, and always
-    leaves one group to test on. The draw depends on `seed` and on the set of ids alone, not on their order; with a
-    greater `dev_share` the dev set only grows.
+    The dev set has `dev_share` of the groups, rounded half up; at least one if `dev_share` is above
+    0, and always leaves one group to test on. The draw depends on `seed` and on the set of ids
+    alone, not on their order; with a greater `dev_share` the dev set only grows.
 
     Returns:
         group_id -> "dev" or "test", in the order of first appearance.
@@ -227,29 +275,35 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Rivals:
-    """Number of other texts of its group that each text is compared with (None: all), and the seed of their draw."""
+    """Number of other texts of its group that each text is compared with (None: all), and the seed
+    of their draw."""
 
     count: int | None = 3
     seed: int = 0
 
     @classmethod
     def parse(cls, rivals: Any, seed: Any) -> Rivals:
-        """From the config keys `prompt.rivals` and `prompt.rivals_seed`; `UserError` where they are none."""
+        """From the config keys `prompt.rivals` and `prompt.rivals_seed`; `UserError` where they are
+        none."""
         if rivals != ALL and (type(rivals) is not int or rivals < 1):
-            raise UserError(f"prompt.rivals: {rivals!r} is neither a whole number of at least 1 nor all.")
+            raise UserError(
+                f"prompt.rivals: {rivals!r} is neither a whole number of at least 1 nor all."
+            )
         if type(seed) is not int or seed < 0:
             raise UserError(f"prompt.rivals_seed: {seed!r} is not a whole number of at least 0.")
         return cls(None if rivals == ALL else rivals, seed)
 
 
 def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
-    """One example a pair: a text with its rival, its human scores less the rival's; a text's pairs together, texts in
-    the order given. `UserError` where no group has two texts, or two pairs would have one name.
+    """One example a pair: a text with its rival, its human scores less the rival's; a text's pairs
+    together, texts in the order given. `UserError` where no group has two texts, or two pairs would
+    have one name.
 
-    The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it: every text is rival
-    as often as it is judged. Two texts meet once where the group has more than twice as many texts as a text has
-    rivals. What is drawn for a group depends on the seed and on the names of its own texts alone. A text without others
-    in its group is compared with nothing and left out.
+    The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it:
+    every text is rival as often as it is judged. Two texts meet once where the group has more than
+    twice as many texts as a text has rivals. What is drawn for a group depends on the seed and on
+    the names of its own texts alone. A text without others in its group is compared with nothing
+    and left out.
     """
     listed = list(examples)
     groups: dict[str, list[Example]] = {}
@@ -260,7 +314,9 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
         ordered = sorted(group, key=lambda example: example.example_id)
         names = "\0".join(example.example_id for example in ordered)
         digest = hashlib.sha256(f"{group_id}\0{names}".encode()).digest()
-        order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(len(ordered))
+        order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(
+            len(ordered)
+        )
         others = len(ordered) - 1
         met = others if rivals.count is None else min(rivals.count, others)
         for i, at in enumerate(order):
@@ -272,25 +328,35 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
             name = f"{text.example_id}~{rival.example_id}"
             if name in made:
                 raise UserError(
-                    f"prompt.rivals: two pairs of texts would be called {name!r}; give examples names without ~."
+                    f"prompt.rivals: two pairs of texts would be called {name!r}; give examples "
+                    "names without ~."
                 )
-            human = {dimension: score - rival.human[dimension] for dimension, score in text.human.items()}
-            compared = {"rival_id": rival.example_id, "rival": rival.output, "rival_system_id": rival.system_id}
+            human = {
+                dimension: score - rival.human[dimension] for dimension, score in text.human.items()
+            }
+            compared = {
+                "rival_id": rival.example_id,
+                "rival": rival.output,
+                "rival_system_id": rival.system_id,
+            }
             made[name] = replace(text, example_id=name, human=human, **compared)
     if not made:
         raise UserError(
-            "prompt.rivals: every text of this data is alone in its group, so there is nothing to compare it with; "
-            "give data with several texts a group_id, or judge them alone with prompt=paper."
+            "prompt.rivals: every text of this data is alone in its group, so there is nothing to "
+            "compare it with; give data with several texts a group_id, or judge them alone with "
+            "prompt=paper."
         )
     return list(made.values())
 
 
 def paired_systems(examples: Iterable[Example]) -> list[str]:
     """The systems that wrote the texts of pairs, in order of appearance."""
-    return list(dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id)))
+    return list(
+        dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id))
+    )
 
 
-# --- base of all data sets -------------------------------------------------------------------------------------------
+# --- base of all data sets ----------------------------------------------------------------------
 
 
 ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of them"
@@ -301,14 +367,16 @@ class JudgeDataModule(ABC):
 
     Args:
         path: the file (or what else `load` takes).
-        rubrics: which family of rubrics asks about such texts ("summary", "dialogue"); conf/prompt reads it.
-        dimensions, ranges: what is judged of such texts, and in which score ranges, where nothing else is asked for;
-            conf/config.yaml reads them.
+        rubrics: which family of rubrics asks about such texts ("summary", "dialogue"); conf/prompt
+            reads it.
+        dimensions, ranges: what is judged of such texts, and in which score ranges, where nothing
+            else is asked for; conf/config.yaml reads them.
         settings: the further fields of `DataSettings`.
 
     Attributes:
         name: what tables call the data set (column `dataset`).
-        groups_are: its groups in the plural, for titles: "articles", "dialogues", or "groups" where they are unknown.
+        groups_are: its groups in the plural, for titles: "articles", "dialogues", or "groups" where
+            they are unknown.
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
@@ -316,7 +384,8 @@ class JudgeDataModule(ABC):
         split: group_id -> "dev" or "test", in file order.
 
     Raises:
-        UserError: an argument out of its bounds; from `setup`, everything that is wrong with the data.
+        UserError: an argument out of its bounds; from `setup`, everything that is wrong with the
+            data.
     """
 
     name: str
@@ -342,8 +411,13 @@ class JudgeDataModule(ABC):
     ) -> None:
         checked = DataSettings(path, **plain(settings))
         self.path = path
-        self.limit_groups, self.dev_share, self.seed = checked.limit_groups, float(checked.dev_share or 0), checked.seed
-        self.published, self.longest = checked.source, checked.longest
+        self.limit_groups, self.dev_share, self.seed = (
+            checked.limit_groups,
+            float(checked.dev_share or 0),
+            checked.seed,
+        )
+        self.published = checked.source
+        self.longest = checked.longest
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
@@ -360,14 +434,18 @@ class JudgeDataModule(ABC):
     def setup(self, stage: str | None = None) -> None:
         """Loads, checks, limits and splits the data, once.
 
-        The split is drawn among the groups that the limit leaves, so that a short trial run has dev groups too: results
-        of different limits do not mix.
+        The split is drawn among the groups that the limit leaves, so that a short trial run has dev
+        groups too: results of different limits do not mix.
         """
         if "examples" in vars(self):
             return
         loaded = completed(self.load())
         validate(loaded, self.longest)
-        kept = set(list(dict.fromkeys(example.group_id for example in loaded.examples))[: self.limit_groups])
+        kept = set(
+            list(dict.fromkeys(example.group_id for example in loaded.examples))[
+                : self.limit_groups
+            ]
+        )
         rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
@@ -378,11 +456,13 @@ class JudgeDataModule(ABC):
     def divide(self, dev_share: float) -> None:
         """Splits the groups anew, with another share of them in the development split."""
         self.dev_share = dev_share
-        self.split = split_groups((example.group_id for example in self.examples), dev_share, self.seed)
+        self.split = split_groups(
+            (example.group_id for example in self.examples), dev_share, self.seed
+        )
 
     def given_path(self, expected: str) -> Path:
-        """`path`, with "~" expanded; `UserError` where none was given, which says what is `expected`, or where data was
-        published; or where published data is not there."""
+        """`path`, with "~" expanded; `UserError` where none was given, which says what is
+        `expected`, or where data was published; or where published data is not there."""
         if not self.path or not self.path.strip():
             raise UserError(f"data.path is not given; it must be {self.published or expected}.")
         path = local_path(self.path)

@@ -1,5 +1,5 @@
-"""Declared layouts of files: which files they are, where their rows lie, which field of a row holds what, and the
-examples that rows make.
+"""Declared layouts of files: which files they are, where their rows lie, which field of a row holds
+what, and the examples that rows make.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 
 Scores = Mapping[str, Mapping[str, float]]
-"""Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters without names are
-"1", "2", ..."""
+"""Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
+without names are "1", "2", ..."""
 _PROBED = 50
 """Rows at the beginning of a file among which one must fit its layout."""
 
 
 @dataclass
 class Rated:
-    """One text with the scores of its raters, and its place in its file. (Its human scores are not in the example.)"""
+    """One text with the scores of its raters, and its place in its file. (Its human scores are not
+    in the example.)"""
 
     example: Example
     scores: Scores
@@ -45,7 +46,8 @@ class RowFields:
     Attributes:
         example_id: default a row's `example_id`; where it has none, "line-N", N counted from 1.
         group_id: default a row's `group_id`; where it has none, a hash of source and context.
-        context: further text after the source; of several fields, their texts with a blank line between them.
+        context: further text after the source; of several fields, their texts with a blank line
+            between them.
     """
 
     example_id: str | None = None
@@ -63,21 +65,28 @@ class RowFields:
 
     @classmethod
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
-        """From the config key `where`; `UserError` where it is not a mapping, a needed entry is missing, or an entry is
-        unknown or not a name."""
+        """From the config key `where`; `UserError` where it is not a mapping, a needed entry is
+        missing, or an entry is unknown or not a name."""
         fields = plain(fields)
         if not isinstance(fields, Mapping):
             raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {fields!r}.")
-        names = sorted((field.name for field in dataclasses.fields(cls)), key=lambda name: name not in cls.needed)
+        names = sorted(
+            (field.name for field in dataclasses.fields(cls)),
+            key=lambda name: name not in cls.needed,
+        )
         known_keys(fields, names, where)
         for key in cls.needed:
             if fields.get(key) is None:
-                raise UserError(f"{where}.{key} is not given; name the field of your rows that holds it.")
+                raise UserError(
+                    f"{where}.{key} is not given; name the field of your rows that holds it."
+                )
 
         def checked(key: str, value: Any, several: bool) -> str | tuple[str, ...]:
             names = value if several and isinstance(value, list) else [value]
             if not names or not all(isinstance(name, str) and name for name in names):
-                kind = "the name of a field, or a list of names" if several else "the name of a field"
+                kind = (
+                    "the name of a field, or a list of names" if several else "the name of a field"
+                )
                 raise UserError(f"{where}.{key} must be {kind}, got {value!r}.")
             return tuple(names) if isinstance(value, list) else value
 
@@ -85,8 +94,13 @@ class RowFields:
         for key, value in fields.items():
             if key == cls.by_dimension and isinstance(value, Mapping):
                 if not value:
-                    raise UserError(f"{where}.{key} is empty; name at least one dimension and its field.")
-                entries[key] = {str(name): checked(f"{key}.{name}", field, True) for name, field in value.items()}
+                    raise UserError(
+                        f"{where}.{key} is empty; name at least one dimension and its field."
+                    )
+                entries[key] = {
+                    str(name): checked(f"{key}.{name}", field, True)
+                    for name, field in value.items()
+                }
             elif value is not None:
                 entries[key] = checked(key, value, key in cls.several)
         return cls(**entries)
@@ -107,7 +121,8 @@ class RowFields:
 
 
 def identifier(row: FileRow, field: str | None, column: str) -> str | None:
-    """The name in `field`, which a row must have; without a `field`, that in `column` where the row has one."""
+    """The name in `field`, which a row must have; without a `field`, that in `column` where the row
+    has one."""
     return None if field is None and not row.has(column) else row.identifier(field or column)
 
 
@@ -118,9 +133,11 @@ class TextFields(RowFields):
     Attributes:
         source: the article or dialogue that the text answers to.
         output: the judged text.
-        system_id: default a row's `system_id`; where it has none, the name out of `systems`, else "system".
-        systems: where a row holds the texts of several systems: the names of its columns, or the one field with an
-            object whose keys they are; in all other entries `{system}` stands for the name.
+        system_id: default a row's `system_id`; where it has none, the name out of `systems`, else
+            "system".
+        systems: where a row holds the texts of several systems: the names of its columns, or the
+            one field with an object whose keys they are; in all other entries `{system}` stands for
+            the name.
         turns: the text between the turns of a dialogue in the source, which become lines.
     """
 
@@ -142,11 +159,14 @@ class TextFields(RowFields):
 
     def example(self, row: FileRow) -> Example:
         """The example of a row, without human scores."""
-        source, context = row.text(self.source), self.context_of(row)
+        source = row.text(self.source)
+        context = self.context_of(row)
         source = source.replace(self.turns, "\n") if self.turns else source
         group = self.group_of(row, source, context)
         system = identifier(row, self.system_id, "system_id") or row.names.get("system", "system")
-        return Example(self.example_of(row), group, system, source, row.text(self.output), {}, context)
+        return Example(
+            self.example_of(row), group, system, source, row.text(self.output), {}, context
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +174,10 @@ class ScoredFields(TextFields):
     """Fields of rows with one text each and its human scores.
 
     Attributes:
-        human: the field that holds an object dimension -> score; or a mapping dimension -> field of its score. A score
-            is a number, or what several raters gave, whose mean counts: a list, an object rater -> score, or a list of
-            fields, each of which names a rater. Not every rater need have rated everything, and not every text need
-            have a rating.
+        human: the field that holds an object dimension -> score; or a mapping dimension -> field of
+            its score. A score is a number, or what several raters gave, whose mean counts: a list,
+            an object rater -> score, or a list of fields, each of which names a rater. Not every
+            rater need have rated everything, and not every text need have a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
     """
 
@@ -169,9 +189,11 @@ class ScoredFields(TextFields):
     shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
-        """The row's one text with the scores of its raters; where they are not `needed`, an unrated dimension
-        has none."""
-        inner, fields, scores = row, self.human, {}
+        """The row's one text with the scores of its raters; where they are not `needed`, an unrated
+        dimension has none."""
+        inner = row
+        fields = self.human
+        scores = {}
         if isinstance(fields, str):
             absent = not needed and not row.has(fields)
             inner = row if absent else row.inner(fields)
@@ -181,44 +203,64 @@ class ScoredFields(TextFields):
         if self.rater is not None and any(scores.values()):
             name = row.identifier(self.rater)
             means = mean_scores(scores)
-            scores = {dimension: {name: means[dimension]} if scores[dimension] else {} for dimension in scores}
+            scores = {
+                dimension: {name: means[dimension]} if scores[dimension] else {}
+                for dimension in scores
+            }
         return [Rated(self.example(row), scores, row.place)]
 
 
 def mean_scores(scores: Scores) -> dict[str, float]:
     """Dimension -> the human score, the mean over raters; NaN where there is none."""
-    return {name: sum(rated.values()) / len(rated) if rated else math.nan for name, rated in scores.items()}
+    return {
+        name: sum(rated.values()) / len(rated) if rated else math.nan
+        for name, rated in scores.items()
+    }
 
 
 def dataset_of(
-    texts: Sequence[Rated], scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
+    texts: Sequence[Rated],
+    scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
 ) -> Dataset:
-    """The data set of some texts; the human score of each is the mean of its raters', and every example has all
-    dimensions. A `scale` that is a pair is that of all dimensions."""
-    # single scores are kept of dimensions in which some example has two or more: [examples, raters], NaN for none
+    """The data set of some texts; the human score of each is the mean of its raters', and every
+    example has all dimensions. A `scale` that is a pair is that of all dimensions."""
+    # single scores are kept of dimensions in which some example has two or more: [examples,
+    # raters], NaN for none
     several: dict[str, None] = {}
     for text in texts:
         for dimension, scores in text.scores.items():
             if any(map(math.isnan, scores.values())):
                 raise UserError(
-                    f"{text.place}, example '{text.example.example_id}': the human score nan for '{dimension}' is not "
-                    "a finite number; give one, or null where the text is unrated."
+                    f"{text.place}, example '{text.example.example_id}': the human score nan for "
+                    f"'{dimension}' is not a finite number; give one, or null where the text is "
+                    "unrated."
                 )
             if len(scores) > 1:
                 several[dimension] = None
-    raters = list(dict.fromkeys(rater for text in texts for name in several for rater in text.scores.get(name, ())))
+    raters = list(
+        dict.fromkeys(
+            rater for text in texts for name in several for rater in text.scores.get(name, ())
+        )
+    )
     ratings = {
-        name: np.array([[text.scores.get(name, {}).get(rater, math.nan) for rater in raters] for text in texts])
+        name: np.array(
+            [[text.scores.get(name, {}).get(rater, math.nan) for rater in raters] for text in texts]
+        )
         for name in several
     }
     unrated = dict.fromkeys((dimension for text in texts for dimension in text.scores), math.nan)
-    examples = [replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts]
+    examples = [
+        replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts
+    ]
     scale = dict.fromkeys(unrated, scale) if isinstance(scale, tuple) else scale
     return Dataset(examples, scale or {}, ratings, [text.place for text in texts], raters=raters)
 
 
-def check_rated(path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str) -> None:
-    """`UserError` where a dimension is unrated, with the field that the config `key` names for it."""
+def check_rated(
+    path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str
+) -> None:
+    """`UserError` where a dimension is unrated, with the field that the config `key` names for
+    it."""
     if isinstance(fields, str):
         rated = {name for text in texts for name in text.scores}
         fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
@@ -226,32 +268,74 @@ def check_rated(path: Path, texts: Sequence[Rated], fields: str | Mapping[str, A
         if texts and not any(text.scores.get(name) for text in texts):
             names = field if isinstance(field, str) else ", ".join(field)
             raise UserError(
-                f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says which fields hold "
-                "scores."
+                f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says "
+                "which fields hold scores."
             )
 
 
-# --- fields that a file lacks ----------------------------------------------------------------------------------------
+# --- fields that a file lacks -------------------------------------------------------------------
 
 _USUAL: Mapping[str, Sequence[str]] = {
-    "source": ("source", "article", "document", "input", "question", "prompt", "dialogue", "context", "passage"),
-    "output": ("output", "summary", "response", "answer", "reply", "text", "translation", "candidate", "completion"),
-    "human": ("human", "rating", "ratings", "score", "scores", "grade", "stars", "label", "quality", "annotations"),
+    "source": (
+        "source",
+        "article",
+        "document",
+        "input",
+        "question",
+        "prompt",
+        "dialogue",
+        "context",
+        "passage",
+    ),
+    "output": (
+        "output",
+        "summary",
+        "response",
+        "answer",
+        "reply",
+        "text",
+        "translation",
+        "candidate",
+        "completion",
+    ),
+    "human": (
+        "human",
+        "rating",
+        "ratings",
+        "score",
+        "scores",
+        "grade",
+        "stars",
+        "label",
+        "quality",
+        "annotations",
+    ),
 }
 """Entry of `data.fields` -> names that files have for it, the likeliest first."""
 
-_SAYS = {"source": "the article that a text answers to", "output": "the judged text", "human": "what people gave it"}
+_SAYS = {
+    "source": "the article that a text answers to",
+    "output": "the judged text",
+    "human": "what people gave it",
+}
 
 
 def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
-    """`UserError` where none of a file's first rows has a field that is needed, with the fields that are likely meant.
+    """`UserError` where none of a file's first rows has a field that is needed, with the fields
+    that are likely meant.
 
     Args:
         fields: `TextFields` or `ScoredFields`.
     """
     first = list(islice(rows, _PROBED))
-    there = {name: row.values[name] for row in reversed(first) for name in row.values if row.has(name)}
-    named = {entry: getattr(fields, entry) for entry in _SAYS if isinstance(getattr(fields, entry, None), str)}
+    there = {
+        name: row.values[name] for row in reversed(first) for name in row.values if row.has(name)
+    }
+    named = {
+        entry: getattr(fields, entry)
+        for entry in _SAYS
+        if isinstance(getattr(fields, entry, None), str)
+    }
     absent = {
         entry: name
         for entry, name in named.items()
@@ -265,17 +349,22 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         meant["source"] = meant.get("output") or named["output"]
     lacking = ", ".join(f"'{name}' ({_SAYS[entry]})" for entry, name in absent.items())
     listed = ", ".join(f"'{name}'" for name in there) or "none"
-    give = [f"data.fields.{entry}={_as_entry(entry, name, there)}" for entry, name in meant.items() if name]
+    give = [
+        f"data.fields.{entry}={_as_entry(entry, name, there)}"
+        for entry, name in meant.items()
+        if name
+    ]
     give += ["data.rubrics=text"] if alone else []
     raise UserError(
-        f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says which of them holds "
-        "what.",
+        f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says "
+        "which of them holds what.",
         give=give if None not in meant.values() else (),
     )
 
 
 def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str | None:
-    """The field of a row that likely holds an entry of `data.fields`; None where no name is usual."""
+    """The field of a row that likely holds an entry of `data.fields`; None where no name is
+    usual."""
     lowered = {name.lower(): name for name in there if name not in named}
     for usual in _USUAL[entry]:
         name = lowered.get(usual)
@@ -285,13 +374,14 @@ def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str 
 
 
 def _as_entry(entry: str, name: str, there: Mapping[str, Any]) -> str:
-    """The value of an entry of `data.fields` on a command line; a field of one score is also its dimension."""
+    """The value of an entry of `data.fields` on a command line; a field of one score is also its
+    dimension."""
     if entry != "human" or isinstance(there[name], Mapping):
         return name
     return f"{{{name}: {name}}}"
 
 
-# --- layouts ----------------------------------------------------------------------------------------------------------
+# --- layouts ------------------------------------------------------------------------------------
 
 Read = Callable[[Any, FileRow], list[Rated]]
 """Fields, row -> its texts."""
@@ -304,7 +394,8 @@ class Layout:
     Attributes:
         fields: which field of a row holds what.
         files: a pattern of their names, as `*.json`; of a path with folders where it has a slash.
-        rows: the path of the list of rows in a JSON file that is one object; None where the file is the list.
+        rows: the path of the list of rows in a JSON file that is one object; None where the file is
+            the list.
     """
 
     fields: Any
@@ -326,8 +417,8 @@ class Layouts:
 
     Attributes:
         known: of several that fit a file, the first counts by which its rows can be read.
-        declared: False where the fields are those of a user's own file, each row of which must be right. Of published
-            files, rows without a text or a score are left out.
+        declared: False where the fields are those of a user's own file, each row of which must be
+            right. Of published files, rows without a text or a score are left out.
     """
 
     known: Sequence[Layout]
@@ -335,12 +426,17 @@ class Layouts:
 
     @classmethod
     def parse(cls, kind: type[RowFields], fields: Any, layouts: Any) -> Layouts:
-        """From the config keys `data.fields` and `data.layouts`, of which one is given; else `UserError`."""
-        layouts, form = plain(layouts), "{files: PATTERN, fields: ...}"
+        """From the config keys `data.fields` and `data.layouts`, of which one is given; else
+        `UserError`."""
+        layouts = plain(layouts)
+        form = "{files: PATTERN, fields: ...}"
         if layouts is None:
             return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
         if fields is not None:
-            raise UserError("data.fields and data.layouts are both given; fields of layouts lie in data.layouts.")
+            raise UserError(
+                "data.fields and data.layouts are both given; fields of layouts lie in "
+                "data.layouts."
+            )
         if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
             raise UserError(f"data.layouts must be a list of {form}, got {layouts!r}.")
         parsed = []
@@ -349,15 +445,23 @@ class Layouts:
             if not isinstance(layout, Mapping):
                 raise UserError(f"{where} must be {form}, got {layout!r}.")
             known_keys(layout, ("files", "rows", "fields"), where)
-            files, rows = layout.get("files") or "*", layout.get("rows")
+            files = layout.get("files") or "*"
+            rows = layout.get("rows")
             if not isinstance(files, str) or not isinstance(rows, str | None):
-                raise UserError(f"{where}: files and rows must be texts, got {files!r} and {rows!r}.")
-            parsed.append(Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows))
+                raise UserError(
+                    f"{where}: files and rows must be texts, got {files!r} and {rows!r}."
+                )
+            parsed.append(
+                Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows)
+            )
         return cls(parsed)
 
-    def read(self, path: Path, read: Read, published: str | None = None) -> tuple[list[Rated], list[UserError]]:
-        """Texts of a file, or of those in a folder that have a known layout; and why rows were left out. `UserError`
-        where there is no such file, and for a row that is wrong, or, where rows may be left out, all of them.
+    def read(
+        self, path: Path, read: Read, published: str | None = None
+    ) -> tuple[list[Rated], list[UserError]]:
+        """Texts of a file, or of those in a folder that have a known layout; and why rows were left
+        out. `UserError` where there is no such file, and for a row that is wrong, or, where rows
+        may be left out, all of them.
 
         Args:
             published: where such files can be had, for an error.
@@ -369,12 +473,18 @@ class Layouts:
             if not fitting and not path.is_dir():
                 fitting = list(self.known)
             if len(fitting) > 1:
-                fitting = [next((layout for layout in fitting if self._fits(layout, file, read)), fitting[0])]
+                fitting = [
+                    next(
+                        (layout for layout in fitting if self._fits(layout, file, read)), fitting[0]
+                    )
+                ]
             chosen += [(file, layout) for layout in fitting]
         if not chosen:
             patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))
             expected = published or "a file, or a folder with some"
-            raise UserError(f"{path}: this folder has no file {patterns}; data.path must be {expected}.")
+            raise UserError(
+                f"{path}: this folder has no file {patterns}; data.path must be {expected}."
+            )
         # 2. their texts
         texts: list[Rated] = []
         left: list[UserError] = []
@@ -392,7 +502,8 @@ class Layouts:
         return texts, left
 
     def _fits(self, layout: Layout, file: Path, read: Read) -> bool:
-        """True where one of the first rows can be read; a file may end, or break, before as many."""
+        """True where one of the first rows can be read; a file may end, or break, before as
+        many."""
         with suppress(UserError):
             for row in list(islice(layout.rows_of(file), _PROBED)):
                 with suppress(UserError):

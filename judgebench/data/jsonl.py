@@ -31,19 +31,21 @@ from judgebench.runtime.errors import UserError
 
 
 class JsonLines(JudgeDataModule):
-    """Texts that people rated: your own, or published ones whose layouts are declared; JSON (one list, or an object a
-    line), .csv, .tsv or .parquet, one file or a folder of them.
+    """Texts that people rated: your own, or published ones whose layouts are declared; JSON (one
+    list, or an object a line), .csv, .tsv or .parquet, one file or a folder of them.
 
     Args:
         fields: see `ScoredFields`; of your own file, in which not every text need be rated.
-        layouts: those of published files, as `{files: PATTERN, rows: PATH, fields: ...}` (see `Layout`). Rows without a
-            text or a score are left out, and those about one text are put together.
-        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension -> [low, high] (a dimension
-            not named is not checked), or None (nothing is).
+        layouts: those of published files, as `{files: PATTERN, rows: PATH, fields: ...}` (see
+            `Layout`). Rows without a text or a score are left out, and those about one text are put
+            together.
+        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension ->
+            [low, high] (a dimension not named is not checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
 
     Example:
-        JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human": "scores"}, scale=[1, 5])
+        JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human":
+        "scores"}, scale=[1, 5])
     """
 
     groups_are = "groups"
@@ -62,16 +64,24 @@ class JsonLines(JudgeDataModule):
         self.layouts = Layouts.parse(ScoredFields, fields, layouts)
         self._given_scale: Any = scale
         if isinstance(scale, Mapping):
-            self._given_scale = {str(name): _scale_ends(f"data.scale.{name}", ends) for name, ends in scale.items()}
+            self._given_scale = {
+                str(name): _scale_ends(f"data.scale.{name}", ends) for name, ends in scale.items()
+            }
         elif scale is not None:
-            self._given_scale = _scale_ends("data.scale", scale, ", or a mapping dimension -> such a pair, or null")
+            self._given_scale = _scale_ends(
+                "data.scale", scale, ", or a mapping dimension -> such a pair, or null"
+            )
 
     def load(self) -> Dataset:
-        path, needed = self.given_path(ANY_KIND), self.layouts.declared
+        path = self.given_path(ANY_KIND)
+        needed = self.layouts.declared
         if not needed:
             check_present(path, self.layouts.known[0].fields, _first_rows(path))
-        texts, left = self.layouts.read(path, partial(ScoredFields.rated, needed=needed), self.published)
-        fields, scale = self.layouts.known[0].fields, self._given_scale
+        texts, left = self.layouts.read(
+            path, partial(ScoredFields.rated, needed=needed), self.published
+        )
+        fields = self.layouts.known[0].fields
+        scale = self._given_scale
         if not needed:
             check_rated(path, texts, fields.human, "data.fields.human")
         if needed or fields.rater is not None or fields.systems is not None:
@@ -91,7 +101,10 @@ class JsonLines(JudgeDataModule):
         taken = {name: ends for name, ends in spans.items() if ends is not None}
         if taken:
             ends = ", ".join(f"{low:g} to {high:g} ({name})" for name, (low, high) in taken.items())
-            said = f"The humans' scale is taken from their scores: {ends}; data.scale=[LOW,HIGH] gives another."
+            said = (
+                f"The humans' scale is taken from their scores: {ends}; data.scale=[LOW,HIGH] "
+                "gives another."
+            )
             self.note = " ".join(filter(None, [self.note, said]))
         return replace(dataset, scale=taken)
 
@@ -101,14 +114,32 @@ def _first_rows(path: Path) -> Iterable[FileRow]:
 
 
 def _span(dataset: Dataset, dimension: str) -> tuple[float, float] | None:
-    """The lowest and the highest score that a human gave; None where all are the same, or there is none."""
+    """The lowest and the highest score that a human gave; None where all are the same, or there is
+    none."""
     means = np.array([example.human[dimension] for example in dataset.examples])
     scores = np.append(dataset.ratings.get(dimension, means), means)
     scores = scores[np.isfinite(scores)]
-    return (float(scores.min()), float(scores.max())) if len(scores) and scores.min() < scores.max() else None
+    return (
+        (float(scores.min()), float(scores.max()))
+        if len(scores) and scores.min() < scores.max()
+        else None
+    )
 
 
-_SCALES = ((0, 1), (-1, 1), (1, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 7), (1, 10), (0, 10), (1, 100), (0, 100))
+_SCALES = (
+    (0, 1),
+    (-1, 1),
+    (1, 3),
+    (1, 4),
+    (0, 4),
+    (1, 5),
+    (0, 5),
+    (1, 7),
+    (1, 10),
+    (0, 10),
+    (1, 100),
+    (0, 100),
+)
 """Scales that people are given, the narrowest first."""
 
 
@@ -117,29 +148,37 @@ _FEW = 3
 
 
 def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None]) -> None:
-    """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual one that holds all;
-    `validate` names single ones."""
+    """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual
+    one that holds all; `validate` names single ones."""
     for name, (least, most) in dataset.scale.items():
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
-        outside = [i for i, mean in enumerate(means) if mean < least - ROUNDING or mean > most + ROUNDING]
+        outside = [
+            i for i, mean in enumerate(means) if mean < least - ROUNDING or mean > most + ROUNDING
+        ]
         if len(outside) <= _FEW:
             continue
-        fitting = next((ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high))
+        fitting = next(
+            (ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high)
+        )
         first = outside[0]
         raise UserError(
-            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human score "
-            f"{means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to {most:g}, and so do "
-            f"{len(outside) - 1} more: they go from {low:g} to {high:g}, which is what data.scale must hold.",
+            f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human "
+            f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
+            f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
+            "is what data.scale must hold.",
             give=["data.scale=[{:g},{:g}]".format(*fitting)],
         )
 
 
-def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rated], list[UserError]]:
+def _merged(
+    texts: Iterable[Rated], named: bool, needed: bool
+) -> tuple[list[Rated], list[UserError]]:
     """Texts with the scores of all rows that rate them, and why some were left out.
 
-    Rows are about one text where their group, system and text are the same and no rater gives it two scores. A text is
-    called by its group and its system, with a number where a system has several texts in a group.
+    Rows are about one text where their group, system and text are the same and no rater gives it
+    two scores. A text is called by its group and its system, with a number where a system has
+    several texts in a group.
 
     Args:
         named: the rows name their examples: rows of one name are about one text.
@@ -150,11 +189,21 @@ def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rat
     in_group: Counter[str] = Counter()
     for text in texts:
         example = text.example
-        key = (example.example_id,) if named else (example.group_id, example.system_id, example.output)
+        key = (
+            (example.example_id,)
+            if named
+            else (example.group_id, example.system_id, example.output)
+        )
         for other in joint.setdefault(key, []):
-            if not any(set(scores) & set(other.scores.get(name, ())) for name, scores in text.scores.items()):
+            if not any(
+                set(scores) & set(other.scores.get(name, ()))
+                for name, scores in text.scores.items()
+            ):
                 both = dict.fromkeys([*other.scores, *text.scores])
-                other.scores = {name: {**other.scores.get(name, {}), **text.scores.get(name, {})} for name in both}
+                other.scores = {
+                    name: {**other.scores.get(name, {}), **text.scores.get(name, {})}
+                    for name in both
+                }
                 break
         else:
             in_group[example.group_id] += 1
@@ -168,8 +217,16 @@ def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rat
     names: Counter[str] = Counter()
     for text in listed:
         example = text.example
-        if needed and (missing := [repr(dimension) for dimension in dimensions if not text.scores.get(dimension)]):
-            left.append(UserError(f"{text.place}: no row has a score for {', '.join(missing)} of this text."))
+        if needed and (
+            missing := [
+                repr(dimension) for dimension in dimensions if not text.scores.get(dimension)
+            ]
+        ):
+            left.append(
+                UserError(
+                    f"{text.place}: no row has a score for {', '.join(missing)} of this text."
+                )
+            )
             continue
         name = example.example_id if named else f"{example.group_id}/{example.system_id}"
         names[name] += 1
@@ -180,11 +237,13 @@ def _merged(texts: Iterable[Rated], named: bool, needed: bool) -> tuple[list[Rat
 
 
 class Unrated(JudgeDataModule):
-    """Texts without human scores, in files of any kind, or given as they are (`rows`, `texts`); a calibrated judge is
-    asked about them, by `dimensions`. All are the test split. See `TextFields` for `fields`.
+    """Texts without human scores, in files of any kind, or given as they are (`rows`, `texts`); a
+    calibrated judge is asked about them, by `dimensions`. All are the test split. See `TextFields`
+    for `fields`.
 
     Raises:
-        UserError: fields that are none of these; from `setup`, everything that is wrong with the rows.
+        UserError: fields that are none of these; from `setup`, everything that is wrong with the
+            rows.
     """
 
     groups_are = "groups"
@@ -203,14 +262,17 @@ class Unrated(JudgeDataModule):
         self.name = name or "texts"
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}
-        self._rows, self._texts = rows, texts
+        self._rows = rows
+        self._texts = texts
 
     def load(self) -> Dataset:
         rows: Iterable[FileRow]
         if self._texts:
             return replace(dataset_of(self._texts), rated=False)
         if self._rows is None:
-            check_present(self.given_path(ANY_KIND), self._fields, _first_rows(self.given_path(ANY_KIND)))
+            check_present(
+                self.given_path(ANY_KIND), self._fields, _first_rows(self.given_path(ANY_KIND))
+            )
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
@@ -221,9 +283,14 @@ class Unrated(JudgeDataModule):
 
 def _scale_ends(key: str, ends: Any, or_else: str = "") -> tuple[float, float]:
     numbers = list(ends) if isinstance(ends, Sequence) and not isinstance(ends, str) else []
-    if len(numbers) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
+    if len(numbers) == 2 and all(
+        isinstance(x, int | float) and not isinstance(x, bool) for x in numbers
+    ):
         with suppress(OverflowError):  # whole numbers that are too long to be floats
             low, high = map(float, numbers)
             if math.isfinite(low) and math.isfinite(high) and low < high:
                 return low, high
-    raise UserError(f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got {ends!r}.")
+    raise UserError(
+        f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got "
+        f"{ends!r}."
+    )

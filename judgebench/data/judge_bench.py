@@ -1,4 +1,5 @@
-"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, and what its instances hold."""
+"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, and what its
+instances hold."""
 
 from __future__ import annotations
 
@@ -18,16 +19,19 @@ _OUTPUTS = ("translation", "response", "summary", "output")
 
 
 class JudgeBench(JudgeDataModule):
-    """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"): `annotations`
-    declares metrics and `instances` holds what was rated. Its graded and continuous metrics are the dimensions, their
-    worst and best the scale; of a metric whose worst is above its best, scores are turned round.
+    """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"):
+    `annotations` declares metrics and `instances` holds what was rated. Its graded and continuous
+    metrics are the dimensions, their worst and best the scale; of a metric whose worst is above its
+    best, scores are turned round.
 
-    An instance that is an object has a source, an answer and maybe a context under one of the names that the data sets
-    use; one that is a text is judged whole, and its source is the name of the data set.
+    An instance that is an object has a source, an answer and maybe a context under one of the names
+    that the data sets use; one that is a text is judged whole, and its source is the name of the
+    data set.
 
     Args:
         path: the file of one data set, as data/wmt-23/wmt-23_en_de.json.
-        name: in tables; None takes the file's name without its ending, or the folder's where that is `data`.
+        name: in tables; None takes the file's name without its ending, or the folder's where that
+            is `data`.
     """
 
     groups_are = "instances"
@@ -44,12 +48,15 @@ class JudgeBench(JudgeDataModule):
         scale = {  # worst and best score, of metrics that are graded or continuous
             metric.text("metric"): (metric.number("worst"), metric.number("best"))
             for metric in metrics
-            if metric.value("category") != "categorical" and metric.has("worst") and metric.has("best")
+            if metric.value("category") != "categorical"
+            and metric.has("worst")
+            and metric.has("best")
         }
         if not scale:
             names = ", ".join(metric.text("metric") for metric in metrics)
             raise UserError(
-                f"{head.place}: no metric is graded or continuous ({names}); give a data set with one that is."
+                f"{head.place}: no metric is graded or continuous ({names}); give a data set with "
+                "one that is."
             )
         title = head.text("dataset") if head.has("dataset") else self.name
         texts: list[Rated] = []
@@ -70,17 +77,29 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
     scores = {}
     for metric, (worst, best) in scale.items():
         # those of single raters, or of one alone the mean, which may be of more
-        single, mean = (f"annotations.{metric}.{name}" for name in ("individual_human_scores", "mean_human"))
+        single, mean = (
+            f"annotations.{metric}.{name}" for name in ("individual_human_scores", "mean_human")
+        )
         several = isinstance(row.value(single), list) and len(row.value(single)) > 1
         rated = row.scores(single if several or not row.has(mean) else mean)
-        scores[metric] = rated if worst < best else {rater: worst + best - score for rater, score in rated.items()}
+        scores[metric] = (
+            rated
+            if worst < best
+            else {rater: worst + best - score for rater, score in rated.items()}
+        )
     inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
     output, source, context = (
-        next((inner.text(name) for name in names if inner.has(name)), "") for names in (_OUTPUTS, _SOURCES, _CONTEXTS)
+        next((inner.text(name) for name in names if inner.has(name)), "")
+        for names in (_OUTPUTS, _SOURCES, _CONTEXTS)
     )
     name = row.identifier("id")
     if output and source:
         group = group_hash(source, context)
     else:
-        group, output, source, context = name, row.text("instance"), title, context if output else ""
+        group, output, source, context = (
+            name,
+            row.text("instance"),
+            title,
+            context if output else "",
+        )
     return Rated(Example(name, group, "system", source, output, {}, context), scores, row.place)

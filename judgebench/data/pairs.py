@@ -30,11 +30,13 @@ class PairFields(RowFields):
 
     Attributes:
         source: what both texts answer to.
-        preference: a field, of the data's one dimension; or a mapping dimension -> field. It holds one label, or an
-            object rater -> label; or it is a list of fields, one a rater. Of several, the mean counts.
+        preference: a field, of the data's one dimension; or a mapping dimension -> field. It holds
+            one label, or an object rater -> label; or it is a list of fields, one a rater. Of
+            several, the mean counts.
         first_system, second_system: what wrote the texts; default "first" and "second".
-        systems: instead of these, the one field that names both systems: an object whose keys they are, or text with
-            `_` between them. In all other entries `{first}` and `{second}` stand for the names.
+        systems: instead of these, the one field that names both systems: an object whose keys they
+            are, or text with `_` between them. In all other entries `{first}` and `{second}` stand
+            for the names.
     """
 
     source: str | Sequence[str]
@@ -54,22 +56,34 @@ class PairFields(RowFields):
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
         parsed = super().parse(fields, where)
         if (parsed.first_system is None) != (parsed.second_system is None):
-            raise UserError(f"{where}: first_system and second_system go together; name the fields of both, or none.")
+            raise UserError(
+                f"{where}: first_system and second_system go together; name the fields of both, or "
+                "none."
+            )
         return parsed
 
     def named(self, row: FileRow) -> FileRow:
         """The row with the names of both systems."""
-        first, second = FIRST, SECOND
+        first = FIRST
+        second = SECOND
         if self.systems is not None:
             value = row.value(self.systems)
-            both = value.split("_") if isinstance(value, str) else list(value) if isinstance(value, Mapping) else []
+            both = (
+                value.split("_")
+                if isinstance(value, str)
+                else list(value)
+                if isinstance(value, Mapping)
+                else []
+            )
             if len(both) != 2:
                 raise UserError(
-                    f"{row.place}: field '{self.systems}' must name two systems, as model_other, got {value!r}."
+                    f"{row.place}: field '{self.systems}' must name two systems, as model_other, "
+                    f"got {value!r}."
                 )
             first, second = both
         elif self.first_system is not None and self.second_system is not None:
-            first, second = row.identifier(self.first_system), row.identifier(self.second_system)
+            first = row.identifier(self.first_system)
+            second = row.identifier(self.second_system)
         return row.named(first=first, second=second)
 
 
@@ -78,37 +92,45 @@ class Labels:
     """The values that stand for preferences: words in any case, numbers, true and false.
 
     Attributes:
-        meanings: label as `_spelled` writes it -> 1 where the first text is preferred, -1 the second, 0 neither.
+        meanings: label as `_spelled` writes it -> 1 where the first text is preferred, -1 the
+            second, 0 neither.
     """
 
     meanings: Mapping[str, float] = field(default_factory=lambda: dict(_WORTH))
 
     @classmethod
     def parse(cls, labels: Any) -> Labels:
-        """From configuration: first, second and tie, each a label or a list of labels; else `UserError`."""
+        """From configuration: first, second and tie, each a label or a list of labels; else
+        `UserError`."""
         if not isinstance(labels, Mapping) or set(labels) != set(LABELS):
             raise UserError(
-                f"data.labels must say what stands for {', '.join(LABELS)}, as in {{first: model_a, second: model_b, "
-                f"tie: [tie, both bad]}}, got {labels!r}."
+                f"data.labels must say what stands for {', '.join(LABELS)}, as in {{first: "
+                f"model_a, second: model_b, tie: [tie, both bad]}}, got {labels!r}."
             )
         meanings: dict[str, float] = {}
         for meaning, words in labels.items():
             several = isinstance(words, Sequence) and not isinstance(words, str)
             for label in words if several else [] if words is None else [words]:
                 if not (spelled := _spelled(label)):
-                    raise UserError(f"data.labels.{meaning}: {label!r} is not a word, a number, true or false.")
+                    raise UserError(
+                        f"data.labels.{meaning}: {label!r} is not a word, a number, true or false."
+                    )
                 if meanings.setdefault(spelled, _WORTH[meaning]) != _WORTH[meaning]:
-                    raise UserError(f"data.labels.{meaning}: {label!r} stands for something else already.")
+                    raise UserError(
+                        f"data.labels.{meaning}: {label!r} stands for something else already."
+                    )
         return cls(meanings)
 
     def by_sign(self, value: Any) -> bool:
-        """True of a number that counts by its sign: one that is not a label, where no label is a number."""
+        """True of a number that counts by its sign: one that is not a label, where no label is a
+        number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and not any(map(_NUMBER.fullmatch, self.meanings))
 
     def read(self, row: FileRow, name: str) -> float:
-        """Preference for the first text that a row's field states: its label's meaning, or the number that counts by
-        its sign; `UserError` where the field is missing, or no label explains its value."""
+        """Preference for the first text that a row's field states: its label's meaning, or the
+        number that counts by its sign; `UserError` where the field is missing, or no label explains
+        its value."""
         value = row.value(name)
         if (spelled := _spelled(value)) in self.meanings:
             return self.meanings[spelled]
@@ -117,15 +139,18 @@ class Labels:
                 return _WORTH[side]
         if value is None or self.by_sign(value):
             return row.number(name)
-        numbers = ", or a number above 0 where the first text is preferred" if self.by_sign(0) else ""
+        numbers = (
+            ", or a number above 0 where the first text is preferred" if self.by_sign(0) else ""
+        )
         raise UserError(
-            f"{row.place}: field '{name}' must be one of {', '.join(map(repr, self.meanings))} (data.labels){numbers}, "
-            f"got {shown(value)}."
+            f"{row.place}: field '{name}' must be one of {', '.join(map(repr, self.meanings))} "
+            f"(data.labels){numbers}, got {shown(value)}."
         )
 
 
 def _spelled(value: Any) -> str:
-    """A label or a value as both are compared: lower case, a number in its shortest form; "" for no label.
+    """A label or a value as both are compared: lower case, a number in its shortest form; "" for no
+    label.
 
     Example:
         >>> [_spelled(value) for value in (" Model_A ", 1, 1.0, "1.0", True, "true", 0.5, None)]
@@ -139,15 +164,17 @@ def _spelled(value: Any) -> str:
 
 
 class JsonPairs(JudgeDataModule):
-    """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads. Several people may have
-    compared the same two: a row each; together they are one comparison. In your own file, not every pair need have a
-    preference.
+    """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads.
+    Several people may have compared the same two: a row each; together they are one comparison. In
+    your own file, not every pair need have a preference.
 
-    A text goes by its group and its system, with a number where a system has several texts in a group. Numbers without
-    a label that are 0, 1 and 2 alone are a `UserError`: they may be codes, by whose sign the first text always wins.
+    A text goes by its group and its system, with a number where a system has several texts in a
+    group. Numbers without a label that are 0, 1 and 2 alone are a `UserError`: they may be codes,
+    by whose sign the first text always wins.
 
     Args:
-        fields, labels: see `PairFields` and `Labels`. A system's own name is a label of its text too.
+        fields, labels: see `PairFields` and `Labels`. A system's own name is a label of its text
+            too.
         layouts: those of published files, as of `JsonLines`.
         dimension: what the preference is about, where `fields.preference` is one field.
         name: in tables; None takes the file's name without its ending.
@@ -171,7 +198,9 @@ class JsonPairs(JudgeDataModule):
         self.layouts = Layouts.parse(PairFields, fields, layouts)
         self.labels = Labels() if labels is None else Labels.parse(labels)
         if not isinstance(dimension, str) or not dimension:
-            raise UserError(f"data.dimension: {dimension!r} is not a name; say what was compared, as overall.")
+            raise UserError(
+                f"data.dimension: {dimension!r} is not a name; say what was compared, as overall."
+            )
         self.dimension = dimension
 
     def load(self) -> Dataset:
@@ -206,32 +235,46 @@ class JsonPairs(JudgeDataModule):
         texts, left = self.layouts.read(path, read, self.published)
         self.note = left_out_note(left) or self.note
         if not self.layouts.declared:
-            check_rated(path, texts, fields_of(self.layouts.known[0].fields), "data.fields.preference")
+            check_rated(
+                path, texts, fields_of(self.layouts.known[0].fields), "data.fields.preference"
+            )
         for name, numbers in by_sign.items():
             if len(numbers) > 1 and _CODES.issuperset(numbers):
                 listed = ", ".join(f"{number:g}" for number in sorted(numbers))
                 raise UserError(
-                    f"{path.name}: the numbers of field '{name}' are {listed}, none of them below 0, so by their sign "
-                    "the second text is preferred nowhere; where they are codes, say what each stands for, as in "
-                    "data.labels={first: 1, second: 2, tie: 0}."
+                    f"{path.name}: the numbers of field '{name}' are {listed}, none of them below "
+                    "0, so by their sign the second text is preferred nowhere; where they are "
+                    "codes, say what each stands for, as in data.labels={first: 1, second: 2, tie: "
+                    "0}."
                 )
         return dataset_of(texts)
 
 
 def _pair(fields: PairFields, row: FileRow, known: dict[tuple[str, str], list[str]]) -> Example:
     """A row's pair; `known` are the texts of each group and system so far."""
-    source, context, systems = row.text(fields.source), fields.context_of(row), (row.names[FIRST], row.names[SECOND])
-    group, texts, ids = fields.group_of(row, source, context), [], []
+    source = row.text(fields.source)
+    context = fields.context_of(row)
+    systems = (row.names[FIRST], row.names[SECOND])
+    group = fields.group_of(row, source, context)
+    texts = []
+    ids = []
     for name, system in zip((fields.first, fields.second), systems, strict=True):
         texts.append(text := row.text(name))
         if not text.strip():
-            raise UserError(f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove the row.")
+            raise UserError(
+                f"{row.place}: field '{row.filled(name)}' is an empty text; write it, or remove "
+                "the row."
+            )
         by_system = known.setdefault((group, system), [])
         if text not in by_system:
             by_system.append(text)
         number = by_system.index(text)
         ids.append(f"{group}/{system}" + (f"#{number + 1}" if number else ""))
     if ids[0] == ids[1]:
-        raise UserError(f"{row.place}: both texts are the same one of {systems[0]!r}; remove the row.")
+        raise UserError(
+            f"{row.place}: both texts are the same one of {systems[0]!r}; remove the row."
+        )
     rival = {"rival_id": ids[1], "rival": texts[1], "rival_system_id": systems[1], "own_id": ids[0]}
-    return Example(fields.example_of(row), group, systems[0], source, texts[0], {}, context, **rival)
+    return Example(
+        fields.example_of(row), group, systems[0], source, texts[0], {}, context, **rival
+    )

@@ -1,6 +1,8 @@
-"""Rows of files of any kind, each of which knows where it stands, so that an error can say so; and the hub's data sets.
+"""Rows of files of any kind, each of which knows where it stands, so that an error can say so; and
+the hub's data sets.
 
-A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv), or parquet.
+A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv), or
+parquet.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ LIMITS = Limits(size=2**33, nodes=10**9, loose=True)
 
 @dataclass(frozen=True)
 class FileRow:
-    """One row of a file. Getters return a value of the asked type, or raise a UserError that names the place. They
-    take the name of a field, or else a path into objects and lists, as `gen.gpt.text` and `snippet.0` (of a text
-    instead of a list, all of it).
+    """One row of a file. Getters return a value of the asked type, or raise a UserError that names
+    the place. They take the name of a field, or else a path into objects and lists, as
+    `gen.gpt.text` and `snippet.0` (of a text instead of a list, all of it).
 
     Attributes:
         values: field -> value as read, of which null counts as missing.
@@ -76,8 +78,8 @@ class FileRow:
         return [self._text(name, value) for name, value in self._entries(field)]
 
     def identifier(self, field: str) -> str:
-        """A name, given as text that is not blank or as a whole number; a field with `{folder}` or the like is the name
-        itself."""
+        """A name, given as text that is not blank or as a whole number; a field with `{folder}` or
+        the like is the name itself."""
         if self.names and "{" in field:
             return self.filled(field)
         value = self._get(field)
@@ -91,23 +93,37 @@ class FileRow:
         return self._number(field, self._get(field))
 
     def numbers(self, field: str) -> list[float | None]:
-        """The list of numbers that the field holds, or null in the place of one; at least one entry."""
-        return [None if value is None else self._number(name, value) for name, value in self._entries(field)]
+        """The list of numbers that the field holds, or null in the place of one; at least one
+        entry."""
+        return [
+            None if value is None else self._number(name, value)
+            for name, value in self._entries(field)
+        ]
 
     def scores(self, field: str | Sequence[str]) -> dict[str, float]:
-        """Rater -> score, of one rater, a number, or of several: a list, or an object with their names, or a field
-        each, which names the rater; those with null gave none. At least one. Raters without names are "1", "2", ..."""
+        """Rater -> score, of one rater, a number, or of several: a list, or an object with their
+        names, or a field each, which names the rater; those with null gave none. At least one.
+        Raters without names are "1", "2", ..."""
         if not isinstance(field, str):
-            return {name: self.number(name) for name in field if self.has(name)} or self.scores(field[0])
+            return {name: self.number(name) for name in field if self.has(name)} or self.scores(
+                field[0]
+            )
         value = self._get(field)
         if isinstance(value, str) and value.lstrip().startswith("["):
-            value = parse_json(value, f"{self.place}: field '{field}'", limits=LIMITS, remedy="it must be a JSON list")
+            value = parse_json(
+                value,
+                f"{self.place}: field '{field}'",
+                limits=LIMITS,
+                remedy="it must be a JSON list",
+            )
         if isinstance(value, Mapping):
             entries = [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
         else:
             several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
             entries = [(str(i), name, score) for i, (name, score) in enumerate(several, start=1)]
-        scores = {rater: self._number(name, score) for rater, name, score in entries if score is not None}
+        scores = {
+            rater: self._number(name, score) for rater, name, score in entries if score is not None
+        }
         if not scores:
             kind = "an object" if isinstance(value, Mapping) else "a list"
             raise self._wrong(field, f"{kind} with the score of at least one rater", value)
@@ -118,7 +134,13 @@ class FileRow:
         if not isinstance(field, str):
             return any(map(self.is_rated, field))
         value = self.value(field)
-        scores = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        scores = (
+            value.values()
+            if isinstance(value, Mapping)
+            else value
+            if isinstance(value, list)
+            else [value]
+        )
         return any(score is not None for score in scores)
 
     def inner(self, field: str) -> FileRow:
@@ -134,7 +156,9 @@ class FileRow:
         if value is None:
             there = ", ".join(f"'{name}'" for name in self.values) or "none"
             field = self.filled(field)
-            raise UserError(f"{self.place}: field '{field}' is missing or null; the fields here are {there}.")
+            raise UserError(
+                f"{self.place}: field '{field}' is missing or null; the fields here are {there}."
+            )
         return value
 
     def _entries(self, field: str, value: Any = None) -> list[tuple[str, Any]]:
@@ -188,11 +212,12 @@ def _at(value: Any, path: str) -> Any:
     return value if isinstance(value, str) and path == "0" else None
 
 
-# --- files of any kind ------------------------------------------------------------------------------------------------
+# --- files of any kind --------------------------------------------------------------------------
 
 
 def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
-    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or an object a line.
+    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or
+    an object a line.
 
     Args:
         within: the path of the list of rows in a JSON file that is one object.
@@ -211,14 +236,18 @@ def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
 
 
 def data_files(path: Path) -> list[Path]:
-    """The file, or all files of a folder and its subfolders whose ending says that they may hold rows."""
+    """The file, or all files of a folder and its subfolders whose ending says that they may hold
+    rows."""
     if not path.is_dir():
         return [existing(path)]
-    return sorted(file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file())
+    return sorted(
+        file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file()
+    )
 
 
 class RemoteFile:
-    """A file at an address that fsspec knows (`s3://...`), of which all else is asked as of a path."""
+    """A file at an address that fsspec knows (`s3://...`), of which all else is asked as of a
+    path."""
 
     def __init__(self, system: Any, path: str):
         self.system, self.path = system, PurePosixPath(path)
@@ -237,36 +266,50 @@ class RemoteFile:
 
 
 def named_files(path: str) -> list[Any]:
-    """The files of a path, a folder, a pattern (`parts/*.parquet`) or an address (`s3://bucket/texts.jsonl`, a folder
-    or a pattern there); `UserError` where there is none."""
+    """The files of a path, a folder, a pattern (`parts/*.parquet`) or an address
+    (`s3://bucket/texts.jsonl`, a folder or a pattern there); `UserError` where there is none."""
     if "://" not in path:
         here = local_path(path)
         files: list[Any] = []
         if here.exists() or not glob.has_magic(path):
             files = data_files(here)
         else:
-            files = [Path(name) for name in sorted(glob.glob(str(here), recursive=True)) if Path(name).is_file()]
+            files = [
+                Path(name)
+                for name in sorted(glob.glob(str(here), recursive=True))
+                if Path(name).is_file()
+            ]
     else:
         try:
             import fsspec
         except ImportError as error:
-            raise UserError(f"data.path={path}: it needs fsspec: pip install 'judgebench[remote]'.") from error
+            raise UserError(
+                f"data.path={path}: it needs fsspec: pip install 'judgebench[remote]'."
+            ) from error
         try:
             system, root = fsspec.core.url_to_fs(path)
-            names = system.glob(root) if glob.has_magic(root) else system.find(root)  # of a file it finds the file
-            names = [str(name) for name in names if str(name) == root or str(name).endswith(FILE_ENDINGS)]
+            # of a file it finds the file
+            names = system.glob(root) if glob.has_magic(root) else system.find(root)
+            names = [
+                str(name) for name in names if str(name) == root or str(name).endswith(FILE_ENDINGS)
+            ]
             files = [RemoteFile(system, name) for name in sorted(names)]
         except Exception as error:  # each system has errors of its own
             reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"data.path={path}: cannot be read ({reason}); name a file that can.") from error
+            raise UserError(
+                f"data.path={path}: cannot be read ({reason}); name a file that can."
+            ) from error
     if not files:
-        raise UserError(f"{path}: no file of rows is there ({', '.join(FILE_ENDINGS)}); data.path must name some.")
+        raise UserError(
+            f"{path}: no file of rows is there ({', '.join(FILE_ENDINGS)}); data.path must name "
+            "some."
+        )
     return files
 
 
 def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
-    """A name for each of some files, as `folder/file/`, for rows that have none of their own; empty for one file. Where
-    two would be alike, they are the files' paths below what all have in common.
+    """A name for each of some files, as `folder/file/`, for rows that have none of their own; empty
+    for one file. Where two would be alike, they are the files' paths below what all have in common.
 
     Args:
         folder: the names are paths below it, without endings; None takes the last folder alone.
@@ -283,7 +326,8 @@ def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
 
 
 def local_path(path: str) -> Path:
-    """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with judgebench."""
+    """The file or folder of a `data.path`: with "~" expanded; after `embedded:` one that comes with
+    judgebench."""
     if path.startswith(_EMBEDDED):
         return Path(str(files("judgebench.data"))) / path.removeprefix(_EMBEDDED)
     return user_path(path)
@@ -298,13 +342,16 @@ def existing(path: Path, key: str = "data.path") -> Path:
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; {key} must be an existing file.")
     if not os.access(path, os.R_OK):
-        raise UserError(f"{path}: you may not read this file; {key} must be a file that you may read.")
+        raise UserError(
+            f"{path}: you may not read this file; {key} must be a file that you may read."
+        )
     return path
 
 
 def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
-    """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError` for no such file, or
-    a line that is not a JSON object, which it names; `key` is the config key of the file."""
+    """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError`
+    for no such file, or a line that is not a JSON object, which it names; `key` is the config key
+    of the file."""
     with existing(path, key).open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if raw.strip():
@@ -313,18 +360,24 @@ def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
 
 def json_row(raw: bytes, name: str, number: int) -> FileRow:
     """The row on a line of the file `name`."""
-    place, remedy = f"{name} line {number}", "each line must be one whole JSON object"
+    place = f"{name} line {number}"
+    remedy = "each line must be one whole JSON object"
     return _entry(parse_json(raw, place, limits=LIMITS, remedy=remedy), name, "line", number)
 
 
 def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
-    """The rows of a file that is one JSON list of objects, UTF-8; `UserError` for no such file, or another content,
-    which names the entry (counted from 1). `within` is the path of the list in a file that is an object."""
-    values = read_json(existing(path), path.name, limits=LIMITS, remedy="it must be one JSON list of objects")
+    """The rows of a file that is one JSON list of objects, UTF-8; `UserError` for no such file, or
+    another content, which names the entry (counted from 1). `within` is the path of the list in a
+    file that is an object."""
+    values = read_json(
+        existing(path), path.name, limits=LIMITS, remedy="it must be one JSON list of objects"
+    )
     values = values if within is None else _at(values, within)
     if not isinstance(values, list):
         where = f"{path.name}, field '{within}'" if within else path.name
-        raise UserError(f"{where}: holds a {type(values).__name__}; it must be one JSON list of objects.")
+        raise UserError(
+            f"{where}: holds a {type(values).__name__}; it must be one JSON list of objects."
+        )
     for number, entry in enumerate(values, start=1):
         for value in entry if isinstance(entry, list) else [entry]:
             yield _entry(value, path.name, "entry", number)
@@ -333,7 +386,10 @@ def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
 def _entry(value: Any, name: str, unit: str, number: int) -> FileRow:
     place = f"{name} {unit} {number}"
     if not isinstance(value, dict):
-        raise UserError(f"{place}: holds a {type(value).__name__}; each {unit} must be one JSON object, as {{...}}.")
+        raise UserError(
+            f"{place}: holds a {type(value).__name__}; each {unit} must be one JSON object, as "
+            "{...}."
+        )
     return FileRow(value, place, number)
 
 
@@ -343,19 +399,21 @@ def json_object(path: Path) -> FileRow:
 
 
 def json_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of either kind of JSON file: one list where the first character is "[", else one object a line."""
+    """The rows of either kind of JSON file: one list where the first character is "[", else one
+    object a line."""
     with existing(path).open("rb") as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return json_array(path) if start.startswith(b"[") else json_lines(path)
 
 
 def table_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of a table with a header, UTF-8: .csv, with commas and quotes, or .tsv, with tabs and none. An empty
-    cell counts as missing. `UserError` for no such file, or a line that has another number of cells."""
+    """The rows of a table with a header, UTF-8: .csv, with commas and quotes, or .tsv, with tabs
+    and none. An empty cell counts as missing. `UserError` for no such file, or a line that has
+    another number of cells."""
     tabs = path.suffix == ".tsv"
-    text = read_text(existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8").removeprefix(
-        "\ufeff"
-    )
+    text = read_text(
+        existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8"
+    ).removeprefix("\ufeff")
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter="\t" if tabs else ",",
@@ -370,15 +428,21 @@ def table_rows(path: Path) -> Iterator[FileRow]:
             header = cells
             check_columns(header, place)
         elif cells and len(cells) != len(header):
-            raise UserError(f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as many.")
+            raise UserError(
+                f"{place}: has {len(cells)} cells and the header {len(header)}; all lines need as "
+                "many."
+            )
         elif cells:
             yield FileRow(
-                {name: cell or None for name, cell in zip(header, cells, strict=True)}, place, reader.line_num
+                {name: cell or None for name, cell in zip(header, cells, strict=True)},
+                place,
+                reader.line_num,
             )
 
 
 def _cells(reader: Any, name: str) -> Iterator[list[str]]:
-    """The rows of a CSV reader; `UserError` says where one begins whose quotation marks do not pair."""
+    """The rows of a CSV reader; `UserError` says where one begins whose quotation marks do not
+    pair."""
     first = 1
     try:
         for cells in reader:
@@ -386,27 +450,32 @@ def _cells(reader: Any, name: str) -> Iterator[list[str]]:
             first = reader.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"{name} line {first}: a quotation mark in the row that begins here does not pair (line {reader.line_num}: "
-            f"{error}); close it, and write one inside a cell as two."
+            f"{name} line {first}: a quotation mark in the row that begins here does not pair "
+            f"(line {reader.line_num}: {error}); close it, and write one inside a cell as two."
         ) from error
 
 
 def parquet_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file name; `UserError`
-    where there is none, or one is not parquet."""
+    """The rows of a parquet file, or of all parquet files in a folder and its subfolders, by file
+    name; `UserError` where there is none, or one is not parquet."""
     import pyarrow as pa
 
     from judgebench.runtime.parquet import read_rows
 
     paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [existing(path)]
     if not paths:
-        raise UserError(f"{path}: no parquet file in this folder; give a parquet file or the folder that holds it.")
+        raise UserError(
+            f"{path}: no parquet file in this folder; give a parquet file or the folder that holds "
+            "it."
+        )
     for file in paths:
         try:
             for number, values in enumerate(read_rows(file), start=1):
                 yield FileRow(values, f"{file.name} row {number}", number)
         except (pa.ArrowException, ValueError, OSError) as error:
-            raise UserError(f"{file}: cannot be read as parquet ({error}); give a whole parquet file.") from error
+            raise UserError(
+                f"{file}: cannot be read as parquet ({error}); give a whole parquet file."
+            ) from error
 
 
 def is_parquet(path: Path) -> bool:
@@ -417,13 +486,13 @@ def is_parquet(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
-# --- the hub ----------------------------------------------------------------------------------------------------------
+# --- the hub ------------------------------------------------------------------------------------
 
 
 def is_hub_id(path: str) -> bool:
-    """True where `path` names a data set on the hub ("owner/name") and not a local file or folder. A path that exists,
-    has a data file's ending or begins with an existing folder is local: a mistyped local path must not become a network
-    call."""
+    """True where `path` names a data set on the hub ("owner/name") and not a local file or folder.
+    A path that exists, has a data file's ending or begins with an existing folder is local: a
+    mistyped local path must not become a network call."""
     return (
         re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", path) is not None
         and not path.endswith(FILE_ENDINGS)
@@ -433,17 +502,19 @@ def is_hub_id(path: str) -> bool:
 
 
 def download(dataset_id: str) -> Path:
-    """The folder of the data set's parquet files, downloaded or from the hub's own cache; `UserError` where neither has
-    it."""
+    """The folder of the data set's parquet files, downloaded or from the hub's own cache;
+    `UserError` where neither has it."""
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(dataset_id, repo_type="dataset", allow_patterns=["*.parquet"]))
+        return Path(
+            snapshot_download(dataset_id, repo_type="dataset", allow_patterns=["*.parquet"])
+        )
     # The hub's own errors, its HTTP library's and the system's have no common base below Exception.
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"data.path: the data set '{dataset_id}' is not in the local cache and the Hugging Face hub did not give it"
-            f" ({reason.rstrip('.')}); get its parquet file where there is network, and give it with"
-            " data.path=FILE.parquet."
+            f"data.path: the data set '{dataset_id}' is not in the local cache and the Hugging "
+            f"Face hub did not give it ({reason.rstrip('.')}); get its parquet file where there is "
+            "network, and give it with data.path=FILE.parquet."
         ) from error

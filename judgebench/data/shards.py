@@ -1,8 +1,8 @@
-"""Texts of any number, shard by shard: read once for what is wrong with them, of which only numbers are kept, and once
-more as they are scored.
+"""Texts of any number, shard by shard: read once for what is wrong with them, of which only numbers
+are kept, and once more as they are scored.
 
-A shard is consecutive rows, cut where another group begins: a group that lies together is judged at once, and one whose
-rows lie apart in each place.
+A shard is consecutive rows, cut where another group begins: a group that lies together is judged at
+once, and one whose rows lie apart in each place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Texts:
         cut: groups that were cut, for they fill more than some shards.
 
     Raises:
-        UserError: the first text that cannot be judged; a name that two have; a group with two sources.
+        UserError: the first text that cannot be judged; a name that two have; a group with two
+            sources.
     """
 
     def __init__(
@@ -58,43 +59,63 @@ class Texts:
         limit_groups: int | None = None,
         longest: int = DataSettings.longest,
     ) -> None:
-        self._files, self._fields = named_files(path), TextFields.parse({} if fields is None else fields)
+        self._files, self._fields = (
+            named_files(path),
+            TextFields.parse({} if fields is None else fields),
+        )
         self._scores: Scores = {dimension: {} for dimension in dimensions}
         self._most, self._kept = limit_groups, set[str]()
         self.sizes, self.digests, self.cut = list[int](), list[str](), 0
         # 1. text by text; 8 bytes of each stay, and 16 of each group that lies together
-        names, groups, sources = array("q"), array("q"), array("q")
-        digest, rows, last = hashlib.blake2b(digest_size=16), 0, None
+        names = array("q")
+        groups = array("q")
+        sources = array("q")
+        digest = hashlib.blake2b(digest_size=16)
+        rows = 0
+        last = None
         for text in self._texts():
             example = text.example
-            if not example.output.strip() or not example.source.strip() or longest_of(example) > longest:
+            if (
+                not example.output.strip()
+                or not example.source.strip()
+                or longest_of(example) > longest
+            ):
                 validate(dataset_of([text]), longest)
             names.append(hash(example.example_id))
             about = (example.group_id, example.source, example.context)
             if about != last:
                 if rows >= size and (last is None or last[0] != example.group_id):
                     self._close(rows, digest)
-                    digest, rows = hashlib.blake2b(digest_size=16), 0
+                    digest = hashlib.blake2b(digest_size=16)
+                    rows = 0
                 groups.append(hash(example.group_id))
                 sources.append(_source(text))
                 last = about
             if rows >= _LONGEST * size:
                 self._close(rows, digest)
-                digest, rows, self.cut = hashlib.blake2b(digest_size=16), 0, self.cut + 1
+                digest = hashlib.blake2b(digest_size=16)
+                rows = 0
+                self.cut = self.cut + 1
             digest.update(_content(text))
             rows += 1
         if not names:
             validate(dataset_of([]))
         self._close(rows, digest)
-        # 2. names that come twice and groups of two sources: some of those with their numbers are looked at again
-        ordered, pairs = np.sort(np.frombuffer(names, np.int64)), np.array([groups, sources], np.int64)
+        # 2. names that come twice and groups of two sources: some of those with their numbers are
+        # looked at again
+        ordered = np.sort(np.frombuffer(names, np.int64))
+        pairs = np.array([groups, sources], np.int64)
         pairs = pairs[:, np.lexsort(pairs[::-1])]
         twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
-        apart = pairs[0, 1:][(pairs[0, 1:] == pairs[0, :-1]) & (pairs[1, 1:] != pairs[1, :-1])][:_LOOKED_AT].tolist()
+        apart = pairs[0, 1:][(pairs[0, 1:] == pairs[0, :-1]) & (pairs[1, 1:] != pairs[1, :-1])][
+            :_LOOKED_AT
+        ].tolist()
         if twice or apart:
-            seen, suspects = Counter[Any](), []
+            seen = Counter[Any]()
+            suspects = []
             for text in self._texts():
-                name, group = hash(text.example.example_id), hash(text.example.group_id)
+                name = hash(text.example.example_id)
+                group = hash(text.example.group_id)
                 kinds = ((name in twice, name, 2), (group in apart, (group, _source(text)), 1))
                 if any(suspect and seen[key] < most for suspect, key, most in kinds):
                     suspects.append(text)
@@ -106,15 +127,21 @@ class Texts:
         return sum(self.sizes)
 
     def shards(self, wanted: Collection[int]) -> Iterator[tuple[int, list[Rated]]]:
-        """The texts of some shards, in order; `UserError` where they have changed since they were checked."""
-        texts = self._texts(np.repeat(np.isin(np.arange(len(self.sizes)), list(wanted)), self.sizes))
+        """The texts of some shards, in order; `UserError` where they have changed since they were
+        checked."""
+        texts = self._texts(
+            np.repeat(np.isin(np.arange(len(self.sizes)), list(wanted)), self.sizes)
+        )
         for number in sorted(wanted):
             shard = list(islice(texts, self.sizes[number]))
             digest = hashlib.blake2b(digest_size=16)
             for text in shard:
                 digest.update(_content(text))
             if digest.hexdigest() != self.digests[number]:
-                raise UserError("data.path: the texts have changed while they were read; run the same command again.")
+                raise UserError(
+                    "data.path: the texts have changed while they were read; run the same command "
+                    "again."
+                )
             yield number, shard
 
     def _close(self, rows: int, digest: Any) -> None:
@@ -148,8 +175,16 @@ def _source(text: Rated) -> int:
 
 def _content(text: Rated) -> bytes:
     example = text.example
-    parts = (example.example_id, example.group_id, example.system_id, example.source, example.output, example.context)
+    parts = (
+        example.example_id,
+        example.group_id,
+        example.system_id,
+        example.source,
+        example.output,
+        example.context,
+    )
     joined = "\0".join((*parts, "\1"))
-    if joined.count("\0") > len(parts):  # a text has NULs of its own; no example_id is empty, so none begins like this
+    # a text has NULs of its own; no example_id is empty, so none begins like this
+    if joined.count("\0") > len(parts):
         joined = f"\0{json.dumps(parts)}\0"
     return joined.encode()

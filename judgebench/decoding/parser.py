@@ -1,8 +1,8 @@
 """The one parser of free-text answers.
 
-Letters of a multiple choice become their scores (`with_scores`) and numbers become tokens (`tokenize`); then ever
-weaker evidence is asked for the answer. The first kind that the text holds decides, and all that it finds must be one
-score:
+Letters of a multiple choice become their scores (`with_scores`) and numbers become tokens
+(`tokenize`); then ever weaker evidence is asked for the answer. The first kind that the text holds
+decides, and all that it finds must be one score:
 
 1. a *final* answer: `Final rating: 3`;
 2. an *overall* one: `Overall: 3`;
@@ -13,15 +13,19 @@ score:
 
 Anything else has failed, refusals and digits inside reasoning among them.
 
-A number's token is `⟦4.0⟧`, so that what surrounds it can be matched without reading digits again. Where the scores are
-letters or words, these are the tokens and numbers are not. `tokenize` takes four steps:
+A number's token is `⟦4.0⟧`, so that what surrounds it can be matched without reading digits again.
+Where the scores are letters or words, these are the tokens and numbers are not. `tokenize` takes
+four steps:
 
-1. *Clean*: markup and odd characters go, as reasoning in think tags has before (`thoughts.answer_span`).
-2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become tokens. What cannot
-   be a score does not: `4th`, `GPT-4`, `80%`, the numbers of a list, `Summary 2`.
-3. *Echoes* of the scale vanish: `(1-5)`, `between 1 and 5`, `5-point scale`, `out of 5` in a heading.
-4. *Fractions* of the maximum become a marked numerator, `4/5` -> `⟦4.0/⟧`; what names no single score on this scale
-   becomes `⟦nan⟧`: `7/10` on 1-5, `3 or 4`.
+1. *Clean*: markup and odd characters go, as reasoning in think tags has before
+  (`thoughts.answer_span`).
+2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become
+   tokens. What cannot be a score does not: `4th`, `GPT-4`, `80%`, the numbers of a list, `Summary
+   2`.
+3. *Echoes* of the scale vanish: `(1-5)`, `between 1 and 5`, `5-point scale`, `out of 5` in a
+  heading.
+4. *Fractions* of the maximum become a marked numerator, `4/5` -> `⟦4.0/⟧`; what names no single
+   score on this scale becomes `⟦nan⟧`: `7/10` on 1-5, `3 or 4`.
 """
 
 from __future__ import annotations
@@ -45,7 +49,8 @@ _MAY_FOLLOW = (
     r"|while|based|with|to|or|from|at|than|which|indicating|meaning|reflecting|is|à|pour|für|por|para"
 )
 ENDS = rf"(?=\s*(?:$|[.,;:!?()\[\]{{}}\n|→]|-(?![a-z])|[分점点]|(?:{_MAY_FOLLOW})\b))"
-"""Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the claims`."""
+"""Lookahead: what may follow a number that answers. A noun may not: `2 facts`, `3 of the
+claims`."""
 
 
 def token_value(token: str) -> float:
@@ -54,15 +59,18 @@ def token_value(token: str) -> float:
 
 
 MARKS = range(0xE000, 0xE000 + 26)
-"""Characters that stand for the labels of a range in a text for `tokenize`, worst first; no answer has them."""
+"""Characters that stand for the labels of a range in a text for `tokenize`, worst first; no answer
+has them."""
 
 
 def tokenize(text: str, score_range: ScoreRange) -> str | None:
-    """`text` in lower case with its numbers, or where the range is worded its `MARKS`, as tokens; None if it says that
-    it judges on another scale."""
+    """`text` in lower case with its numbers, or where the range is worded its `MARKS`, as tokens;
+    None if it says that it judges on another scale."""
     text = _clean(text)
     if score_range.worded:
-        text = text.translate({mark: _token(score) for mark, score in zip(MARKS, score_range.values, strict=False)})
+        text = text.translate(
+            {mark: _token(score) for mark, score in zip(MARKS, score_range.values, strict=False)}
+        )
     else:
         text = _number_tokens(text, score_range)
     text = _without_echoes(text, score_range)
@@ -80,24 +88,29 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
         **dict.fromkeys("’‘ʼ", "'"),
         **dict.fromkeys('"“”„«»*`#_$', " "),
-        **dict.fromkeys("\ufe0f\u20e3\u200b\u200c\u200d\ufeff⟦⟧☆", ""),  # variation selectors, keycaps, zero widths
+        # variation selectors, keycaps, zero widths
+        **dict.fromkeys("\ufe0f\u20e3\u200b\u200c\u200d\ufeff⟦⟧☆", ""),
         **dict.fromkeys("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
         **{"：": ":", "／": "/", "，": ",", "．": ".", "。": ".", "（": "(", "）": ")", "½": ".5"},
     }
 )
 
-_FRACTION_IN_LATEX = re.compile(r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}")
+_FRACTION_IN_LATEX = re.compile(
+    r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}"
+)
 _PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
 """Check marks, thumbs and the like, which say nothing and may stand next to a number."""
 
 
 LONGEST = 100_000
-"""Characters of an answer that are read, about 25,000 tokens: more than judges are given to write. Of a longer answer
-the last are read, where the verdict stands, and not its reasoning in think tags."""
+"""Characters of an answer that are read, about 25,000 tokens: more than judges are given to write.
+Of a longer answer the last are read, where the verdict stands, and not its reasoning in think
+tags."""
 
 
 def read_part(text: str) -> str:
-    """The part of an answer that is read: all, or of more than `LONGEST` characters the last of them.
+    """The part of an answer that is read: all, or of more than `LONGEST` characters the last of
+    them.
 
     Example:
         >>> len(read_part("Score: 5. " + "Because. " * 20_000 + "Score: 4"))
@@ -106,7 +119,8 @@ def read_part(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     answer = text[slice(*answer_span(text))]
-    # a letter before what was cut: half of a number is not a number, and the middle of a line is not its beginning
+    # a letter before what was cut: half of a number is not a number, and the middle of a line is
+    # not its beginning
     return answer if len(answer) <= LONGEST else f"x{answer[-LONGEST:]}"
 
 
@@ -115,8 +129,9 @@ def warn_of_cut(texts: Iterable[str]) -> None:
     count = sum(len(text) > LONGEST and len(read_part(text)) > LONGEST for text in texts)
     if count:
         print_safely(
-            f"judgebench: {count:,} answer{'s are' if count > 1 else ' is'} longer than {LONGEST:,} characters; only "
-            f"the last {LONGEST:,} are searched for the score, and the text itself is stored whole.",
+            f"judgebench: {count:,} answer{'s are' if count > 1 else ' is'} longer than "
+            f"{LONGEST:,} characters; only the last {LONGEST:,} are searched for the score, and "
+            "the text itself is stored whole.",
             error=True,
         )
 
@@ -134,8 +149,10 @@ def _clean(text: str) -> str:
     text = re.sub(r"[★⭐🌟]+", lambda stars: f" {len(stars[0])} stars ", text)
     text = re.sub(r"(?<=\d) 1/2(?![\d/.,])", ".5", text)
     text = _PICTURES.sub(" ", text)
-    text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)  # long rules of dashes and the like would only cost time
-    lines = (line.strip() for line in text.split("\n"))  # a pattern that begins with spaces takes quadratic time
+    # long rules of dashes and the like would only cost time
+    text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)
+    # a pattern that begins with spaces takes quadratic time
+    lines = (line.strip() for line in text.split("\n"))
     return re.sub(r"[^\S\n]+", " ", "\n".join(line for line in lines if line))
 
 
@@ -170,10 +187,16 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
     def digits(match: re.Match[str]) -> str:
         # A dash after a word is a sign only where scores can be negative: `Coherence -3`.
         before = text[max(0, match.start() - 2) : match.start()].rstrip(" ")[-1:]
-        negative = match["sign"] and (score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "["))
+        negative = match["sign"] and (
+            score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "[")
+        )
         written = match["digits"]
-        thousands = written.count(",") > 1 or (written[-4:-3] == "," and score_range.maximum >= 1000)
-        value = float(written.replace(",", "" if thousands else ".")) + (0.5 if match["half"] else 0.0)
+        thousands = written.count(",") > 1 or (
+            written[-4:-3] == "," and score_range.maximum >= 1000
+        )
+        value = float(written.replace(",", "" if thousands else ".")) + (
+            0.5 if match["half"] else 0.0
+        )
         return _token(-value) if negative else (match["sign"] or "") + _token(value)
 
     def word(match: re.Match[str]) -> str:
@@ -197,12 +220,16 @@ _OF_MAXIMUM = re.compile(
     r"(?<!⟧)(?<!⟧ )\b(?:out of|scale of|(?:maximum|highest)(?: possible)?(?: score| rating)?(?: of| is|:))(?: a| the)? "
     + TOKEN
 )
-_NAMED_END = re.compile(rf"\b(?:max|min)(?:imum)?(?: (?:possible )?(?:scores?|ratings?|points?))?[ ,:=]{{1,4}}{TOKEN}")
+_NAMED_END = re.compile(
+    rf"\b(?:max|min)(?:imum)?(?: (?:possible )?(?:scores?|ratings?|points?))?[ ,:=]{{1,4}}{TOKEN}"
+)
 _POINT_SCALE = re.compile(rf"{TOKEN}[ -]points? (?:likert )?scale")
 _MEANS = r"(?: (?:is|being|as|means|meaning|indicates|indicating|represents|representing)\b| ?=)"
 _END = r"(?: (?:the )?(?:highest|best|lowest|worst|maximum|minimum)\b)"
 _EXPLAINED = [
-    re.compile(rf"\b(?:where|with) {TOKEN}{_MEANS}(?:[^.;\n⟦⟧]{{0,60}}{TOKEN}(?:{_MEANS}|{_END}))?"),
+    re.compile(
+        rf"\b(?:where|with) {TOKEN}{_MEANS}(?:[^.;\n⟦⟧]{{0,60}}{TOKEN}(?:{_MEANS}|{_END}))?"
+    ),
     re.compile(rf"(?<=\() ?{TOKEN}{_MEANS}[^.;\n⟦⟧]{{0,60}}{TOKEN}(?:{_MEANS}|{_END})"),
 ]
 _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to|and) ?{TOKEN}")
@@ -211,7 +238,10 @@ _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to
 def _without_echoes(text: str, score_range: ScoreRange) -> str:
     ends = (score_range.minimum, score_range.maximum)
     scales = {ends, ends[::-1]} if score_range.labels else {ends}
-    scores = [list(score_range.values), list(score_range.values)[:: -1 if score_range.labels else 1]]
+    scores = [
+        list(score_range.values),
+        list(score_range.values)[:: -1 if score_range.labels else 1],
+    ]
 
     def span(match: re.Match[str]) -> str:
         pair = (token_value(match[2]), token_value(match[4]))
@@ -221,7 +251,11 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
         return " " if (token_value(match[1]), token_value(match[2])) in scales else match[0]
 
     def explained_ends(match: re.Match[str]) -> str:
-        return " " if all(token_value(token) in ends for token in match.groups() if token) else match[0]
+        return (
+            " "
+            if all(token_value(token) in ends for token in match.groups() if token)
+            else match[0]
+        )
 
     def maximum(match: re.Match[str]) -> str:
         return " " if token_value(match[1]) == score_range.maximum else match[0]
@@ -264,30 +298,34 @@ def _collapsed(text: str, score_range: ScoreRange) -> str:
             return match[0]  # two numbers side by side, not one vague one
         return _token(math.nan)
 
-    text = text if score_range.worded else _MIXED_FRACTION.sub(fraction, text)  # `B/A` is no part of A
+    # `B/A` is no part of A
+    text = text if score_range.worded else _MIXED_FRACTION.sub(fraction, text)
     return _ALTERNATIVES.sub(alternatives, text)
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------
 
 
 Evidence = Callable[[str], Sequence[str]]
 """The number tokens of a text that may be its answer."""
 
 
-def parse_answer(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
+def parse_answer(
+    text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None
+) -> Score:
     """The score that a free-text answer names, within `score_range`.
 
-    A number between two steps is kept as read (3.5 on 1-5 is 3.5, `parsed`): it says more than its rounding. One beyond
-    an end is moved to that end (`clamped`). Where no number, or no single one, can be read as the answer, the score is
-    the minimum (`failed`), as in the CD paper (section 4.1) and Liu et al. (2023). An answer on another scale (`7/10`
-    where 1-5 was asked for) has failed too: to rescale it or to clamp it would be a guess.
+    A number between two steps is kept as read (3.5 on 1-5 is 3.5, `parsed`): it says more than its
+    rounding. One beyond an end is moved to that end (`clamped`). Where no number, or no single one,
+    can be read as the answer, the score is the minimum (`failed`), as in the CD paper (section 4.1)
+    and Liu et al. (2023). An answer on another scale (`7/10` where 1-5 was asked for) has failed
+    too: to rescale it or to clamp it would be a guess.
 
     Never raises; its time is linear in the length of the text, and of more than 100,000 characters
     the last are read (`numerals.read_part`).
 
-    On a range with labels the answer is one of them, and so is the score: letters and words alone where it is worded,
-    the number counted from the other end where it is reversed.
+    On a range with labels the answer is one of them, and so is the score: letters and words alone
+    where it is worded, the number counted from the other end where it is reversed.
 
     Args:
         choices: letter -> the score that it stands for, where the rubric defines a multiple choice.
@@ -313,18 +351,27 @@ def _answer_in(text: str) -> str:
     return part[slice(*answer_span(part))]
 
 
-def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None, kinds: Sequence[Evidence]) -> Score:
+def _score(
+    text: str,
+    score_range: ScoreRange,
+    choices: Mapping[str, float] | None,
+    kinds: Sequence[Evidence],
+) -> Score:
     text = _answer_in(text)
     if score_range.worded:
         text = _with_marks(text, score_range.labels)
     elif choices:
         text = with_scores(text, choices)
     # the one number that the strongest evidence names; NaN if there is none, or several
-    tokens, value = tokenize(text, score_range) or "", math.nan
+    tokens = tokenize(text, score_range) or ""
+    value = math.nan
     for evidence in kinds if "⟦" in tokens else ():
         values = {token_value(token) for token in evidence(tokens)}
-        if evidence is _lone:  # weak enough that a number which cannot be a score is none: `..., 2013.`
-            values = {number for number in values if score_range.minimum <= number <= score_range.maximum}
+        # weak enough that a number which cannot be a score is none: `..., 2013.`
+        if evidence is _lone:
+            values = {
+                number for number in values if score_range.minimum <= number <= score_range.maximum
+            }
         if values:
             value = values.pop() if len(values) == 1 else math.nan
             break
@@ -334,13 +381,15 @@ def _score(text: str, score_range: ScoreRange, choices: Mapping[str, float] | No
     return Score(score_range.mirrored(inside), PARSED if inside == value else CLAMPED)
 
 
-def parse_place(text: str, choices: Mapping[str, float] | None = None, score_range: ScoreRange = PLACES) -> Score:
-    """The place, 1 or 2, that a free-text answer names to the question which of two texts is better; 0 is a tie, where
-    `score_range` is `PLACES_OR_TIE`.
+def parse_place(
+    text: str, choices: Mapping[str, float] | None = None, score_range: ScoreRange = PLACES
+) -> Score:
+    """The place, 1 or 2, that a free-text answer names to the question which of two texts is
+    better; 0 is a tie, where `score_range` is `PLACES_OR_TIE`.
 
-    What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the like, or `Tie` where
-    there may be one, where all such lines name one answer. Between a place and a tie there is nothing: such a number
-    has failed.
+    What `parse_answer` reads; else a line that is nothing but `Summary 1`, `Response 2` or the
+    like, or `Tie` where there may be one, where all such lines name one answer. Between a place and
+    a tie there is nothing: such a number has failed.
 
     Example:
         >>> parse_place("Summary 2."), parse_place("Summary 1 says more than Summary 2.")
@@ -360,12 +409,15 @@ def parse_place(text: str, choices: Mapping[str, float] | None = None, score_ran
     return Score(places.pop(), PARSED) if len(places) == 1 else read
 
 
-def parse_final(text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None) -> Score:
-    """The score that an answer ends with which was to reason first (`Final Rating: 4`), as CAP's chain of thought is.
+def parse_final(
+    text: str, score_range: ScoreRange, choices: Mapping[str, float] | None = None
+) -> Score:
+    """The score that an answer ends with which was to reason first (`Final Rating: 4`), as CAP's
+    chain of thought is.
 
-    Only what is called final counts, else what is called an overall score or rating; or an answer that is nothing but
-    the score. Numbers of the reasoning never do, so an answer that broke off in it has failed. See `parse_answer` for
-    the rest.
+    Only what is called final counts, else what is called an overall score or rating; or an answer
+    that is nothing but the score. Numbers of the reasoning never do, so an answer that broke off in
+    it has failed. See `parse_answer` for the rest.
 
     Example:
         >>> parse_final("Coverage assessment: 4/5. Clarity: 2. **Final Rating:** 3.5", ScoreRange(1, 5))
@@ -392,7 +444,8 @@ _WITHHELD = (
 )
 _GAP = r"[^\w⟦⟧.!?]"  # punctuation and space within a sentence
 _LINKS = r"(?:is|of|was|be|as|at|to|an?|the|would|should|will|therefore|only|just|about)"
-_LINK = rf"{_GAP}{{0,9}}(?:{_LINKS}{_GAP}{{1,9}}){{0,4}}"  # what may stand between `score` and the number
+# what may stand between `score` and the number
+_LINK = rf"{_GAP}{{0,9}}(?:{_LINKS}{_GAP}{{1,9}}){{0,4}}"
 _WITHIN = r"[^.!?:;\n⟦⟧]"  # one character of a clause, no number
 
 _FAIR = (
@@ -406,21 +459,28 @@ _FINAL = re.compile(
 _OVERALL = re.compile(rf"\boverall(?: [a-z]+)?(?: {_SCORE})?\b{_LINK}{TOKEN}{ENDS}")
 _OVERALL_SCORE = re.compile(rf"\boverall {_SCORE}\b{_LINK}{TOKEN}{ENDS}")
 _MARKED = re.compile(rf"\b{_SCORE}\b(?! scale)[^.!?:=\n⟦⟧]{{0,60}}[:=]{_LINK}{TOKEN}{ENDS}")
-_BARE = re.compile(rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|[分점点])[^\w⟦⟧]*)?")
+_BARE = re.compile(
+    rf"[^\w⟦⟧]*{TOKEN}(?:[^\w⟦⟧]*{TOKEN})*[^\w⟦⟧]*(?:(?:stars?|points?|[分점点])[^\w⟦⟧]*)?"
+)
 _HEADED = re.compile(
-    r"(?:^|[\n.;,!?(\-|{])[^\w⟦⟧]{0,6}(?P<heading>[^\W\d]+(?:[ -][^\W\d]+){0,2})[ ()]*[:=][ (\[{|-]*" + TOKEN + ENDS
+    r"(?:^|[\n.;,!?(\-|{])[^\w⟦⟧]{0,6}(?P<heading>[^\W\d]+(?:[ -][^\W\d]+){0,2})[ ()]*[:=][ (\[{|-]*"
+    + TOKEN
+    + ENDS
 )
 _COUNTS = re.compile(
     r"\b(?:number|count|total|confidence|errors?|mistakes?|facts?|claims?|sentences?|issues?|problems?|words?|steps?"
     r"|reason(?:s|ing)?|explanations?|notes?|examples?|criteria|scale|range|analysis|year|page|line|details)\b"
 )
-_STATED = re.compile(  # one pattern, so that what is withheld in `not give it a 5` is not read again in `a 5`
+# one pattern, so that what is withheld in `not give it a 5` is not read again in `a 5`
+_STATED = re.compile(
     _WITHHELD
     + rf"\b(?:{_GIVE}\b{_WITHIN}{{0,80}}?"
     + rf"|(?:{_SCORE}|{_QUALITY})\b(?:{_WITHIN}{{0,60}}?\b(?:is|was|be|as|at)\b)?{_LINK}"
     + rf"|(?:an?|solid|strong|weak|it's|it is|think|hence|therefore) ){TOKEN}(?:{ENDS}|{_FAIR})"
 )
-_FRACTION = re.compile(rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|response|reply|text)\b))")
+_FRACTION = re.compile(
+    rf"{OUT_OF_MAXIMUM}(?:{ENDS}|(?= (?:rating|score|summary|response|reply|text)\b))"
+)
 _PART = re.compile(rf"{TOKEN} for [a-z]")
 _POINTS = re.compile(rf"{TOKEN} ?(?:分(?![钟之])|점|点(?!钟))(?![^\W\d_])")
 _LEADING = re.compile(rf"[^\w⟦⟧]*{TOKEN}{ENDS}")
@@ -433,7 +493,9 @@ _TIED = re.compile(
 _LONE = re.compile(rf"(?:^|[,=→>(-]) ?{TOKEN}[^\w⟦⟧]*$")
 
 
-_final, _overall, _overall_score = _FINAL.findall, _OVERALL.findall, _OVERALL_SCORE.findall
+_final = _FINAL.findall
+_overall = _OVERALL.findall
+_overall_score = _OVERALL_SCORE.findall
 
 
 def _whole(text: str) -> Sequence[str]:
@@ -441,7 +503,12 @@ def _whole(text: str) -> Sequence[str]:
 
 
 def _marked(text: str) -> Sequence[str]:
-    bare = [token for line in text.split("\n") if _BARE.fullmatch(line) for token in re.findall(TOKEN, line)]
+    bare = [
+        token
+        for line in text.split("\n")
+        if _BARE.fullmatch(line)
+        for token in re.findall(TOKEN, line)
+    ]
     return _MARKED.findall(text) + bare
 
 
@@ -453,7 +520,13 @@ def _prose(text: str) -> Sequence[str]:
     stated = [match[2] for match in _STATED.finditer(text) if not match["withheld"]]
     leading = [match[1] for line in text.split("\n") if (match := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
-    return stated + leading + _FRACTION.findall(text) + _POINTS.findall(text) + (parts if len(parts) > 1 else [])
+    return (
+        stated
+        + leading
+        + _FRACTION.findall(text)
+        + _POINTS.findall(text)
+        + (parts if len(parts) > 1 else [])
+    )
 
 
 def _lone(text: str) -> Sequence[str]:
@@ -464,25 +537,29 @@ def _lone(text: str) -> Sequence[str]:
 _MARKUP = re.compile(r"[*_`\"“”„«»#$]")
 _CHOICE = re.compile(r"\b(?:option|choice|letter)\b", re.IGNORECASE)
 _ANSWERS = r"(?= ?(?:$|[.,;:!?(){}\[\]|→\n<]|-(?!\w)|(?:because|since|as|or|and|to)\b))"
-"""Lookahead: what may follow a letter that answers. `A good summary`, `B+` and `Option A is too generous` name none."""
+"""Lookahead: what may follow a letter that answers. `A good summary`, `B+` and `Option A is too
+generous` name none."""
 _APART = r"(?<![\w.&/+-])(?<![^\W\d]['’])"
 _ENDING = r"(?![\w+-]|['’]\w)"
 _LETTER = re.compile(rf"{_APART}(?P<letter>[A-Z]){_ENDING}(?=['’]?{_ANSWERS})")
 _SMALL = re.compile(
-    r"(?P<before>\A\W*|\banswer(?: is)?\W{1,4}|[(\[])(?P<letter>[a-z])(?=[)\]]|[\s.,;:!?'(){}\[\]]*\Z)", re.I
+    r"(?P<before>\A\W*|\banswer(?: is)?\W{1,4}|[(\[])(?P<letter>[a-z])(?=[)\]]|[\s.,;:!?'(){}\[\]]*\Z)",
+    re.I,
 )
 _SMALL_LAST = re.compile(r"(?<=[:=])\s*[a-z](?=[\s.,;)\]]*$)", re.MULTILINE)  # `Rating: b`
 
 
 def with_scores(text: str, choices: Mapping[str, float]) -> str:
-    """An answer with the score in the place of each letter that answers; where the choices are listed again, that goes.
+    """An answer with the score in the place of each letter that answers; where the choices are
+    listed again, that goes.
 
     Example:
         >>> with_scores("A good text. Option B.", {"A": 5.0, "B": 4.0})
         'A good text. answer 4.0.'
     """
     text = _MARKUP.sub(" ", text)
-    # the choices may be listed again: a letter with its own score next to it, or at the end of the line that it begins
+    # the choices may be listed again: a letter with its own score next to it, or at the end of the
+    # line that it begins
     patterns = []
     for letter, score in choices.items():
         written = f"{score:z.6f}".rstrip("0").rstrip(".")
@@ -507,12 +584,17 @@ def _with_letters(text: str, written: Mapping[str, str]) -> str:
 
 
 def _with_marks(text: str, labels: Sequence[str]) -> str:
-    """An answer with one of `MARKS` in the place of each label that may answer, a longer one before a shorter."""
+    """An answer with one of `MARKS` in the place of each label that may answer, a longer one before
+    a shorter."""
     marks = {label.casefold(): chr(mark) for label, mark in zip(labels, MARKS, strict=False)}
     text = _MARKUP.sub(" ", text.translate(dict.fromkeys(MARKS)))
     text = _SMALL_LAST.sub(lambda match: match[0].upper(), text)
     if words := sorted((label for label in marks if len(label) > 1), key=len, reverse=True):
         either = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
         pattern = re.compile(rf"{_APART}(?:{either}){_ENDING}", re.IGNORECASE)
-        text = pattern.sub(lambda match: marks.get(" ".join(match[0].casefold().split()), match[0]), text)
-    return _with_letters(text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1})
+        text = pattern.sub(
+            lambda match: marks.get(" ".join(match[0].casefold().split()), match[0]), text
+        )
+    return _with_letters(
+        text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1}
+    )

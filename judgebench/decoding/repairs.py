@@ -1,7 +1,8 @@
-"""Repairs: decodings of stored readings that mend what the plain expectation gets wrong, by a law or by human scores.
+"""Repairs: decodings of stored readings that mend what the plain expectation gets wrong, by a law
+or by human scores.
 
-`Ordinal`, `Ridge` and `Calibrated` learn numbers (`Decoding.fitted`), which are fields of theirs, so that a card can
-hold them. A text without an answer teaches nothing and gets the lowest score.
+`Ordinal`, `Ridge` and `Calibrated` learn numbers (`Decoding.fitted`), which are fields of theirs,
+so that a card can hold them. A text without an answer teaches nothing and gets the lowest score.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from judgebench.runtime.errors import UserError
 
 
 class _Repair(Decoding):
-    """A decoding whose settings are checked by their annotations, and whose `_scores` meet only texts with an answer in
-    any range. Its `rule` is its `kind`, so that contrasts meet their like; `learned` is a field, None until fitted."""
+    """A decoding whose settings are checked by their annotations, and whose `_scores` meet only
+    texts with an answer in any range. Its `rule` is its `kind`, so that contrasts meet their like;
+    `learned` is a field, None until fitted."""
 
     generates = False
     learned: tuple[str, ...] = ()
@@ -41,12 +43,16 @@ class _Repair(Decoding):
                 object.__setattr__(self, field.name, tuple(map(float, value)))
             if isinstance(value, Decoding) and value.learns:
                 why = f"{value.kind} learns from human scores, which it would teach again"
-                raise UserError(f"decoding.{self.kind}.{field.name}: {why}; give one that learns nothing.")
+                raise UserError(
+                    f"decoding.{self.kind}.{field.name}: {why}; give one that learns nothing."
+                )
         numbers = [getattr(self, name) for name in self.learned]
         sizes = {len(part) for part in numbers if isinstance(part, Sequence)}
         if len({part is None for part in numbers}) > 1 or len(sizes) > 1 or 0 in sizes:
             names = f"{', '.join(self.learned[:-1])} and {self.learned[-1]}"
-            raise UserError(f"decoding.{self.kind}: {names} are learned together; give all that fit, or none.")
+            raise UserError(
+                f"decoding.{self.kind}: {names} are learned together; give all that fit, or none."
+            )
 
     @property
     def learns(self) -> bool:  # type: ignore[override]
@@ -57,12 +63,16 @@ class _Repair(Decoding):
         of = getattr(self, "of", None)
         return of.needs_assistant if isinstance(of, Decoding) else of == "both"
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
         return self.scores_across([Ranged(main, assistant, values)])
 
     def scores_across(self, readings: Sequence[Ranged]) -> np.ndarray:
         if self.learns:
-            raise ValueError(f"decoding {self.kind} must be fitted to human scores before it decodes")
+            raise ValueError(
+                f"decoding {self.kind} must be fitted to human scores before it decodes"
+            )
         answered, rows = self._answered(readings)
         values = answered[0].values
         scores = np.full(len(rows), values[0])
@@ -87,30 +97,42 @@ class _Repair(Decoding):
         """`UserError` where what was learned is of another number of candidates."""
         name = self.learned[0]
         if (size := len(getattr(self, name))) != wanted:
-            what = f"{size} numbers, and here they must be {wanted}; they were learned in another range"
+            what = (
+                f"{size} numbers, and here they must be {wanted}; they were learned in another "
+                "range"
+            )
             raise UserError(f"decoding.{self.kind}.{name}: {what}, or the card is damaged.")
 
-    def _answered(self, readings: Sequence[Ranged], human: np.ndarray | None = None) -> tuple[list[Ranged], np.ndarray]:
-        """The ranges that it takes, checked, of texts with an answer in any (and with a human score); and [N] True for
-        these. `UserError` where they are to teach and fewer than two."""
+    def _answered(
+        self, readings: Sequence[Ranged], human: np.ndarray | None = None
+    ) -> tuple[list[Ranged], np.ndarray]:
+        """The ranges that it takes, checked, of texts with an answer in any (and with a human
+        score); and [N] True for these. `UserError` where they are to teach and fewer than two."""
         taken = []
         for main, assistant, values in readings if self.across else readings[:1]:
             values = np.asarray(values, dtype=np.float64)
             sides = {"main": main} | ({"assistant": assistant} if self.needs_assistant else {})
-            both = np.stack([checked_logprobs(name, np.asarray(side), values) for name, side in sides.items()])
+            both = np.stack(
+                [checked_logprobs(name, np.asarray(side), values) for name, side in sides.items()]
+            )
             taken.append(Ranged(both[0], both[1] if len(both) > 1 else None, values))
-        rows = np.any([has_answer(part.main) for part in taken], axis=0) & (human is None or np.isfinite(human))
+        rows = np.any([has_answer(part.main) for part in taken], axis=0) & (
+            human is None or np.isfinite(human)
+        )
         if human is not None and rows.sum() < 2:
             few = f"{rows.sum()} rated texts with an answer are too few to learn from"
-            raise UserError(f"decoding.{self.kind}: {few}; rate more, or take decoding=[expectation].")
+            raise UserError(
+                f"decoding.{self.kind}: {few}; rate more, or take decoding=[expectation]."
+            )
         return [part.at(rows) for part in taken], rows
 
 
 @dataclass(frozen=True)
 class Median(_Repair):
-    """The median of grouped data (`statistics.median_grouped`): each candidate's probability is spread evenly from half
-    a step below to half a step above it, and half of the mass lies below the median. Steps count candidates, and are
-    mapped linearly between their values. So it moves without jumps with the probabilities, where none of them is 0.
+    """The median of grouped data (`statistics.median_grouped`): each candidate's probability is
+    spread evenly from half a step below to half a step above it, and half of the mass lies below
+    the median. Steps count candidates, and are mapped linearly between their values. So it moves
+    without jumps with the probabilities, where none of them is 0.
 
     Example:
         >>> p = [[0.1, 0.1, 0.6, 0.2]]  # 0.2 below 2.5; 0.3 of the next 0.6 make it 1/2
@@ -133,11 +155,13 @@ class Median(_Repair):
 
 @dataclass(frozen=True)
 class NullContext(_Repair):
-    """Contextual calibration (Zhao et al. 2021, "Calibrate Before Use", section 5): p(k) / p_null(k), normalized over
-    candidates, with p_null what the judge says about nothing (assistant=null_context). Zhao et al. take the argmax.
+    """Contextual calibration (Zhao et al. 2021, "Calibrate Before Use", section 5): p(k) /
+    p_null(k), normalized over candidates, with p_null what the judge says about nothing
+    (assistant=null_context). Zhao et al. take the argmax.
 
-    As log p - log p_null is the contrast at kappa = 1, it is `Contrastive` with lambda 1 and temperature 1 to the last
-    bit, zeros too; a class of its own, because tuning would choose another strength.
+    As log p - log p_null is the contrast at kappa = 1, it is `Contrastive` with lambda 1 and
+    temperature 1 to the last bit, zeros too; a class of its own, because tuning would choose
+    another strength.
 
     Example:
         >>> main, null = np.log([[0.6, 0.4]]), np.log([[0.9, 0.1]])  # 0.6 / 0.9 to 0.4 / 0.1 is 1 to 6
@@ -156,23 +180,27 @@ class NullContext(_Repair):
         return Contrastive(1.0, rule=self.rule).distribution(readings)
 
 
-_FARTHEST = 30.0  # slope and thresholds, in logits, of levels that no human gave: sigmoid(-30) is 1e-13
+# slope and thresholds, in logits, of levels that no human gave: sigmoid(-30) is 1e-13
+_FARTHEST = 30.0
 _PENALTIES = (1000.0, 100.0, 10.0, 1.0, 0.1)  # of equal ones the first is taken
 
 
 @dataclass(frozen=True)
 class Ordinal(_Repair):
-    """Ordinal scaling: the expectation after the judge's cumulative logits are scaled and shifted to fit human scores,
+    """Ordinal scaling: the expectation after the judge's cumulative logits are scaled and shifted
+    to fit human scores,
 
         P(Y <= k) = sigmoid(threshold_k + slope * logit P_judge(Y <= k)),   k = 1, ..., K - 1,
 
-    the proportional-odds model (McCullagh 1980) with the judge's log-odds as predictor; `slope`, at least 0, is
-    1 / temperature. Slope 1 with thresholds 0 is the judge's own distribution, slope 0 the humans' marginal one.
+    the proportional-odds model (McCullagh 1980) with the judge's log-odds as predictor; `slope`, at
+    least 0, is 1 / temperature. Slope 1 with thresholds 0 is the judge's own distribution, slope 0
+    the humans' marginal one.
 
-    Fitted by the largest sum of the K - 1 log-likelihoods of Y <= k, which is concave; a human score between two
-    candidates is each of them in the share that keeps its mean (quasi-likelihood, Papke and Wooldridge 1996). So the
-    scores of texts that teach have the humans' mean. Thresholds may descend, for a judge that is too kind and too sure;
-    P then does too for a few texts, whose expectation still lies in the range. Zeros are read as in `floored`.
+    Fitted by the largest sum of the K - 1 log-likelihoods of Y <= k, which is concave; a human
+    score between two candidates is each of them in the share that keeps its mean (quasi-likelihood,
+    Papke and Wooldridge 1996). So the scores of texts that teach have the humans' mean. Thresholds
+    may descend, for a judge that is too kind and too sure; P then does too for a few texts, whose
+    expectation still lies in the range. Zeros are read as in `floored`.
 
     Example:
         >>> p = [[0.25, 0.75]]  # the odds of 1, 1/3, become e/3, and its probability e / (3 + e) = 0.4754
@@ -183,25 +211,32 @@ class Ordinal(_Repair):
     slope: Annotated[float, Ge(0)] | None = None
     thresholds: Sequence[float] | None = None
     kind = rule = "ordinal"
-    learned, taught = ("thresholds", "slope"), True
+    learned = ("thresholds", "slope")
+    taught = True
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
         from scipy.optimize import minimize
 
         [(main, _, values)], rows = self._answered(readings, human)
-        logits, steps = _cumulative_logits(main), np.diff(values)
-        below = np.clip((values[1:] - human[rows, None]) / steps, 0.0, 1.0)  # [N, K - 1], the share of Y <= k
+        logits = _cumulative_logits(main)
+        steps = np.diff(values)
+        # [N, K - 1], the share of Y <= k
+        below = np.clip((values[1:] - human[rows, None]) / steps, 0.0, 1.0)
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             edge = x[1:] + x[0] * logits
-            likelihood, pull = (
-                below * scipy.special.log_expit(edge) + (1 - below) * scipy.special.log_expit(-edge),
-                below - scipy.special.expit(edge),
-            )
-            return -likelihood.sum() / len(below), -np.array([(pull * logits).sum(), *pull.sum(axis=0)]) / len(below)
+            likelihood = below * scipy.special.log_expit(edge) + (
+                1 - below
+            ) * scipy.special.log_expit(-edge)
+            pull = below - scipy.special.expit(edge)
+            return -likelihood.sum() / len(below), -np.array(
+                [(pull * logits).sum(), *pull.sum(axis=0)]
+            ) / len(below)
 
         bounds = [(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)]
-        best = minimize(loss, np.eye(len(values))[0], jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-13).x
+        best = minimize(
+            loss, np.eye(len(values))[0], jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-13
+        ).x
         return replace(self, slope=float(best[0]), thresholds=tuple(best[1:].tolist()))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
@@ -211,14 +246,17 @@ class Ordinal(_Repair):
 
     def _below(self, readings: Sequence[Ranged]) -> np.ndarray:
         self._check_size(len(readings[0].values) - 1)
-        return scipy.special.expit(np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main))
+        return scipy.special.expit(
+            np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main)
+        )
 
     def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
         return np.diff(self._below(readings), axis=1, prepend=0.0, append=1.0)
 
 
 def _normalized(logprobs: np.ndarray) -> np.ndarray:
-    """Log-probabilities [N, K] normalized over the candidates, zeros (-inf) read as in `floored`."""
+    """Log-probabilities [N, K] normalized over the candidates, zeros (-inf) read as in
+    `floored`."""
     possible = floored(logprobs)
     return possible - np.logaddexp.reduce(possible, axis=1, keepdims=True)
 
@@ -232,19 +270,20 @@ def _cumulative_logits(main: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ridge(_Repair):
-    """Ridge regression (Hoerl and Kennard 1970) of human scores on log-probabilities, clipped to the range:
+    """Ridge regression (Hoerl and Kennard 1970) of human scores on log-probabilities, clipped to
+    the range:
 
         score = intercept + sum over features of weight * (feature - center)
 
-    Features are log-probabilities, normalized over the candidates, zeros read as in `floored`; a range without an
-    answer counts as its centers. They are standardized over the texts that teach, and |error|^2 + penalty * |weights|^2
-    is minimized, the intercept free.
+    Features are log-probabilities, normalized over the candidates, zeros read as in `floored`; a
+    range without an answer counts as its centers. They are standardized over the texts that teach,
+    and |error|^2 + penalty * |weights|^2 is minimized, the intercept free.
 
     Attributes:
         of: `judge`, or `both`: the assistant's, too.
         across: True takes those of all ranges side by side.
-        penalty: above 0; None becomes that of 0.1, 1, 10, 100, 1000 with the least squared error of texts left out by
-            turns, which is error / (1 - leverage) (Allen 1974, PRESS).
+        penalty: above 0; None becomes that of 0.1, 1, 10, 100, 1000 with the least squared error of
+            texts left out by turns, which is error / (1 - leverage) (Allen 1974, PRESS).
 
     Example:
         >>> main, values = np.log([[0.2, 0.8], [0.8, 0.2]]), np.array([1.0, 2.0])
@@ -260,7 +299,8 @@ class Ridge(_Repair):
     weights: Sequence[float] | None = None
     center: Sequence[float] | None = None
     kind = rule = "ridge"
-    learned, taught = ("weights", "center", "intercept"), True
+    learned = ("weights", "center", "intercept")
+    taught = True
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
         taken, rows = self._answered(readings, human)
@@ -268,17 +308,25 @@ class Ridge(_Repair):
         error = human[rows] - mean
         # 1. standardized features, 0 without an answer
         features = np.ma.masked_invalid(self._features(taken))
-        center, scale = features.mean(axis=0).filled(0.0), features.std(axis=0).filled(0.0)
+        center = features.mean(axis=0).filled(0.0)
+        scale = features.std(axis=0).filled(0.0)
         scale = np.where(scale > 1e-9, scale, 1.0)
         # 2. the penalty, and the weights at it, by one decomposition
-        left, singular, right = np.linalg.svd(((features - center) / scale).filled(0.0), full_matrices=False)
-        along, press = left.T @ error, {}
+        left, singular, right = np.linalg.svd(
+            ((features - center) / scale).filled(0.0), full_matrices=False
+        )
+        along = left.T @ error
+        press = {}
         for penalty in _PENALTIES if self.penalty is None else [self.penalty]:
             kept = singular**2 / (singular**2 + penalty)
-            press[penalty] = np.square((error - left @ (kept * along)) / (1 - 1 / len(error) - left**2 @ kept)).sum()
+            press[penalty] = np.square(
+                (error - left @ (kept * along)) / (1 - 1 / len(error) - left**2 @ kept)
+            ).sum()
         penalty = min(press, key=press.__getitem__)
         weights = tuple((right.T @ (singular / (singular**2 + penalty) * along) / scale).tolist())
-        return replace(self, penalty=penalty, intercept=mean, weights=weights, center=tuple(center.tolist()))
+        return replace(
+            self, penalty=penalty, intercept=mean, weights=weights, center=tuple(center.tolist())
+        )
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         features = self._features(readings)
@@ -289,15 +337,19 @@ class Ridge(_Repair):
     def _features(self, readings: Sequence[Ranged]) -> np.ndarray:
         """[N, features]; NaN where a model has no answer."""
         parts = [part for reading in readings for part in reading[:2] if part is not None]
-        return np.hstack([np.where(has_answer(part)[:, None], _normalized(part), np.nan) for part in parts])
+        return np.hstack(
+            [np.where(has_answer(part)[:, None], _normalized(part), np.nan) for part in parts]
+        )
 
 
 @dataclass(frozen=True)
 class Calibrated(_Repair):
-    """A map of another decoding's scores, never descending, with the least squared error; clipped to the range.
+    """A map of another decoding's scores, never descending, with the least squared error; clipped
+    to the range.
 
-    `linear` is the regression line, level where it would descend: it keeps the order of texts. `isotonic` is the best
-    of all such maps (Zadrozny and Elkan 2002), linear between the scores that it has seen, level beyond; it ties texts.
+    `linear` is the regression line, level where it would descend: it keeps the order of texts.
+    `isotonic` is the best of all such maps (Zadrozny and Elkan 2002), linear between the scores
+    that it has seen, level beyond; it ties texts.
 
     Example:
         >>> sure = Ranged(np.log(np.eye(3) + 1e-12), None, np.array([1.0, 2.0, 3.0]))
@@ -311,7 +363,8 @@ class Calibrated(_Repair):
     knots: Sequence[float] | None = None
     levels: Sequence[float] | None = None
     kind = rule = "calibrated"
-    learned, taught = ("levels", "knots"), True
+    learned = ("levels", "knots")
+    taught = True
 
     @property
     def across(self) -> bool:  # type: ignore[override]
@@ -320,7 +373,8 @@ class Calibrated(_Repair):
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
         taken, rows = self._answered(readings, human)
         human = np.asarray(human, dtype=np.float64)[rows]
-        scores, knots = self.of.scores_across(taken), taken[0].values[[0, -1]]
+        scores = self.of.scores_across(taken)
+        knots = taken[0].values[[0, -1]]
         apart = scores - scores.mean()
         slope = max(0.0, apart @ human / (apart @ apart)) if np.ptp(scores) > 0 else 0.0
         levels = human.mean() + slope * (knots - scores.mean())
@@ -328,17 +382,21 @@ class Calibrated(_Repair):
             from sklearn.isotonic import IsotonicRegression
 
             line = IsotonicRegression().fit(scores, human)
-            knots, levels = line.X_thresholds_, line.y_thresholds_
+            knots = line.X_thresholds_
+            levels = line.y_thresholds_
         return replace(self, knots=tuple(knots.tolist()), levels=tuple(levels.tolist()))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        return np.interp(self.of.scores_across(readings), np.asarray(self.knots), np.asarray(self.levels))
+        return np.interp(
+            self.of.scores_across(readings), np.asarray(self.knots), np.asarray(self.levels)
+        )
 
 
 @dataclass(frozen=True)
 class RangeMean(_Repair):
-    """The mean over all ranges of another decoding's scores, each range mapped linearly, end to end, to the first: a
-    judge's liking for single numbers cancels in part. Ranges without an answer are left out; of one range it is `of`.
+    """The mean over all ranges of another decoding's scores, each range mapped linearly, end to
+    end, to the first: a judge's liking for single numbers cancels in part. Ranges without an answer
+    are left out; of one range it is `of`.
 
     Example:
         >>> first = Ranged(np.log([[1e-12, 1.0, 1e-12]]), None, np.array([1.0, 3.0, 5.0]))  # 3
@@ -353,8 +411,13 @@ class RangeMean(_Repair):
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         ends = readings[0].values[[0, -1]]
-        scores = [np.interp(self.of.scores(*reading), reading.values[[0, -1]], ends) for reading in readings]
-        return np.average(scores, axis=0, weights=np.array([has_answer(main) for main, _, _ in readings]))
+        scores = [
+            np.interp(self.of.scores(*reading), reading.values[[0, -1]], ends)
+            for reading in readings
+        ]
+        return np.average(
+            scores, axis=0, weights=np.array([has_answer(main) for main, _, _ in readings])
+        )
 
     def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
         values = readings[0].values
@@ -363,5 +426,7 @@ class RangeMean(_Repair):
             if (shares := self.of.distribution([reading])) is None:
                 return None
             placed = np.interp(reading.values, reading.values[[0, -1]], values[[0, -1]])
-            total += shares @ np.stack([np.interp(placed, values, unit) for unit in np.eye(len(values))], axis=1)
+            total += shares @ np.stack(
+                [np.interp(placed, values, unit) for unit in np.eye(len(values))], axis=1
+            )
         return total / total.sum(axis=1, keepdims=True)

@@ -1,4 +1,5 @@
-"""Decodings: rules that turn log-probabilities into scores or tokens, and the laws that they rest on."""
+"""Decodings: rules that turn log-probabilities into scores or tokens, and the laws that they rest
+on."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def _plain(value: Any) -> Any:
 
 
 class Ranged(NamedTuple):
-    """Readings of N texts in one range: log-probabilities of main model and assistant (None without one), [N, K]
-    each, of the candidates' values [K], ascending."""
+    """Readings of N texts in one range: log-probabilities of main model and assistant (None without
+    one), [N, K] each, of the candidates' values [K], ascending."""
 
     main: np.ndarray
     assistant: np.ndarray | None
@@ -32,7 +33,9 @@ class Ranged(NamedTuple):
 
     def at(self, rows: np.ndarray) -> Ranged:
         """Of some texts: their numbers, or [N] True for each."""
-        return Ranged(self.main[rows], None if self.assistant is None else self.assistant[rows], self.values)
+        return Ranged(
+            self.main[rows], None if self.assistant is None else self.assistant[rows], self.values
+        )
 
 
 class Decoding:
@@ -40,14 +43,16 @@ class Decoding:
 
     Attributes:
         kind: `greedy`, `expectation`, `contrastive`, or a repair's.
-        rule: a score is the best candidate (`argmax`), the mean of all (`expectation`), or what a repair says.
+        rule: a score is the best candidate (`argmax`), the mean of all (`expectation`), or what a
+            repair says.
         needs_assistant: True where it reads a second model's log-probabilities.
         generates: True where it can choose the tokens of a free answer.
         lambda_, temperature: hyperparameters of contrastive decoding; None for others.
         learns: True while it must be `fitted` to human scores before it can decode.
-        taught: True once it was: what it knows is about the main model, and says nothing of the assistant alone.
-        across: True where it takes the readings of all ranges of a dimension, and gives one score in the first of them
-            (see `scores_across`).
+        taught: True once it was: what it knows is about the main model, and says nothing of the
+            assistant alone.
+        across: True where it takes the readings of all ranges of a dimension, and gives one score
+            in the first of them (see `scores_across`).
     """
 
     kind: str
@@ -62,11 +67,17 @@ class Decoding:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The plain values that make it, what it has learned among them: name of a field -> number, text or list."""
-        return {} if not is_dataclass(self) else {name: _plain(value) for name, value in vars(self).items()}
+        """The plain values that make it, what it has learned among them: name of a field -> number,
+        text or list."""
+        return (
+            {}
+            if not is_dataclass(self)
+            else {name: _plain(value) for name, value in vars(self).items()}
+        )
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Decoding:
-        """The decoding that human scores [N], on the scale of the first range, teach; itself where it learns nothing.
+        """The decoding that human scores [N], on the scale of the first range, teach; itself where
+        it learns nothing.
 
         Args:
             readings: of N texts: one range, or all of a dimension where it is `across`.
@@ -74,22 +85,26 @@ class Decoding:
         return self
 
     def scores_across(self, readings: Sequence[Ranged]) -> np.ndarray:
-        """Scores [N] of the same texts in one range, or in all, within the values of the first; see `scores`."""
+        """Scores [N] of the same texts in one range, or in all, within the values of the first; see
+        `scores`."""
         return self.scores(*readings[0])
 
     def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
-        """Probabilities [N, K] over the first range's candidates, of which the scores are the means or medians; a row
-        of zeros without an answer. None of a rule that gives a score alone."""
+        """Probabilities [N, K] over the first range's candidates, of which the scores are the means
+        or medians; a row of zeros without an answer. None of a rule that gives a score alone."""
         return None
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
         """Scores from the log-probabilities of the score candidates, computed in float64.
 
-        A row's additive constant changes nothing. Ties go to the first candidate, the lowest score; so does a row whose
-        candidates all have probability 0 (see `has_answer`).
+        A row's additive constant changes nothing. Ties go to the first candidate, the lowest score;
+        so does a row whose candidates all have probability 0 (see `has_answer`).
 
         Args:
-            main: [N, K] float32 or float64, the main model's log-probabilities; -inf is a probability of 0.
+            main: [N, K] float32 or float64, the main model's log-probabilities; -inf is a
+                probability of 0.
             assistant: the same of the assistant; None where `needs_assistant` is False.
             values: [K] the candidates as numbers, ascending.
 
@@ -97,22 +112,25 @@ class Decoding:
             [N] float64, each within `values`.
 
         Raises:
-            ValueError: shapes that do not fit, NaN or +inf, values not ascending, or a missing assistant.
+            ValueError: shapes that do not fit, NaN or +inf, values not ascending, or a missing
+                assistant.
         """
         raise NotImplementedError
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """The next token [N] of each row of a free answer, from the logits or log-probabilities [N, V] of main model
-        and assistant, over one vocabulary and on one device, in float32 or better; ties go to the lowest token id.
-        ValueError as above; UserError where `generates` is False."""
+        """The next token [N] of each row of a free answer, from the logits or log-probabilities [N,
+        V] of main model and assistant, over one vocabulary and on one device, in float32 or better;
+        ties go to the lowest token id. ValueError as above; UserError where `generates` is
+        False."""
         raise UserError(
-            f"decoding: {self.kind} with rule {self.rule} cannot choose the tokens of a generated answer; use greedy, "
-            "or contrastive with decoding.rule=argmax."
+            f"decoding: {self.kind} with rule {self.rule} cannot choose the tokens of a generated "
+            "answer; use greedy, or contrastive with decoding.rule=argmax."
         )
 
 
 Array = TypeVar("Array", np.ndarray, "torch.Tensor")
-"""An array of numpy's or of torch's; laws are the same for both, and recorded readings need no torch."""
+"""An array of numpy's or of torch's; laws are the same for both, and recorded readings need no
+torch."""
 
 
 def _library(array: Any) -> Any:
@@ -121,23 +139,27 @@ def _library(array: Any) -> Any:
 
 
 def contrast(main: Array, assistant: Array, kappa: float, alpha: float = 0.0) -> Array:
-    """Scores adjusted by contrastive decoding: log p_main - lambda * log p_asst, up to a constant of each row.
+    """Scores adjusted by contrastive decoding: log p_main - lambda * log p_asst, up to a constant
+    of each row.
 
-    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" with p_asst = softmax(e / t). As
-    log softmax(e / t) is e / t minus a constant of the row, and e is the log-probability at t = 1 plus another, the
-    adjusted score is `main - (lambda / t) * assistant` plus a constant of the row, which neither argmax nor softmax
-    sees: both depend on kappa = lambda / t alone, however the rows were normalized.
+    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" with p_asst =
+    softmax(e / t). As log softmax(e / t) is e / t minus a constant of the row, and e is the
+    log-probability at t = 1 plus another, the adjusted score is `main - (lambda / t) * assistant`
+    plus a constant of the row, which neither argmax nor softmax sees: both depend on kappa = lambda
+    / t alone, however the rows were normalized.
 
     Probabilities of 0 (-inf):
         - of the main model stay impossible: -inf, for any assistant;
-        - of the assistant alone would make a candidate infinitely good. A 0 is in truth an underflow, or a token that a
-          served model did not list, so it is read as the smallest probability of the assistant in that row; a row
-          without any leaves `main` as it is.
+        - of the assistant alone would make a candidate infinitely good. A 0 is in truth an
+          underflow, or a token that a served model did not list, so it is read as the smallest
+          probability of the assistant in that row; a row without any leaves `main` as it is.
 
-    The plausibility constraint of Li et al. (2023) drops what has p_main < alpha * max p_main; alpha = 0 keeps all.
+    The plausibility constraint of Li et al. (2023) drops what has p_main < alpha * max p_main;
+    alpha = 0 keeps all.
 
     Args:
-        main, assistant: [N, K] logits or log-probabilities of one floating type, free of NaN and +inf.
+        main, assistant: [N, K] logits or log-probabilities of one floating type, free of NaN and
+            +inf.
         kappa: lambda / t; 0 returns `main` bit for bit.
         alpha: in [0, 1].
 
@@ -153,7 +175,8 @@ def contrast(main: Array, assistant: Array, kappa: float, alpha: float = 0.0) ->
 
 
 def floored(assistant: Array) -> Array:
-    """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a row of zeros."""
+    """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a
+    row of zeros."""
     of = _library(assistant)
     possible = of.isfinite(assistant)
     floor = of.amin(of.where(possible, assistant, math.inf), axis=1, keepdims=True)
@@ -162,8 +185,8 @@ def floored(assistant: Array) -> Array:
 
 
 def plausible(main: Array, alpha: float) -> Array:
-    """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main; everywhere in a row
-    of zeros (-inf)."""
+    """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main;
+    everywhere in a row of zeros (-inf)."""
     of = _library(main)
     if alpha == 0:
         return ~of.isnan(main)  # of which there are none
@@ -171,41 +194,51 @@ def plausible(main: Array, alpha: float) -> Array:
 
 
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The mean [N] of `values` [K], ascending, under probabilities normalized over the candidates, from
-    log-probabilities [N, K] up to a constant of each row; the lowest value where every candidate has probability 0."""
+    """The mean [N] of `values` [K], ascending, under probabilities normalized over the candidates,
+    from log-probabilities [N, K] up to a constant of each row; the lowest value where every
+    candidate has probability 0."""
     weights = _weights(logprobs)
     weights[~weights.any(axis=1), 0] = 1.0
-    # Not a matrix product: BLAS may round a row by its place in the batch, and equal rows must give equal scores.
+    # Not a matrix product: BLAS may round a row by its place in the batch, and equal rows must give
+    # equal scores.
     means = (weights * values).sum(axis=1) / weights.sum(axis=1)
     return np.clip(means, values[0], values[-1])
 
 
 def candidate_distribution(logprobs: np.ndarray) -> np.ndarray:
-    """Probabilities [N, K] normalized over the candidates, under which `expected_value` takes the mean, from
-    log-probabilities [N, K] up to a constant of each row; a row of zeros where every candidate has probability 0."""
+    """Probabilities [N, K] normalized over the candidates, under which `expected_value` takes the
+    mean, from log-probabilities [N, K] up to a constant of each row; a row of zeros where every
+    candidate has probability 0."""
     weights = _weights(logprobs)
     total = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
 def _weights(logprobs: np.ndarray) -> np.ndarray:
-    """[N, K] probabilities up to a factor of each row: 1 for its likeliest candidate; all 0 where all are."""
+    """[N, K] probabilities up to a factor of each row: 1 for its likeliest candidate; all 0 where
+    all are."""
     top = logprobs.max(axis=1, keepdims=True)
     weights: np.ndarray = np.exp(logprobs - np.where(np.isneginf(top), 0.0, top))
     return weights
 
 
 def has_answer(main: np.ndarray) -> np.ndarray:
-    """True for rows with a candidate of a probability above 0: [N, K] log-probabilities -> [N] bool. Other rows (a
-    served model that listed no candidate) decode to the lowest score, which then is a failure and not a judgment."""
+    """True for rows with a candidate of a probability above 0: [N, K] log-probabilities -> [N]
+    bool. Other rows (a served model that listed no candidate) decode to the lowest score, which
+    then is a failure and not a judgment."""
     return np.asarray(~np.isneginf(main).all(axis=1))
 
 
 def checked_logprobs(name: str, logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A fresh, contiguous float64 copy of `logprobs` [N, K] that fits `values` [K]; ValueError for shapes that do not
-    fit, NaN or +inf, or values that do not ascend."""
+    """A fresh, contiguous float64 copy of `logprobs` [N, K] that fits `values` [K]; ValueError for
+    shapes that do not fit, NaN or +inf, or values that do not ascend."""
     copy = np.array(logprobs, dtype=np.float64, order="C")
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (np.diff(values) <= 0).any():
+    if (
+        values.ndim != 1
+        or not values.size
+        or not np.isfinite(values).all()
+        or (np.diff(values) <= 0).any()
+    ):
         raise ValueError(f"values must be a list of ascending finite numbers, got {values!r}")
     if copy.ndim != 2 or copy.shape[1] != values.size:
         raise ValueError(f"{name} must have shape [N, {values.size}], got {list(copy.shape)}")
@@ -214,15 +247,21 @@ def checked_logprobs(name: str, logprobs: np.ndarray, values: np.ndarray) -> np.
     return copy
 
 
-def checked_logits(name: str, logits: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
-    """`logits` [N, V] in float32 or better, shaped as `like`; ValueError for another shape, NaN or +inf."""
+def checked_logits(
+    name: str, logits: torch.Tensor, like: torch.Tensor | None = None
+) -> torch.Tensor:
+    """`logits` [N, V] in float32 or better, shaped as `like`; ValueError for another shape, NaN or
+    +inf."""
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(f"{name} must have shape [N, V], got {list(logits.shape)}")
     if like is not None and logits.shape != like.shape:
-        raise ValueError(f"{name} must have the main model's shape {list(like.shape)}, got {list(logits.shape)}")
+        raise ValueError(
+            f"{name} must have the main model's shape {list(like.shape)}, got {list(logits.shape)}"
+        )
     if logits.dtype.itemsize < 8:
         logits = logits.float()
-    # One reduction instead of two masks over the vocabulary: the maximum is NaN where any entry is, +inf likewise.
+    # One reduction instead of two masks over the vocabulary: the maximum is NaN where any entry is,
+    # +inf likewise.
     top = logits.amax(dim=1)
     if not bool((top < math.inf).all()):
         raise ValueError(f"{name} must be free of NaN and +inf")
@@ -284,7 +323,9 @@ class Greedy(Decoding):
     kind = "greedy"
     rule = "argmax"
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)
         return values[checked_logprobs("main", main, values).argmax(axis=1)]
 
@@ -296,7 +337,8 @@ class Greedy(Decoding):
 class Expectation(Decoding):
     """The expected score: sum over k of k * p(k), p normalized over the candidates at t = 1.
 
-    The score of open judges in the CAP paper, and G-Eval's. It has no tokens to choose, so it cannot generate.
+    The score of open judges in the CAP paper, and G-Eval's. It has no tokens to choose, so it
+    cannot generate.
 
     Example:
         >>> Expectation().scores(np.log([[0.25, 0.25, 0.5]]), None, np.array([1.0, 2.0, 3.0]))
@@ -307,12 +349,16 @@ class Expectation(Decoding):
     rule = "expectation"
     generates = False
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)
         return expected_value(checked_logprobs("main", main, values), values)
 
     def distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
-        return candidate_distribution(checked_logprobs("main", readings[0].main, readings[0].values))
+        return candidate_distribution(
+            checked_logprobs("main", readings[0].main, readings[0].values)
+        )
 
 
 LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
@@ -322,16 +368,19 @@ LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums w
 class Contrastive(Decoding):
     """Contrastive decoding: log p_main - lambda * log p_asst with p_asst = softmax(e / t).
 
-    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge". The temperature belongs to the
-    assistant alone, hence scores depend on `kappa` = lambda / t only: (0.5, 1) and (1, 2) are one decoding. lambda = 0
-    with alpha = 0 is greedy, or the expectation, bit for bit. `contrast` has the law and its treatment of zeros.
+    Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge". The temperature
+    belongs to the assistant alone, hence scores depend on `kappa` = lambda / t only: (0.5, 1) and
+    (1, 2) are one decoding. lambda = 0 with alpha = 0 is greedy, or the expectation, bit for bit.
+    `contrast` has the law and its treatment of zeros.
 
     Attributes:
-        lambda_: weight of the assistant (config key `decoding.lambda`); any finite number, negative ones add it.
+        lambda_: weight of the assistant (config key `decoding.lambda`); any finite number, negative
+            ones add it.
         temperature: t of the assistant, above 0.
-        alpha: plausibility (Li et al. 2023): what has p_main < alpha * max p_main is dropped; 0 keeps all. Over the
-            candidates in `scores`, over the vocabulary in `next_token`.
-        rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the candidates.
+        alpha: plausibility (Li et al. 2023): what has p_main < alpha * max p_main is dropped; 0
+            keeps all. Over the candidates in `scores`, over the vocabulary in `next_token`.
+        rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the
+            candidates.
 
     Raises:
         UserError: a value outside of what is said above.
@@ -352,26 +401,37 @@ class Contrastive(Decoding):
 
     def __post_init__(self) -> None:
         for name in ("lambda_", "temperature", "alpha"):
-            key, value = f"decoding.{name.removesuffix('_')}", getattr(self, name)
+            key = f"decoding.{name.removesuffix('_')}"
+            value = getattr(self, name)
             if isinstance(value, Sequence) and not isinstance(value, str):
                 raise UserError(
-                    f"{key}: {value!r} is a list, and a decoding has one number; take several by turns with -m "
-                    f"{key}={','.join(map(str, value))}, or choose among them with tune=dev (tune.lambdas, "
-                    "tune.temperatures)."
+                    f"{key}: {value!r} is a list, and a decoding has one number; take several by "
+                    f"turns with -m {key}={','.join(map(str, value))}, or choose among them with "
+                    "tune=dev (tune.lambdas, tune.temperatures)."
                 )
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not math.isfinite(value)
+            ):
                 raise UserError(f"{key}: {value!r} is not a finite number.")
-            object.__setattr__(self, name, float(value) + 0.0)  # -0.0 becomes 0.0, so that records read alike
+            # -0.0 becomes 0.0, so that records read alike
+            object.__setattr__(self, name, float(value) + 0.0)
         if self.temperature <= 0:
-            raise UserError(f"decoding.temperature: {self.temperature:g} is not above 0, as a temperature must be.")
+            raise UserError(
+                f"decoding.temperature: {self.temperature:g} is not above 0, as a temperature must "
+                "be."
+            )
         if not 0 <= self.alpha <= 1:
-            raise UserError(f"decoding.alpha: {self.alpha:g} is not in [0, 1]; 0 keeps every candidate.")
+            raise UserError(
+                f"decoding.alpha: {self.alpha:g} is not in [0, 1]; 0 keeps every candidate."
+            )
         if self.rule not in ("argmax", "expectation"):
             raise UserError(f"decoding.rule: {self.rule!r} is not one of argmax, expectation.")
         if abs(self.lambda_) > LARGEST_KAPPA * self.temperature:
             raise UserError(
-                f"decoding.lambda: {self.lambda_:g} at decoding.temperature {self.temperature:g} is too large; "
-                f"lambda / temperature may be at most {LARGEST_KAPPA:g}."
+                f"decoding.lambda: {self.lambda_:g} at decoding.temperature {self.temperature:g} "
+                f"is too large; lambda / temperature may be at most {LARGEST_KAPPA:g}."
             )
 
     @property
@@ -383,23 +443,38 @@ class Contrastive(Decoding):
     def generates(self) -> bool:  # type: ignore[override]
         return self.rule == "argmax"
 
-    def adjusted(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """[N, K] float64 log-probabilities of the contrast, up to a constant of each row; see `Decoding.scores`."""
+    def adjusted(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
+        """[N, K] float64 log-probabilities of the contrast, up to a constant of each row; see
+        `Decoding.scores`."""
         main = checked_logprobs("main", main, values)
         if assistant is None:
-            raise ValueError("contrastive decoding needs the assistant's log-probabilities, got None")
+            raise ValueError(
+                "contrastive decoding needs the assistant's log-probabilities, got None"
+            )
         assistant = checked_logprobs("assistant", assistant, values)
         if len(main) != len(assistant):
-            raise ValueError(f"assistant must have the main model's {len(main)} rows, got {len(assistant)}")
+            raise ValueError(
+                f"assistant must have the main model's {len(main)} rows, got {len(assistant)}"
+            )
         return contrast(main, assistant, self.kappa, self.alpha)
 
-    def scores(self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)
         adjusted = self.adjusted(main, assistant, values)
-        return values[adjusted.argmax(axis=1)] if self.rule == "argmax" else expected_value(adjusted, values)
+        return (
+            values[adjusted.argmax(axis=1)]
+            if self.rule == "argmax"
+            else expected_value(adjusted, values)
+        )
 
     def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
-        return None if self.rule == "argmax" else candidate_distribution(self.adjusted(*readings[0]))
+        return (
+            None if self.rule == "argmax" else candidate_distribution(self.adjusted(*readings[0]))
+        )
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         if not self.generates:

@@ -1,4 +1,5 @@
-"""From readings to scores: every decoding of every reading it applies to, as the columns of scores.parquet."""
+"""From readings to scores: every decoding of every reading it applies to, as the columns of
+scores.parquet."""
 
 from __future__ import annotations
 
@@ -29,29 +30,39 @@ KEYS = ("example_id", "group_id", "system_id", "split", "dimension", *RANGE, "at
 """What identifies an example under a condition, in every table."""
 
 COMPARED = ("text_id", "rival_id", "rival_system_id", "order")
-"""Besides `KEYS`, of texts that are compared: the judged text, its rival, what wrote that, the place of the first.
-The example_id is the pair's."""
+"""Besides `KEYS`, of texts that are compared: the judged text, its rival, what wrote that, the
+place of the first. The example_id is the pair's."""
 
 TIED = "tied"
 """Of texts that are compared: how much of an answer says that both are equally good, 0 to 1."""
 
-_TIE_COUNTS = np.array([0.0, 3.0, 4.0]), np.array([0.0, 1.0, 4.0])  # alike but for the tie, in the middle: 2 apart
+# alike but for the tie, in the middle: 2 apart
+_TIE_COUNTS = np.array([0.0, 3.0, 4.0]), np.array([0.0, 1.0, 4.0])
 
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
 
 def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
-    """The `KEYS` of readings, as columns; where any range has labels, also `LABELS`, and where any of them compares
-    texts, also `COMPARED`."""
+    """The `KEYS` of readings, as columns; where any range has labels, also `LABELS`, and where any
+    of them compares texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
     columns = {name: [getattr(example, name) for example in examples] for name in KEYS[:3]}
     columns["split"] = [reading.split for reading in readings]
     columns["dimension"] = [condition.dimension for condition in conditions]
-    of_range = {score_range: score_range.columns for score_range in dict.fromkeys(c.range for c in conditions)}
-    for name in (*RANGE, *([LABELS] if any(score_range.labels for score_range in of_range) else [])):
+    of_range = {
+        score_range: score_range.columns
+        for score_range in dict.fromkeys(c.range for c in conditions)
+    }
+    for name in (
+        *RANGE,
+        *([LABELS] if any(score_range.labels for score_range in of_range) else []),
+    ):
         columns[name] = [of_range[condition.range].get(name, "") for condition in conditions]
-    columns |= {name: [getattr(condition, name) for condition in conditions] for name in ("attack", "defense")}
+    columns |= {
+        name: [getattr(condition, name) for condition in conditions]
+        for name in ("attack", "defense")
+    }
     if any(condition.order for condition in conditions):
         columns |= {name: [getattr(example, name) for example in examples] for name in COMPARED[:3]}
         columns["order"] = [condition.order for condition in conditions]
@@ -63,29 +74,35 @@ def decode(
     decodings: Mapping[str, Decoding],
     tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding | None]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a decoding has none.
-    Where a range has labels, also `LABELS`.
+    """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a
+    decoding has none. Where a range has labels, also `LABELS`.
     Where texts are compared, also `COMPARED` and `TIED`, and a score is an `answered_place`.
 
-    Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the others the main
-    model's and, where there is one, the assistant's. A generated text has its decoding behind it and is only parsed.
+    Log-probabilities are decoded by every decoding: those that contrast give the pair's score, the
+    others the main model's and, where there is one, the assistant's. A generated text has its
+    decoding behind it and is only parsed.
 
     Args:
-        readings: those of a condition share its candidates, and are all log-probabilities or all generated.
-        tuned: dimension and range -> the decodings that replace those of the same name there, or stand with them; None
-            leaves it out.
+        readings: those of a condition share its candidates, and are all log-probabilities or all
+            generated.
+        tuned: dimension and range -> the decodings that replace those of the same name there, or
+            stand with them; None leaves it out.
     """
     parts: list[dict[str, Any]] = []
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
     for reading in readings:
         if reading.text is None:
-            cells.setdefault((reading.prompt.condition.dimension, reading.prompt.condition.range), []).append(reading)
+            cells.setdefault(
+                (reading.prompt.condition.dimension, reading.prompt.condition.range), []
+            ).append(reading)
     for cell, members in cells.items():
         for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
             if decoding is None:
                 continue
             if decoding.across:  # one score a text, in the first range of its dimension
-                ranges = [readings for (dimension, _), readings in cells.items() if dimension == cell[0]]
+                ranges = [
+                    readings for (dimension, _), readings in cells.items() if dimension == cell[0]
+                ]
                 parts += _decoded(aligned(ranges), name, decoding) if members is ranges[0] else []
             else:
                 parts += _decoded([members], name, decoding)
@@ -93,14 +110,18 @@ def decode(
         parts.append(_parsed(answered))
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
     if any(LABELS in part for part in parts):
-        parts, names = [{LABELS: [""] * len(part["score"]), **part} for part in parts], [*names, LABELS]
+        parts = [{LABELS: [""] * len(part["score"]), **part} for part in parts]
+        names = [*names, LABELS]
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
 def aligned(ranges: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
     """The readings of each range, of the texts that all ranges hold, in the order of the first."""
     rows = [
-        {(reading.prompt.example.example_id, *_circumstances(reading)): reading for reading in readings}
+        {
+            (reading.prompt.example.example_id, *_circumstances(reading)): reading
+            for reading in readings
+        }
         for readings in ranges
     ]
     kept = [key for key in rows[0] if all(key in other for other in rows)]
@@ -115,39 +136,57 @@ def _circumstances(reading: Reading) -> tuple[str, str, str]:
 def ranged(readings: Sequence[Reading]) -> Ranged:
     """The log-probabilities of readings in one range, its candidates ascending."""
     condition = readings[0].prompt.condition
-    values = np.array([answered_place(value) if condition.order else value for value in condition.range.values])
+    values = np.array(
+        [answered_place(value) if condition.order else value for value in condition.range.values]
+    )
     ascending = np.argsort(values)
     rows = [(reading.main_logprobs, reading.assistant_logprobs) for reading in readings]
     main, assistant = (
-        None if side[0] is None else np.array(side, np.float32)[..., ascending] for side in zip(*rows, strict=True)
+        None if side[0] is None else np.array(side, np.float32)[..., ascending]
+        for side in zip(*rows, strict=True)
     )
-    assert main is not None  # a text that was generated has no log-probabilities, and is only parsed
+    # a text that was generated has no log-probabilities, and is only parsed
+    assert main is not None
     return Ranged(main, assistant, values[ascending])
 
 
-def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding) -> list[dict[str, Any]]:
-    readings, sides = ranges[0], [ranged(part) for part in ranges]
+def _decoded(
+    ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding
+) -> list[dict[str, Any]]:
+    readings = ranges[0]
+    sides = [ranged(part) for part in ranges]
     groups = [reading.prompt.example.group_id for reading in readings]
 
     def scores(sides: Sequence[Ranged]) -> np.ndarray:
-        return decoding.scores_of(groups, sides) if isinstance(decoding, Folded) else decoding.scores_across(sides)
+        return (
+            decoding.scores_of(groups, sides)
+            if isinstance(decoding, Folded)
+            else decoding.scores_across(sides)
+        )
 
     judges = {"main": [side._replace(assistant=None) for side in sides]}
     if decoding.needs_assistant:
         judges = {"pair": sides}
     elif sides[0].assistant is not None and not decoding.taught:
         judges["assistant"] = [
-            Ranged(side.assistant, None, side.values) for side in sides if side.assistant is not None
+            Ranged(side.assistant, None, side.values)
+            for side in sides
+            if side.assistant is not None
         ]
     parts = []
     for judge, of_judge in judges.items():
-        generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(readings)
+        generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(
+            readings
+        )
         statuses = np.where(has_answer(of_judge[0].main), PARSED, FAILED)
         part = _columns(readings, generations, scores(of_judge), statuses)
         if readings[0].prompt.condition.order:
             part[TIED] = np.zeros(len(readings))
-            if len(sides[0].values) == len(_TIE_COUNTS[0]):  # scores are linear in the values, and choose alike by both
-                more, less = (scores([of_judge[0]._replace(values=counts)]) for counts in _TIE_COUNTS)
+            # scores are linear in the values, and choose alike by both
+            if len(sides[0].values) == len(_TIE_COUNTS[0]):
+                more, less = (
+                    scores([of_judge[0]._replace(values=counts)]) for counts in _TIE_COUNTS
+                )
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts
@@ -156,13 +195,19 @@ def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding)
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
     warn_of_cut(reading.text or "" for reading in readings)
     generations = [reading.generation or Generation("", "") for reading in readings]
-    values, statuses, ties = [], [], []
+    values = []
+    statuses = []
+    ties = []
     for reading, generation in zip(readings, generations, strict=True):
-        text, condition, choices = reading.text or "", reading.prompt.condition, reading.prompt.choices
+        text = reading.text or ""
+        condition = reading.prompt.condition
+        choices = reading.prompt.choices
         if condition.order:
             score = parse_place(text, choices, condition.range)
         else:
-            score = (parse_final if generation.reasoned else parse_answer)(text, condition.range, choices)
+            score = (parse_final if generation.reasoned else parse_answer)(
+                text, condition.range, choices
+            )
         values.append(answered_place(score.value) if condition.order else score.value)
         statuses.append(score.status)
         ties.append(float(score.value == TIE))
@@ -181,7 +226,8 @@ def _columns(
     return key_columns(readings) | {
         "judge": [generation.judge for generation in generations],
         "decoding": [generation.decoding for generation in generations],
-        "lambda": np.array([generation.lambda_ for generation in generations], np.float64),  # None is NaN
+        # None is NaN
+        "lambda": np.array([generation.lambda_ for generation in generations], np.float64),
         "temperature": np.array([generation.temperature for generation in generations], np.float64),
         "score": scores,
         "status": statuses,
@@ -190,7 +236,8 @@ def _columns(
 
 
 WINS = ScoreRange(0, 1, 0.5)
-"""The scores of a pair: its judged text loses, nothing is decided, it wins; expectations lie between."""
+"""The scores of a pair: its judged text loses, nothing is decided, it wins; expectations lie
+between."""
 
 UNDECIDED = 0.5
 
@@ -200,21 +247,25 @@ _SAME = (*KEYS, "judge", "decoding", "lambda", "temperature")
 def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The probability that a judge finds each text better than its rival, both orders averaged.
 
-    The CAP paper's `p = 1/2 (P(first wins | A first) + P(second wins | A second))` (section 2.1, after Shi et al.
-    2024), with `P` the share of a decoding's answer that is the text's own place: 0 or 1 where it is one of the places,
-    something between where it is their expectation. A tie, where the judge may find one, is half a win for each.
+    The CAP paper's `p = 1/2 (P(first wins | A first) + P(second wins | A second))` (section 2.1,
+    after Shi et al. 2024), with `P` the share of a decoding's answer that is the text's own place:
+    0 or 1 where it is one of the places, something between where it is their expectation. A tie,
+    where the judge may find one, is half a win for each.
 
-    An order whose answer could not be read, or named a place that there is not, is undecided, like a tie: to count it
-    as the lowest score would be a verdict for the rival.
+    An order whose answer could not be read, or named a place that there is not, is undecided, like
+    a tie: to count it as the lowest score would be a verdict for the rival.
 
     Args:
-        columns: of scores, as `decode` gives them; those of texts that were judged alone are returned as they are.
+        columns: of scores, as `decode` gives them; those of texts that were judged alone are
+            returned as they are.
 
     Returns:
-        A row a pair, condition, judge and decoding, in the order in which these appear: the columns without `order`,
-        on the range `WINS`, with score_first and score_second, the probability of winning in each place, half of that
-        of a tie added; score, their mean; tie_first and tie_second, the probability of a tie itself; status, `failed`
-        where either order is undecided for want of an answer, else `parsed`.
+        A row a pair, condition, judge and decoding, in the order in which these appear: the columns
+            without `order`,
+        on the range `WINS`, with score_first and score_second, the probability of winning in each
+        place, half of that of a tie added; score, their mean; tie_first and tie_second, the
+        probability of a tie itself; status, `failed` where either order is undecided for want of an
+        answer, else `parsed`.
 
     Raises:
         ValueError: one of the two orders is missing, or there twice.
@@ -234,9 +285,14 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     rows = [np.flatnonzero(np.asarray(columns["order"]) == order) for order in ORDERS]
     for order, numbers in zip(ORDERS, rows, strict=True):
         if len(twice := numbers[pd.Series(pair[numbers]).duplicated().to_numpy()]):
-            raise ValueError(f"scores: {tuple(table.iloc[twice[0]])} appears twice with its text {order}")
+            raise ValueError(
+                f"scores: {tuple(table.iloc[twice[0]])} appears twice with its text {order}"
+            )
     if len(lone := np.setxor1d(pair[rows[0]], pair[rows[1]])):
-        raise ValueError(f"scores: {tuple(table.iloc[int(np.argmax(pair == lone[0]))])} was read in one order only")
+        raise ValueError(
+            f"scores: {tuple(table.iloc[int(np.argmax(pair == lone[0]))])} was read in one order "
+            "only"
+        )
     first = rows[0]
     second = rows[1][np.argsort(pair[rows[1]])][np.argsort(np.argsort(pair[first]))]
     # 2. what each order says
@@ -244,8 +300,14 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     place = np.asarray(columns["score"], dtype=np.float64)
     won_first = np.where(lost[first], UNDECIDED, PLACES.maximum - place[first])
     won_second = np.where(lost[second], UNDECIDED, place[second] - PLACES.minimum)
-    tied = np.where(lost, 1.0, np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64))
-    pairs = {name: np.asarray(column)[first] for name, column in columns.items() if name not in ("order", TIED)}
+    tied = np.where(
+        lost, 1.0, np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64)
+    )
+    pairs = {
+        name: np.asarray(column)[first]
+        for name, column in columns.items()
+        if name not in ("order", TIED)
+    }
     return pairs | {
         **{name: np.full(len(first), value) for name, value in WINS.columns.items()},
         "score_first": won_first,

@@ -1,6 +1,7 @@
 """Thoughts inside an answer: the tags around them, and the part of the text that is the answer.
 
-All that reads an answer reads this part alone: the parser its text, a served judge the place of its score.
+All that reads an answer reads this part alone: the parser its text, a served judge the place of its
+score.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _EXPLANATIONS = ("reasoning", "analysis", "reflection")
 
 
 def answer_span(text: str) -> tuple[int, int]:
-    """Beginning and end of the answer in a text that may hold thoughts: what follows the last of them, up to thoughts
-    that do not end, for the budget was spent. Tags may be nested. A closing tag alone ends thoughts that the chat
-    template has opened. Reasons between tags behind a score are no thoughts before it.
+    """Beginning and end of the answer in a text that may hold thoughts: what follows the last of
+    them, up to thoughts that do not end, for the budget was spent. Tags may be nested. A closing
+    tag alone ends thoughts that the chat template has opened. Reasons between tags behind a score
+    are no thoughts before it.
 
     Example:
         >>> text = "<think>Score: 2? <think>No.</think> Score: 3?</think>4"

@@ -1,4 +1,5 @@
-"""Defenses of judges: words about a text that may want to talk to the judge, references, and other ways to read it."""
+"""Defenses of judges: words about a text that may want to talk to the judge, references, and other
+ways to read it."""
 
 from __future__ import annotations
 
@@ -35,11 +36,12 @@ Maker = Callable[[], Defense]
 
 
 def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) -> dict[str, Maker]:
-    """Name -> what makes the defense, of those that come with judgebench, `none` first. Without a tutor, making a
-    defense that needs one raises a `UserError`.
+    """Name -> what makes the defense, of those that come with judgebench, `none` first. Without a
+    tutor, making a defense that needs one raises a `UserError`.
 
-    The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section 2.3 names and the
-    injection literature tests (the others), in words of our own but for the perplexity detector's warning.
+    The CAP paper's own (cot, perplexity, cap, w_cap, random_reference), and those that its section
+    2.3 names and the injection literature tests (the others), in words of our own but for the
+    perplexity detector's warning.
     """
     made: dict[str, Maker] = {
         name: partial(TemplateDefense.parse, name, text, settings.seed)
@@ -55,14 +57,19 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     return {NONE.name: lambda: NONE, **made}
 
 
-def select_defenses(entries: Sequence[Any], settings: DefenseSettings, tutor: TutorSpec | None = None) -> list[Defense]:
-    """The defenses that the config key `defenses` names (see `Catalog.select`), in its order; those that are `Planned`
-    are not ready yet. `UserError` for an entry that names no defense, two of one name, or one that lacks its tutor."""
+def select_defenses(
+    entries: Sequence[Any], settings: DefenseSettings, tutor: TutorSpec | None = None
+) -> list[Defense]:
+    """The defenses that the config key `defenses` names (see `Catalog.select`), in its order; those
+    that are `Planned` are not ready yet. `UserError` for an entry that names no defense, two of one
+    name, or one that lacks its tutor."""
     shipped = shipped_defenses(settings, tutor)
 
     def template(name: str, file: Path) -> Defense:
         text = read_template(file, "defenses").replace("\r\n", "\n").replace("\r", "\n")
         return TemplateDefense.parse(name, text, settings.seed)
 
-    catalog = Catalog("defenses", Defense, shipped, lambda name: shipped[name](), {"template": template})
+    catalog = Catalog(
+        "defenses", Defense, shipped, lambda name: shipped[name](), {"template": template}
+    )
     return catalog.select(entries)

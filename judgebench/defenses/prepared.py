@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from judgebench.tutor.vectors import StandardVectors
 
 SOURCES, TEXTS = STAGES = ("sources", "texts")
-"""The stages of a run at which a defense can get ready: with what the judged texts answer to, before any attack; or
-with the judged texts themselves and all that attacks make of them."""
+"""The stages of a run at which a defense can get ready: with what the judged texts answer to,
+before any attack; or with the judged texts themselves and all that attacks make of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources(PassRunner):
-    """The run and its models, as far as a defense may use them to get ready; its passes run in the judge's store and
-    models (see `PassRunner`).
+    """The run and its models, as far as a defense may use them to get ready; its passes run in the
+    judge's store and models (see `PassRunner`).
 
     Attributes:
         builder: builds the judge's prompts, under defenses that are ready.
@@ -44,38 +44,45 @@ class Resources(PassRunner):
     prompt: Mapping[str, Any]
 
     def training(self, defense: str, what: str) -> list[Example]:
-        """The examples of the development split, on which alone a defense may choose anything (`what`)."""
+        """The examples of the development split, on which alone a defense may choose anything
+        (`what`)."""
         training = [example for example in self.examples if self.split[example.group_id] == DEV]
         if not training:
             raise UserError(
-                f"defenses: {defense} needs a development split to find {what} on, so that nothing is chosen on what "
-                "is evaluated; give it articles with data.dev_share=0.2."
+                f"defenses: {defense} needs a development split to find {what} on, so that nothing "
+                "is chosen on what is evaluated; give it articles with data.dev_share=0.2."
             )
         return training
 
     def refuse_test(self, groups: Iterable[str], what: str) -> None:
-        """Raises `UserError` where one of the groups on which something was chosen is of the test split."""
+        """Raises `UserError` where one of the groups on which something was chosen is of the test
+        split."""
         if seen := sorted(group for group in groups if self.split.get(group) == TEST):
             raise UserError(
-                f"{what} comes from {len(seen)} of the groups that this run tests on ({seen[0]}, for one), which would "
-                "flatter the defense; take one from other texts, or the data.seed and data.dev_share of its run."
+                f"{what} comes from {len(seen)} of the groups that this run tests on ({seen[0]}, "
+                "for one), which would flatter the defense; take one from other texts, or the "
+                "data.seed and data.dev_share of its run."
             )
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings of defenses while they got ready, as records of the files in a run folder's `defense/`.
+    """Findings of defenses while they got ready, as records of the files in a run folder's
+    `defense/`.
 
     Attributes:
-        standards: a record for each dimension whose standard vectors were made or loaded (standards.json).
+        standards: a record for each dimension whose standard vectors were made or loaded
+            (standards.json).
         vectors: dimension -> those vectors (vectors_<dimension>.safetensors).
         references: a record for each pair of references (references.parquet).
         strengths: a record for each strength that was tried (strengths.json).
-        detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts its threshold was
-            chosen; `helper` and `helper_sha256`; `threshold`, above which a text is warned of; `training` and `test`,
-            its `metrics_at` there, training also with its `groups` and `attacks`, test with its `dataset` and
-            `recall_by_attack`; `curve`, at most 200 points on training data.
-        costs: defense -> seconds of getting ready: `once` a run; for each `context`; for each `text`.
+        detectors: a record for each detector (detectors.json): `defense`; `dataset`, on whose texts
+            its threshold was chosen; `helper` and `helper_sha256`; `threshold`, above which a text
+            is warned of; `training` and `test`, its `metrics_at` there, training also with its
+            `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most
+            200 points on training data.
+        costs: defense -> seconds of getting ready: `once` a run; for each `context`; for each
+            `text`.
     """
 
     standards: Sequence[Mapping[str, Any]] = ()
@@ -107,7 +114,8 @@ class Prepared(Defense):
 class Rewritten(Prepared):
     """A defense that has another text for each of `texts`; any other stays as it is.
 
-    A phrase cannot be learned under it: every phrase that a search tries would have to be read by the helper first.
+    A phrase cannot be learned under it: every phrase that a search tries would have to be read by
+    the helper first.
     """
 
     name: str
@@ -120,7 +128,8 @@ class Rewritten(Prepared):
 
 
 class Planned(Defense):
-    """A defense that is configured but not ready: only its attributes may be used; `stage` is one of `STAGES`."""
+    """A defense that is configured but not ready: only its attributes may be used; `stage` is one
+    of `STAGES`."""
 
     stage: ClassVar[str]
     needs_dev: ClassVar[bool] = True
@@ -139,12 +148,16 @@ class JudgedText(NamedTuple):
 
 
 def judged_texts(resources: Resources, defense: str) -> tuple[list[JudgedText], list[Example]]:
-    """The texts that are judged under one defense, clean and with all that the run's attacks make of them.
+    """The texts that are judged under one defense, clean and with all that the run's attacks make
+    of them.
 
     Returns:
-        Each text with each of its groups and attacks, once; where two texts are compared, the rivals are among them, as
-        clean texts. And each different text once, to be read by itself: what was made of one text stands together as a
-        group, for it begins alike. Texts of nothing but whitespace are left out: there is nothing to look at.
+        Each text with each of its groups and attacks, once; where two texts are compared, the
+        rivals are among them, as
+        clean texts. And each different text once, to be read by itself: what was made of one text
+            stands together as a
+        group, for it begins alike. Texts of nothing but whitespace are left out: there is nothing
+            to look at.
     """
     roles: dict[JudgedText, None] = {}
     groups: dict[str, list[Example]] = {}
@@ -154,7 +167,9 @@ def judged_texts(resources: Resources, defense: str) -> tuple[list[JudgedText], 
         roles.setdefault(JudgedText(text, of.group_id, attack))
         if text.strip() and text not in seen:
             seen.add(text)
-            groups.setdefault(text_id, []).append(Example(name or text_id, text_id, "", "", text, {}))
+            groups.setdefault(text_id, []).append(
+                Example(name or text_id, text_id, "", "", text, {})
+            )
 
     for example in resources.examples:
         take(example.output, example.text_id, example)
@@ -164,5 +179,11 @@ def judged_texts(resources: Resources, defense: str) -> tuple[list[JudgedText], 
     for example in resources.examples:
         for condition in conditions:
             if (text := resources.judged(example, condition)) != example.output:
-                take(text, example.text_id, example, condition.attack, f"{example.example_id} ({condition})")
+                take(
+                    text,
+                    example.text_id,
+                    example,
+                    condition.attack,
+                    f"{example.example_id} ({condition})",
+                )
     return list(roles), [example for group in groups.values() for example in group]

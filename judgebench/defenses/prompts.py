@@ -18,25 +18,28 @@ from judgebench.types import Rubric
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
 PARTS = ("prompt", "texts", "text")
 FIELDS = (*PARTS, "task", "marker", "min_range", "max_range", "dimension")
-"""Fields of a template: what its words stand around (one of the first three a part), the task once more, a marker that
-no text can know, the ends of the score range, the judged dimension."""
+"""Fields of a template: what its words stand around (one of the first three a part), the task once
+more, a marker that no text can know, the ends of the score range, the judged dimension."""
 
 
 @dataclass(frozen=True)
 class TemplateDefense(Defense):
-    """Words around the whole prompt, around the texts to be judged together, and around each of them.
+    """Words around the whole prompt, around the texts to be judged together, and around each of
+    them.
 
     Args:
         name: see `Defense`.
         prompt: with `{prompt}`, which is the rubric with all that it holds.
-        texts: with `{texts}`: the judged text; where two are compared, both and what the rubric says between them.
+        texts: with `{texts}`: the judged text; where two are compared, both and what the rubric
+            says between them.
         each: with `{text}`, which is each text to be judged.
         seed: of the markers.
 
-    Each may also name `{task}`, what the rubric says before the first text of the example; `{marker}`, 12 hexadecimal
-    digits that occur in no text; `{min_range}`, `{max_range}` and `{dimension}`. The marker is drawn from the seed, so
-    that all groups share it; if a text holds it, its group gets the next one. `UserError` for a part without its own
-    field or with a second one, or a field that is not one of `FIELDS`.
+    Each may also name `{task}`, what the rubric says before the first text of the example;
+    `{marker}`, 12 hexadecimal digits that occur in no text; `{min_range}`, `{max_range}` and
+    `{dimension}`. The marker is drawn from the seed, so that all groups share it; if a text holds
+    it, its group gets the next one. `UserError` for a part without its own field or with a second
+    one, or a field that is not one of `FIELDS`.
 
     Example:
         >>> defense = TemplateDefense("mine", "Beware.\\n\\n{prompt}", each="<{text}>")
@@ -55,51 +58,67 @@ class TemplateDefense(Defense):
             fields = template_fields(part, FIELDS, f"defenses: the template of {self.name}")
             if [field for field in fields if field in PARTS] != [place]:
                 raise UserError(
-                    f"defenses: each part of the template of {self.name} must name one of {{prompt}}, {{texts}} and "
-                    "{text}, once, and stand for it alone; parts are kept apart by a line of three dashes."
+                    f"defenses: each part of the template of {self.name} must name one of "
+                    "{prompt}, {texts} and {text}, once, and stand for it alone; parts are kept "
+                    "apart by a line of three dashes."
                 )
 
     @classmethod
     def parse(cls, name: str, template: str, seed: int = 0) -> TemplateDefense:
-        """From a template file: a part, or up to three kept apart by lines of three dashes, each with its own field."""
+        """From a template file: a part, or up to three kept apart by lines of three dashes, each
+        with its own field."""
         parts: dict[str, str] = {}
         for part in map(without_line_end, _SEPARATOR.split(template)):
             match = re.search(rf"\{{({'|'.join(PARTS)})\}}", part)
             if match is None:
                 raise UserError(
-                    f"defenses: the template of {name} has a part without {{prompt}}, {{texts}} or {{text}}; put one "
-                    "of them in the place of what its words stand around."
+                    f"defenses: the template of {name} has a part without {{prompt}}, {{texts}} or "
+                    "{text}; put one of them in the place of what its words stand around."
                 )
             if match[1] in parts:
-                raise UserError(f"defenses: the template of {name} has two parts with {match[0]}; keep one.")
+                raise UserError(
+                    f"defenses: the template of {name} has two parts with {match[0]}; keep one."
+                )
             parts[match[1]] = part
         prompt, texts, text = (parts.get(field, f"{{{field}}}") for field in PARTS)
         return cls(name, prompt, texts, text, seed)
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """See `Defense.rubric`; `UserError` where the task is to be repeated, and the rubric says nothing before the
-        example's first text."""
+        """See `Defense.rubric`; `UserError` where the task is to be repeated, and the rubric says
+        nothing before the example's first text."""
         asked = rubric.template
-        values = {"dimension": rubric.dimension, "min_range": "{min_range}", "max_range": "{max_range}"}
+        values = {
+            "dimension": rubric.dimension,
+            "min_range": "{min_range}",
+            "max_range": "{max_range}",
+        }
         words = self.prompt + self.texts + self.each
         if "{task}" in words:
-            # the paragraphs before the first text of the example, without a heading of what comes next
+            # the paragraphs before the first text of the example, without a heading of what comes
+            # next
             match = EXAMPLE_FIELD.search(asked)
             paragraphs = re.split(r"\n\s*\n", asked[: match.start() if match else None].strip())
             while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
                 paragraphs.pop()
             if not paragraphs:
                 raise UserError(
-                    f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says before the texts, and "
-                    "it says nothing there; put the task before them, or leave this defense out."
+                    f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says "
+                    "before the texts, and it says nothing there; put the task before them, or "
+                    "leave this defense out."
                 )
             values["task"] = "\n\n".join(paragraphs)
         if "{marker}" in words:
-            digests = (hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12] for i in itertools.count())
-            values["marker"] = next(x for x in digests if not any(x in text.lower() for text in (asked, *said)))
+            digests = (
+                hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12]
+                for i in itertools.count()
+            )
+            values["marker"] = next(
+                x for x in digests if not any(x in text.lower() for text in (asked, *said))
+            )
         # from the inside: around each text, around all, around the whole
         fields = list(JUDGED_FIELD.finditer(asked))
-        first, last = fields[0].start(), fields[-1].end()
+        first = fields[0].start()
+        last = fields[-1].end()
         wrapped = JUDGED_FIELD.sub(
             lambda match: fill_fields(self.each, {**values, "text": match[0]}), asked[first:last]
         )
@@ -121,11 +140,12 @@ Final Rating: [a single number from {min_range} to {max_range}]"""
 
 @dataclass(frozen=True)
 class Cot(Defense):
-    """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words of ours after it.
+    """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words
+    of ours after it.
 
-    The judge answers in words, token by token, and only the number that it calls its final rating counts
-    (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it writes thoughts, behind which
-    the scores' probabilities are read (`prompts.thoughts`).
+    The judge answers in words, token by token, and only the number that it calls its final rating
+    counts (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it
+    writes thoughts, behind which the scores' probabilities are read (`prompts.thoughts`).
     """
 
     answer_tokens: int | None = 512

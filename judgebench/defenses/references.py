@@ -1,5 +1,5 @@
-"""Comparative augmented prompting (CAP): the judge compares the text with a poor and a good reference, which a tutor
-writes, steered or asked."""
+"""Comparative augmented prompting (CAP): the judge compares the text with a poor and a good
+reference, which a tutor writes, steered or asked."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from judgebench.tutor.writing import Tutor
 
 CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
-"""References from a tutor that is steered; from one that is asked for a good and a poor text; from one that is asked
-for texts of given scores."""
+"""References from a tutor that is steered; from one that is asked for a good and a poor text; from
+one that is asked for texts of given scores."""
 
 _HEADING = re.compile(r"[^\n]*:\s*\Z")
 _BLOCK = """Two references, written for the same source, show what scores mean. Rate the text that follows them by \
@@ -49,8 +49,8 @@ The text to rate, which is neither of the references:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceDefense(Prepared):
-    """The rubric's own form with references where it has one, as the paper's prompts have; else words of ours before
-    the heading of the judged text.
+    """The rubric's own form with references where it has one, as the paper's prompts have; else
+    words of ours before the heading of the judged text.
 
     Args:
         name: one of `REFERENCE_DEFENSES`.
@@ -85,7 +85,8 @@ class ReferenceDefense(Prepared):
 
 @dataclass(frozen=True, eq=False)
 class PlannedReferences(Planned):
-    """References that the tutor is to write: a pair for every context, the same for all that answers to it."""
+    """References that the tutor is to write: a pair for every context, the same for all that
+    answers to it."""
 
     name: str
     spec: TutorSpec
@@ -95,12 +96,13 @@ class PlannedReferences(Planned):
     needs_numbers: ClassVar[bool] = True
 
     def prepared(self, resources: Resources) -> ReferenceDefense:
-        """Each dimension has standards of its own, chosen on the development split's contexts by the judge's scores in
-        the run's first range."""
+        """Each dimension has standards of its own, chosen on the development split's contexts by
+        the judge's scores in the run's first range."""
         first: dict[str, Condition] = {}
         for condition in resources.conditions:
             first.setdefault(condition.dimension, Condition(condition.dimension, condition.range))
-        pairs, parts = {}, []
+        pairs = {}
+        parts = []
         for dimension, condition in first.items():
             written, findings = self._written(resources, condition)
             pairs[dimension] = {pair.group_id: pair for pair in written}
@@ -108,21 +110,29 @@ class PlannedReferences(Planned):
         costs = [findings.costs[self.name] for findings in parts]
         mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
         return ReferenceDefense(
-            self.name, pairs, self.swapped, replace(Findings.together(parts), costs={self.name: mean})
+            self.name,
+            pairs,
+            self.swapped,
+            replace(Findings.together(parts), costs={self.name: mean}),
         )
 
-    def _written(self, resources: Resources, condition: Condition) -> tuple[list[Reference], Findings]:
+    def _written(
+        self, resources: Resources, condition: Condition
+    ) -> tuple[list[Reference], Findings]:
         """The pairs of one dimension, and their records."""
         from judgebench.tutor import texts as tutor_texts  # they need torch
         from judgebench.tutor.writing import Tutor, contexts_of, written_example
 
         # 1. who writes, who scores, and for which contexts
-        name, tutor = self.name, Tutor(self.spec, condition.range, resources, **resources.prompt)
-        assert isinstance(resources.judge, JudgeSpec)  # no other is asked while a defense gets ready
+        name = self.name
+        tutor = Tutor(self.spec, condition.range, resources, **resources.prompt)
+        # no other is asked while a defense gets ready
+        assert isinstance(resources.judge, JudgeSpec)
         scorer = tutor_texts.JudgeScorer(resources.judge, resources.builder, condition, resources)
         contexts = contexts_of(resources.examples)
         # 2. the pairs
-        findings, once = Findings(), 0.0
+        findings = Findings()
+        once = 0.0
         high = low = None
         if name == CAP:
             began = time.perf_counter()
@@ -132,7 +142,10 @@ class PlannedReferences(Planned):
         elif name == W_CAP:
             pairs = tutor_texts.asked_references(tutor, contexts)
         else:
-            scores = reference_score(condition.range, "high"), reference_score(condition.range, "low")
+            scores = (
+                reference_score(condition.range, "high"),
+                reference_score(condition.range, "low"),
+            )
             pairs = tutor_texts.asked_references(tutor, contexts, scores)
         # 3. records, with the judge's score of each text by itself
         texts = [
@@ -152,23 +165,34 @@ class PlannedReferences(Planned):
             for pair in pairs
         ]
         seconds = math.fsum(pair.seconds for pair in pairs)
-        cost = {"once": once, "context": seconds / len(pairs), "text": seconds / len(resources.examples)}
+        cost = {
+            "once": once,
+            "context": seconds / len(pairs),
+            "text": seconds / len(resources.examples),
+        }
         return pairs, replace(findings, references=records, costs={name: cost})
 
     def _steering(
         self, resources: Resources, tutor: Tutor, scorer: JudgeScorer
     ) -> tuple[Standard, tuple[float, float], Findings]:
-        """CAP's standard, and the strengths towards its high and low side, as configured or chosen among several."""
+        """CAP's standard, and the strengths towards its high and low side, as configured or chosen
+        among several."""
         from judgebench.tutor.texts import Strength, measure_strengths, selected_strength
         from judgebench.tutor.vectors import best_layer, find_vectors, load_vectors
         from judgebench.tutor.writing import contexts_of
 
         # 1. standard vectors, from candidates of the development split or read from a file
-        spec, dimension = self.spec, scorer.condition.dimension
+        spec = self.spec
+        dimension = scorer.condition.dimension
         if spec.vectors is None:
             training = contexts_of(resources.training(self.name, "standard vectors"))
             vectors = find_vectors(
-                tutor, training, scorer, resources.dataset, resources.judge.source.title, scorer.fingerprint
+                tutor,
+                training,
+                scorer,
+                resources.dataset,
+                resources.judge.source.title,
+                scorer.fingerprint,
             )
         else:
             path = user_path(spec.vectors)
@@ -183,17 +207,32 @@ class PlannedReferences(Planned):
         if spec.strengths:
             training = contexts_of(resources.training(self.name, "strengths"))
             targets = (vectors.low_threshold, vectors.high_threshold)
-            tried = measure_strengths(tutor, training, standard, [scale * x for x in spec.strengths], scorer, targets)
-            tried = here().agree(lambda: tried)  # two that come equally near may differ in the last bit alone
+            tried = measure_strengths(
+                tutor, training, standard, [scale * x for x in spec.strengths], scorer, targets
+            )
+            # two that come equally near may differ in the last bit alone
+            tried = here().agree(lambda: tried)
         high, low = (
             selected_strength(tried, side) if alpha is None else scale * alpha
             for side, alpha in (("high", spec.alpha_high), ("low", spec.alpha_low))
         )
         # 3. records
-        arrays = ("separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
+        arrays = (
+            "separability",
+            "chance",
+            "norms",
+            "scores",
+            "low_points",
+            "high_points",
+            "shares",
+        )
         record = {
             "dimension": dimension,
-            **{name: value for name, value in scorer.condition.range.columns.items() if name != "range_step"},
+            **{
+                name: value
+                for name, value in scorer.condition.range.columns.items()
+                if name != "range_step"
+            },
             **asdict(vectors.origin),
             "groups": list(vectors.origin.groups),
             "best_layer": best_layer(vectors.separability),
@@ -207,14 +246,18 @@ class PlannedReferences(Planned):
         }
         place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
         strengths = [{**place, **asdict(strength)} for strength in tried]
-        return standard, (high, low), Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths)
+        return (
+            standard,
+            (high, low),
+            Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths),
+        )
 
 
 def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:
     """The defense of this name; `UserError` where there is no tutor."""
     if tutor is None:
         raise UserError(
-            f"defenses: {name} needs a tutor, who writes references; choose one with tutor=judge (the judge's own "
-            "model), tutor=smollm2, or tutor=local tutor.path=DIR."
+            f"defenses: {name} needs a tutor, who writes references; choose one with tutor=judge "
+            "(the judge's own model), tutor=smollm2, or tutor=local tutor.path=DIR."
         )
     return PlannedReferences(name, tutor, swapped)

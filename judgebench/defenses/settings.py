@@ -28,9 +28,12 @@ class DefenseSettings:
         seed: of all that defenses draw but the tutor's texts.
         cot_tokens: longest answer under `cot`.
         thought_tokens: most tokens of the thoughts under `reasoning`.
-        anchors, anchors_sources: texts a score that `anchors` shows, and whether with what they answer to.
-        swap_references: put the good reference under "lower" and the poor one under "higher", as the CAP paper prints.
-        detectors: file of detectors that an earlier run has fitted, to be used again; None fits them.
+        anchors, anchors_sources: texts a score that `anchors` shows, and whether with what they
+            answer to.
+        swap_references: put the good reference under "lower" and the poor one under "higher", as
+            the CAP paper prints.
+        detectors: file of detectors that an earlier run has fitted, to be used again; None fits
+            them.
     """
 
     helper: Helper

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def reader_for(judge: Any, task: Any) -> Any:
-    """The reader of a task (`reader.ReadingTask`) by a judge's settings, which hold none: they are checked before torch
-    is imported. All readers have `models`, `fingerprints`, `read`, `readings`, `device`, `served`, `evidence`, `tokens`
-    and `estimate`."""
+    """The reader of a task (`reader.ReadingTask`) by a judge's settings, which hold none: they are
+    checked before torch is imported. All readers have `models`, `fingerprints`, `read`, `readings`,
+    `device`, `served`, `evidence`, `tokens` and `estimate`."""
     from judgebench.judges import reader, spec
 
     if spec.SERVED in judge.gives:
@@ -41,21 +41,25 @@ def reader_for(judge: Any, task: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class PassRunner:
-    """Means to compute passes and to keep what they give: the store, the trainers (`trainer` makes one with the given
-    callbacks) and the models in memory."""
+    """Means to compute passes and to keep what they give: the store, the trainers (`trainer` makes
+    one with the given callbacks) and the models in memory."""
 
     store: ReadingStore
     trainer: Trainers
     models: Models = field(default_factory=Models)
 
-    def run(self, passes: Sequence[LocalPass], token_budget: int, doing: str = "Reading") -> L.Trainer | None:
-        """Computes and stores what is missing of each pass, in batches of `token_budget`: here (see `loop.compute`), or
-        where the trainers have it computed (`ray_runner.RayTrainers`)."""
+    def run(
+        self, passes: Sequence[LocalPass], token_budget: int, doing: str = "Reading"
+    ) -> L.Trainer | None:
+        """Computes and stores what is missing of each pass, in batches of `token_budget`: here (see
+        `loop.compute`), or where the trainers have it computed (`ray_runner.RayTrainers`)."""
         from judgebench.judges.batches import pending
         from judgebench.judges.loop import compute
 
         compute = getattr(self.trainer, "compute", compute)
-        return compute(self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing)
+        return compute(
+            self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing
+        )
 
     def view(self, source: ModelSource, engine: str) -> ModelView:
         """A model by its content, as the store's keys name it."""
@@ -65,14 +69,16 @@ class PassRunner:
 
     @property
     def device(self) -> torch.device:
-        """The device on which this process computes; `UserError` where others read models, by another arithmetic."""
+        """The device on which this process computes; `UserError` where others read models, by
+        another arithmetic."""
         from judgebench.judges.engine.kernels import Hardware, hardware
 
         device: torch.device = self.trainer([]).strategy.root_device
         if Hardware(device, hardware().compiled).arithmetic() != hardware().arithmetic():
             raise UserError(
-                "runner: a tutor is steered by its states, which this process computes, and its arithmetic is not that "
-                "of the actors; prepare the defense with runner=lightning on one of their machines, with the same "
-                "store, or take tutor settings without steering."
+                "runner: a tutor is steered by its states, which this process computes, and its "
+                "arithmetic is not that of the actors; prepare the defense with runner=lightning "
+                "on one of their machines, with the same store, or take tutor settings without "
+                "steering."
             )
         return device

@@ -1,7 +1,7 @@
 """Assistants: whose preferences contrastive decoding takes off the judge's.
 
-The paper's assistant is a smaller model of the same family. Two cost no second model: an early exit of the main model,
-and the main model asked about nothing.
+The paper's assistant is a smaller model of the same family. Two cost no second model: an early exit
+of the main model, and the main model asked about nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ KINDS = ("none", "model", "early_exit", "null_context", "api", "recorded")
 
 @dataclass(frozen=True)
 class ServedAssistant:
-    """A second model behind a URL; its settings are those of `ApiSpec`, and all others are the judge's."""
+    """A second model behind a URL; its settings are those of `ApiSpec`, and all others are the
+    judge's."""
 
     url: str
     model: str
@@ -37,12 +38,15 @@ class ServedAssistant:
     tokens_per_minute: float | None = None
 
     def spec(self, judge: ApiSpec) -> ApiSpec:
-        """All of its settings, with the judge's for the rest; the run's `max_cost` is the judge's. `UserError` for a
-        value out of its bounds."""
-        if judge.max_cost is not None and not settings_of(Price, self.price or {}, "assistant.price").known:
+        """All of its settings, with the judge's for the rest; the run's `max_cost` is the judge's.
+        `UserError` for a value out of its bounds."""
+        if (
+            judge.max_cost is not None
+            and not settings_of(Price, self.price or {}, "assistant.price").known
+        ):
             raise UserError(
-                "judge.max_cost: what a request to the assistant costs is not known; give assistant.price.input and "
-                "assistant.price.output, in USD per million tokens."
+                "judge.max_cost: what a request to the assistant costs is not known; give "
+                "assistant.price.input and assistant.price.output, in USD per million tokens."
             )
         return replace(judge, **vars(self), title=None, role="assistant", max_cost=None)
 
@@ -52,10 +56,11 @@ class Assistant:
     """The source of the assistant's log-probabilities; `UserError` for one without what it needs.
 
     Args:
-        kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main model's own hidden state
-            after `layer` layers through its final norm and head; `null_context`, the main model on the same rubric with
-            an empty article and an empty judged text; `api`, a second model behind a URL, of a judge that is too;
-            `recorded`, the assistant of recorded readings, or those of a panel's members.
+        kind: `none`; `model`, a second model with the same vocabulary; `early_exit`, the main
+            model's own hidden state after `layer` layers through its final norm and head;
+            `null_context`, the main model on the same rubric with an empty article and an empty
+            judged text; `api`, a second model behind a URL, of a judge that is too; `recorded`, the
+            assistant of recorded readings, or those of a panel's members.
         source: the second model, for `model` alone.
         layer: the exit, for `early_exit` alone: 1 to the number of layers less one.
         served: where the second model is, for `api` alone.
@@ -74,11 +79,14 @@ class Assistant:
         if self.kind == "model" and self.source is None:
             raise UserError("assistant=model: give the second model with assistant.path=.")
         if self.kind == "api" and self.served is None:
-            raise UserError("assistant=api: give the second model with assistant.url= and assistant.model=.")
+            raise UserError(
+                "assistant=api: give the second model with assistant.url= and assistant.model=."
+            )
         if self.kind == "early_exit" and (type(self.layer) is not int or self.layer < 1):
             raise UserError(
-                f"assistant.layer: {self.layer!r} is not a layer; say after which of the judge's layers its early exit "
-                "speaks: a whole number from 1 to their number less one, such as two thirds of them."
+                f"assistant.layer: {self.layer!r} is not a layer; say after which of the judge's "
+                "layers its early exit speaks: a whole number from 1 to their number less one, "
+                "such as two thirds of them."
             )
 
     @property
@@ -86,18 +94,29 @@ class Assistant:
         """The second model as a configuration names it; None where there is none."""
         if self.recording is not None:
             return self.recording.setting("assistant", "path")
-        return self.source.path if self.source is not None else self.served.model if self.served is not None else None
+        return (
+            self.source.path
+            if self.source is not None
+            else self.served.model
+            if self.served is not None
+            else None
+        )
 
     @property
     def answers(self) -> bool:
-        """True where it answers by itself; asked about nothing, a model says the same to every example."""
-        kind = self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        """True where it answers by itself; asked about nothing, a model says the same to every
+        example."""
+        kind = (
+            self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        )
         return kind not in ("none", "null_context")
 
     @property
     def reads(self) -> bool:
         """True where each text takes it a pass of its own: an early exit has the judge's."""
-        kind = self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        kind = (
+            self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
+        )
         return kind in ("model", "api")
 
     @property
@@ -109,16 +128,24 @@ class Assistant:
             return self.served.model.rstrip("/").split("/")[-1]
         if self.recording is not None:
             return str(self.recording.about["assistant"]["title"])
-        titles = {"early_exit": f"early exit after layer {self.layer}", "null_context": "null context"}
+        titles = {
+            "early_exit": f"early exit after layer {self.layer}",
+            "null_context": "null context",
+        }
         titles["recorded"] = "its members' assistants"
         return titles.get(self.kind)
 
     def check_served(self, judge: Any) -> None:
-        """Checks that a served assistant can be asked what the judge (`ApiSpec`) is; else `UserError`."""
+        """Checks that a served assistant can be asked what the judge (`ApiSpec`) is; else
+        `UserError`."""
         if self.served is None:
             return
         other = self.served.spec(judge)
-        if judge.own_tokenizer is not None and other.own_tokenizer is not None and judge.protocol == "completions":
+        if (
+            judge.own_tokenizer is not None
+            and other.own_tokenizer is not None
+            and judge.protocol == "completions"
+        ):
             check_vocabularies(judge.own_tokenizer.tokenizer(), other.own_tokenizer.tokenizer())
 
 
@@ -131,7 +158,8 @@ def assistant(
     trust_remote_code: bool = False,
     layer: int | None = None,
 ) -> Assistant:
-    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource` for arguments and errors."""
+    """The assistant as configuration spells it, flat; see `Assistant` and `ModelSource` for
+    arguments and errors."""
     source = None
     if kind == "model" and path:
         source = ModelSource(path, gguf_file, revision, dtype, trust_remote_code, role="assistant")
@@ -145,10 +173,15 @@ def served_assistant(**settings: Any) -> Assistant:
 
 def recorded_assistant(path: str) -> Assistant:
     """The assistant of recorded readings; `none` where they have none. `path`: see
-    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it; a panel has none."""
+    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it; a panel has
+    none."""
     if not isinstance(path, str) or not path.strip():
         return Assistant("recorded")
     from judgebench.readings.reading import Recording  # pyarrow takes a while to import
 
     recording = Recording.open(path)
-    return Assistant() if recording.about["assistant"]["kind"] == "none" else Assistant("recorded", recording=recording)
+    return (
+        Assistant()
+        if recording.about["assistant"]["kind"] == "none"
+        else Assistant("recorded", recording=recording)
+    )

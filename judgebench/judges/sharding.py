@@ -1,16 +1,17 @@
 """Models larger than one device: the parts of each layer on each process, and their way there.
 
-Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight (`Head`), and the final
-norm stay whole on every process. There are two Lightning strategies:
+Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight
+(`Head`), and the final norm stay whole on every process. There are two Lightning strategies:
 
-- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings unless they are the
-  head's too, gets the others' share while it runs the layer, and reads batches of its own (FSDP2, `fully_shard`).
-- Lightning's `ModelParallelStrategy` (trainer=tensor_parallel): a process computes 1/N of the heads and of each wide
-  layer by the plan that transformers has for the model, and all processes of a group read the same batches; several
-  groups read different ones. Embeddings stay whole.
+- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings
+  unless they are the head's too, gets the others' share while it runs the layer, and reads batches
+  of its own (FSDP2, `fully_shard`).
+- Lightning's `ModelParallelStrategy` (trainer=tensor_parallel): a process computes 1/N of the heads
+  and of each wide layer by the plan that transformers has for the model, and all processes of a
+  group read the same batches; several groups read different ones. Embeddings stay whole.
 
-The first process alone loads the model, and hands its parameters out one by one: only the first machine needs its
-files, and every form that transformers loads can be split.
+The first process alone loads the model, and hands its parameters out one by one: only the first
+machine needs its files, and every form that transformers loads can be split.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class FullySharded(ModelParallelStrategy):
     """Every process of the run holds a share of each layer, and reads a share of the batches."""
 
     def setup_environment(self) -> None:
-        self._data_parallel_size, self._tensor_parallel_size = self.num_nodes * self.num_processes, 1
+        self._data_parallel_size = self.num_nodes * self.num_processes
+        self._tensor_parallel_size = 1
         super().setup_environment()
 
 
@@ -77,16 +79,17 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
         return
     if source.encoder_decoder:
         raise UserError(
-            f"trainer: {source.title} is an encoder-decoder model, and only decoder-only ones are split among "
-            "processes; take trainer=ddp, or trainer=auto."
+            f"trainer: {source.title} is an encoder-decoder model, and only decoder-only ones are "
+            "split among processes; take trainer=ddp, or trainer=auto."
         )
-    size, config = group_size(trainer.strategy), source.config().get_text_config(decoder=True)
+    size = group_size(trainer.strategy)
+    config = source.config().get_text_config(decoder=True)
     if size == 1:
         return
     if trainer.world_size % size:
         raise UserError(
-            f"trainer.strategy.tensor_parallel_size: {trainer.world_size} processes are not a multiple of {size}; give "
-            "a divisor of their number."
+            f"trainer.strategy.tensor_parallel_size: {trainer.world_size} processes are not a "
+            f"multiple of {size}; give a divisor of their number."
         )
     heads = int(config.num_attention_heads)
     counts = {
@@ -95,11 +98,20 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
         "intermediate features": int(getattr(config, "intermediate_size", None) or heads),
     }
     if bad := [f"{count} {name}" for name, count in counts.items() if count % size]:
-        fitting = [n for n in range(2, min(counts.values()) + 1) if not any(count % n for count in counts.values())]
-        which = f"{', '.join(map(str, fitting))} processes can" if fitting else "no number of processes can"
+        fitting = [
+            n
+            for n in range(2, min(counts.values()) + 1)
+            if not any(count % n for count in counts.values())
+        ]
+        which = (
+            f"{', '.join(map(str, fitting))} processes can"
+            if fitting
+            else "no number of processes can"
+        )
         raise UserError(
-            f"trainer=tensor_parallel: {size} processes cannot share the {bad[0]} of {source.title} evenly; {which}. "
-            "Set trainer.strategy.tensor_parallel_size, or take trainer=fsdp."
+            f"trainer=tensor_parallel: {size} processes cannot share the {bad[0]} of "
+            f"{source.title} evenly; {which}. Set trainer.strategy.tensor_parallel_size, or take "
+            "trainer=fsdp."
         )
     _plan(config, source.title)
 
@@ -107,12 +119,14 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
 def _plan(config: Any, title: str) -> dict[str, Any]:
     """Pattern of modules below the decoder -> how PyTorch splits them, from transformers' plan."""
     plan = getattr(config, "base_model_tp_plan", None) or {}
-    odd = sorted({style for style in plan.values() if style not in _STYLES and not style.startswith(_WHOLE)})
+    odd = sorted(
+        {style for style in plan.values() if style not in _STYLES and not style.startswith(_WHOLE)}
+    )
     if odd or not plan:
         what = f"asks for {odd[0]!r}, which judgebench does not know" if odd else "is not there"
         raise UserError(
-            f"trainer=tensor_parallel: transformers' plan of how to split {title} ({config.model_type}) {what}; take "
-            "trainer=fsdp."
+            f"trainer=tensor_parallel: transformers' plan of how to split {title} "
+            f"({config.model_type}) {what}; take trainer=fsdp."
         )
     return {pattern: _STYLES[style]() for pattern, style in plan.items() if style in _STYLES}
 
@@ -121,8 +135,8 @@ def _plan(config: Any, title: str) -> dict[str, Any]:
 def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrainedModel:
     """A model, of which this process holds its part; all processes call this together.
 
-    `mesh` is the strategy's, [data parallel, tensor parallel]. `UserError` where the first process cannot load the
-    model, or it cannot be split.
+    `mesh` is the strategy's, [data parallel, tensor parallel]. `UserError` where the first process
+    cannot load the model, or it cannot be split.
     """
     whole: list[PreTrainedModel] = []  # in the first process alone
 
@@ -134,16 +148,21 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     # 1. the model's shape, without its values
     config, generation_config, dtype = here().agree(described)
     with init_empty_weights(include_buffers=False):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=source.trust_remote_code)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, trust_remote_code=source.trust_remote_code
+        )
     model.generation_config = generation_config
     model.tie_weights()
     decoder = model.get_decoder()
     layers = layers_of(decoder)
     if layers is None:
-        raise UserError(f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split.")
+        raise UserError(
+            f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split."
+        )
     # 2. its parts
     if isinstance(strategy, FullySharded):
-        parts, embeddings = [*layers], model.get_input_embeddings()
+        parts = [*layers]
+        embeddings = model.get_input_embeddings()
         if embeddings.weight is not model.get_output_embeddings().weight:
             parts.append(embeddings)
         kept = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
@@ -156,14 +175,18 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
     # 3. its values: each tensor goes from the first process to all, and each keeps its part
     model.to_empty(device=strategy.root_device)
     model.tie_weights()
-    values = {name: x for each in whole for name, x in [*each.named_parameters(), *each.named_buffers()]}
+    values = {
+        name: x for each in whole for name, x in [*each.named_parameters(), *each.named_buffers()]
+    }
     for name, target in [*model.named_parameters(), *model.named_buffers()]:
         value = torch.empty(target.shape, dtype=target.dtype, device=strategy.root_device)
         if values:
             value.copy_(values[name])
         distributed.broadcast(value, src=0)
         if isinstance(target, DTensor):
-            part = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+            part = distribute_tensor(
+                value, target.device_mesh, target.placements, src_data_rank=None
+            )
             target.to_local().copy_(part.to_local())
         else:
             target.copy_(value)
@@ -171,8 +194,8 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
 
 
 class Turns:
-    """Takes turns with the other processes: until `finish`, the decoders of fully sharded models run in all of them at
-    once. All processes make it at the same point, with the same models."""
+    """Takes turns with the other processes: until `finish`, the decoders of fully sharded models
+    run in all of them at once. All processes make it at the same point, with the same models."""
 
     def __init__(self, models: Sequence[PreTrainedModel]):
         self._models = models

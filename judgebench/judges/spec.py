@@ -24,14 +24,21 @@ MODES = ("score_tokens", "generate")
 ENGINES = ("prefix", "plain")
 """How models are read: shared prefixes once, or every prompt by itself."""
 
-LOCAL, SERVED, REPLAYED, RECORDED = "local_model", "served_model", "earlier_answers", "recorded_readings"
-PROBABILITIES, LOG_PROBABILITIES, GENERATION = "probabilities", "log_probabilities", "generation"
-GRADIENT, PANEL = "gradient", "panel"
+LOCAL = "local_model"
+SERVED = "served_model"
+REPLAYED = "earlier_answers"
+RECORDED = "recorded_readings"
+PROBABILITIES = "probabilities"
+LOG_PROBABILITIES = "log_probabilities"
+GENERATION = "generation"
+GRADIENT = "gradient"
+PANEL = "panel"
 """Members of `JudgeSettings.gives`."""
 
 
 class Source(Protocol):
-    """Source of a judge; of an `encoder_decoder`, a decoder begins the answer, so the prompt's text ends."""
+    """Source of a judge; of an `encoder_decoder`, a decoder begins the answer, so the prompt's text
+    ends."""
 
     @property
     def title(self) -> str: ...
@@ -43,7 +50,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class NoConfig:
-    """Stand-in for a model's configuration where the model is not here; None: it reads texts of any length."""
+    """Stand-in for a model's configuration where the model is not here; None: it reads texts of any
+    length."""
 
     max_position_embeddings: int | None = None
 
@@ -52,9 +60,11 @@ class NoConfig:
 
 
 class JudgeSettings:
-    """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given earlier.
+    """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given
+    earlier.
 
-    See `JudgeSpec` for the meaning of the settings; `note` is a sentence on the origin of its scores, for reports.
+    See `JudgeSpec` for the meaning of the settings; `note` is a sentence on the origin of its
+    scores, for reports.
     """
 
     if TYPE_CHECKING:
@@ -78,9 +88,9 @@ class JudgeSettings:
 
     @property
     def gives(self) -> frozenset[str]:
-        """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES` of the candidates,
-        `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free answer in their place, `GRADIENT` of
-        them by the prompt's tokens; `PANEL`: of several."""
+        """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES`
+        of the candidates, `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free
+        answer in their place, `GRADIENT` of them by the prompt's tokens; `PANEL`: of several."""
         raise NotImplementedError
 
     @property
@@ -88,7 +98,8 @@ class JudgeSettings:
         return str(self.path)
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
-        """Spelling of control tokens' names for a server that tokenizes what is sent; None where tokens are sent."""
+        """Spelling of control tokens' names for a server that tokenizes what is sent; None where
+        tokens are sent."""
         return None
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Any:
@@ -102,12 +113,12 @@ class JudgeSpec(JudgeSettings):
 
     Args:
         path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
-        mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or `generate`, a free
-            answer.
+        mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or
+            `generate`, a free answer.
         max_new_tokens: longest free answer.
         draft_tokens: 0; configurations and judge cards of earlier versions have it.
-        engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts at once; `plain`,
-            every prompt by itself.
+        engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
+            at once; `plain`, every prompt by itself.
         token_budget: groups are read together up to so many tokens to compute.
     """
 
@@ -125,14 +136,20 @@ class JudgeSpec(JudgeSettings):
     def __post_init__(self) -> None:
         mistakes = Mistakes()
         with mistakes.caught():
-            check_fields(self, "judge", of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"))
+            check_fields(
+                self,
+                "judge",
+                of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"),
+            )
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
         mistakes.tell()
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code)
+        return ModelSource(
+            self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code
+        )
 
     @property
     def gives(self) -> frozenset[str]:
@@ -143,8 +160,8 @@ class JudgeSpec(JudgeSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NoModel(JudgeSettings):
-    """Settings of a judge that computes nothing. Other parts of a configuration read those of a model, which stay as
-    they are."""
+    """Settings of a judge that computes nothing. Other parts of a configuration read those of a
+    model, which stay as they are."""
 
     gguf_file: None = None
     revision: None = None
@@ -157,8 +174,12 @@ class NoModel(JudgeSettings):
 
 
 def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
-    """Adds a mistake for each setting of a model that was given where there is no model, as `because` says."""
+    """Adds a mistake for each setting of a model that was given where there is no model, as
+    `because` says."""
     for each in fields(settings):
         if each.name in settings.unused and (value := getattr(settings, each.name)) != each.default:
             left = "null" if each.default is None else each.default
-            mistakes.add(f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at {left}.")
+            mistakes.add(
+                f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at "
+                f"{left}."
+            )

@@ -1,4 +1,5 @@
-"""From examples and conditions to the exact prompts that a judge reads: rubric, chat template, tokens, length."""
+"""From examples and conditions to the exact prompts that a judge reads: rubric, chat template,
+tokens, length."""
 
 from __future__ import annotations
 
@@ -46,25 +47,30 @@ _NOTHING = Example(example_id="", group_id="", system_id="", source="", output="
 
 
 class Defense:
-    """A defense while a prompt is built: what is done about a judged text before the judge reads it.
+    """A defense while a prompt is built: what is done about a judged text before the judge reads
+    it.
 
-    Each step leaves what it is given as it is, unless a defense says otherwise. All give the same for the same
-    arguments.
+    Each step leaves what it is given as it is, unless a defense says otherwise. All give the same
+    for the same arguments.
 
-    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config key `defenses`, as in
-    `'defenses=[none,{_target_: mine.Plain, most: 60}]'`, where mine.py lies in the folder in which the command is
-    started (or on PYTHONPATH). The entry's other keys are passed to the class. One that must compute something before
-    prompts can be built, such as a threshold chosen on development texts, is a `judgebench.defenses.Planned`.
+    One of your own: subclass it in a file of yours, say mine.py, and name the class in the config
+    key `defenses`, as in `'defenses=[none,{_target_: mine.Plain, most: 60}]'`, where mine.py lies
+    in the folder in which the command is started (or on PYTHONPATH). The entry's other keys are
+    passed to the class. One that must compute something before prompts can be built, such as a
+    threshold chosen on development texts, is a `judgebench.defenses.Planned`.
 
     Attributes:
         name: in the column `defense` of every table.
-        answer_tokens: where the judge answers in words, its number last, the most tokens of such an answer; None where
-            it answers as `judge.mode` has it.
-        thought_tokens: where the judge reasons before its scores' probabilities are read, the most tokens of that.
+        answer_tokens: where the judge answers in words, its number last, the most tokens of such an
+            answer; None where it answers as `judge.mode` has it.
+        thought_tokens: where the judge reasons before its scores' probabilities are read, the most
+            tokens of that.
         note: a sentence that readers of the results must know.
-        learnable: True where a phrase can be learned under it: its words must be the same tokens wherever they stand.
+        learnable: True where a phrase can be learned under it: its words must be the same tokens
+            wherever they stand.
         compares: True where it can stand around two texts that are compared.
-        needs_numbers: True where it speaks of scores between the ends, which letters and words do not have.
+        needs_numbers: True where it speaks of scores between the ends, which letters and words do
+            not have.
         needs_dev: True where it learns or chooses something on the development split.
 
     Example:
@@ -90,25 +96,28 @@ class Defense:
     needs_dev: ClassVar[bool] = False
 
     def text(self, text: str, example: Example, condition: Condition) -> str:
-        """Gives the text that replaces one to be judged: the judged text after the attack, or its rival."""
+        """Gives the text that replaces one to be judged: the judged text after the attack, or its
+        rival."""
         return text
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        """Gives the rubric around the texts of one group: one for all, so that prompts share what comes before them.
-        `said` are all texts of the group that are the examples'."""
+        """Gives the rubric around the texts of one group: one for all, so that prompts share what
+        comes before them. `said` are all texts of the group that are the examples'."""
         return rubric
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
-        """Field -> text of the `{{fields}}` that `rubric` has added, alike for a group; like the example's own texts
-        they are never read as a template, nor as control tokens."""
+        """Field -> text of the `{{fields}}` that `rubric` has added, alike for a group; like the
+        example's own texts they are never read as a template, nor as control tokens."""
         return {}
 
     def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
-        """Gives the defense with all that it takes from labelled data, for some dimensions and ranges."""
+        """Gives the defense with all that it takes from labelled data, for some dimensions and
+        ranges."""
         return self
 
     def fold(self, example: Example, condition: Condition) -> str:
-        """Names the groups that read the same `more`, which then is computed once for them all; empty for most."""
+        """Names the groups that read the same `more`, which then is computed once for them all;
+        empty for most."""
         return ""
 
 
@@ -124,23 +133,26 @@ class PromptSettings:
 
 
 class PromptBuilder:
-    """Builds prompts for one tokenizer. What an example says never becomes a control token; see ControlTokens.
+    """Builds prompts for one tokenizer. What an example says never becomes a control token; see
+    ControlTokens.
 
     Args:
-        tokenizer: the main model's; its chat template is applied once if it has one, else the text stands plain with
-            the tokenizer's BOS before it.
+        tokenizer: the main model's; its chat template is applied once if it has one, else the text
+            stands plain with the tokenizer's BOS before it.
         rubrics: dimension -> rubric.
         max_tokens: longest prompt that the judge can read.
-        truncate: `error`, or `source`: shorten the article of a group until its longest prompt fits.
+        truncate: `error`, or `source`: shorten the article of a group until its longest prompt
+            fits.
         template_options: passed to the chat template, as a fixed date for those that print today's.
-        closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes to an encoder is a
-            whole, what a decoder goes on with is not.
+        closed: True ends a plain text with the tokenizer's EOS, where it would put one: what goes
+            to an encoder is a whole, what a decoder goes on with is not.
 
     Attributes:
         comparative: see `are_comparative`.
         tieless: the dimensions whose rubrics do not say how a tie is answered.
         rangeless: those whose rubrics do not say which scores there are.
-        numbered: those whose rubrics speak of scores between the ends, which letters and words do not have.
+        numbered: those whose rubrics speak of scores between the ends, which letters and words do
+            not have.
     """
 
     def __init__(
@@ -154,14 +166,19 @@ class PromptBuilder:
     ):
         if max_tokens < 1:
             raise UserError(
-                f"judge.max_new_tokens and prompt.max_tokens leave {max_tokens} tokens for a prompt, of all that the "
-                "models can read, and it needs at least 1; lower judge.max_new_tokens, or raise prompt.max_tokens."
+                f"judge.max_new_tokens and prompt.max_tokens leave {max_tokens} tokens for a "
+                "prompt, of all that the models can read, and it needs at least 1; lower "
+                "judge.max_new_tokens, or raise prompt.max_tokens."
             )
         self.tokenizer = tokenizer
         self.comparative = are_comparative(rubrics)
         self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
-        self.rangeless = [dimension for dimension, rubric in rubrics.items() if not names_range(rubric)]
-        self.numbered = [dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)]
+        self.rangeless = [
+            dimension for dimension, rubric in rubrics.items() if not names_range(rubric)
+        ]
+        self.numbered = [
+            dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)
+        ]
         self._rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
@@ -180,20 +197,24 @@ class PromptBuilder:
         limit: int,
         closed: bool = False,
     ) -> PromptBuilder:
-        """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for the answer already
-        taken off."""
+        """From conf/prompt. `limit` is the tokens of a prompt that all models can read, room for
+        the answer already taken off."""
         settings = settings_of(PromptSettings, config, "prompt")
         rubrics = load_rubrics(settings.rubrics, dimensions, settings.variants)
         limit = min(limit, settings.max_tokens or limit)
         return cls(tokenizer, rubrics, limit, settings.truncate, settings.template_options, closed)
 
     def build(
-        self, examples: Iterable[Example], conditions: Sequence[Condition], judged: Judged | None = None
+        self,
+        examples: Iterable[Example],
+        conditions: Sequence[Condition],
+        judged: Judged | None = None,
     ) -> list[Prompt]:
         """The prompts, condition by condition, the examples of a group together.
 
-        All conditions read the same article: where one must be shortened, it is cut once, for the longest prompt of its
-        group under any of them. `judged` gives the judged text of each prompt; None takes the example's.
+        All conditions read the same article: where one must be shortened, it is cut once, for the
+        longest prompt of its group under any of them. `judged` gives the judged text of each
+        prompt; None takes the example's.
         """
         if not conditions:  # as while no defense is ready yet
             return []
@@ -206,19 +227,30 @@ class PromptBuilder:
             names = list(groups)[start : start + _AT_ONCE]
             under_way = {name: self._of_group(groups[name], conditions, judged) for name in names}
             asked = {name: next(of_group) for name, of_group in under_way.items()}
-            while asked:  # the texts of many groups in one call, which a fast tokenizer deals to all cores
-                rows = iter(encode_texts(self.tokenizer, [text for texts in asked.values() for text in texts]))
-                answers, asked = {name: list(islice(rows, len(texts))) for name, texts in asked.items()}, {}
+            # the texts of many groups in one call, which a fast tokenizer deals to all cores
+            while asked:
+                rows = iter(
+                    encode_texts(
+                        self.tokenizer, [text for texts in asked.values() for text in texts]
+                    )
+                )
+                answers = {name: list(islice(rows, len(texts))) for name, texts in asked.items()}
+                asked = {}
                 for name, encoded in answers.items():
                     try:
                         asked[name] = under_way[name].send(encoded)
                     except StopIteration as end:
                         built[name] = end.value
-        return [prompt for i in range(len(conditions)) for of_group in built.values() for prompt in of_group[i]]
+        return [
+            prompt
+            for i in range(len(conditions))
+            for of_group in built.values()
+            for prompt in of_group[i]
+        ]
 
     def null(self, condition: Condition) -> Prompt:
-        """The prompt about nothing: the condition's rubric with an empty source and an empty judged text, defended as
-        the condition is, and not attacked."""
+        """The prompt about nothing: the condition's rubric with an empty source and an empty judged
+        text, defended as the condition is, and not attacked."""
         return self.build([_NOTHING], [condition])[0]
 
     def under(self, defenses: Sequence[Defense]) -> PromptBuilder:
@@ -228,57 +260,84 @@ class PromptBuilder:
         return other
 
     def spelling(self, control: ControlTokens | None) -> PromptBuilder:
-        """The same with another way to write names of control tokens; None: as the tokenizer itself needs it."""
+        """The same with another way to write names of control tokens; None: as the tokenizer itself
+        needs it."""
         other = copy.copy(self)
-        other._control, other._frames = control or ControlTokens(self.tokenizer), {}
+        other._control = control or ControlTokens(self.tokenizer)
+        other._frames = {}
         return other
 
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged
     ) -> Encoding[list[list[Prompt]]]:
         """[conditions][examples of the group] prompts, all of them short enough."""
-        source, kept, ends, cut = group[0].source, None, None, 0
+        source = group[0].source
+        kept = None
+        ends = None
+        cut = 0
         while True:
             built = []
             for condition in conditions:
                 built.append((yield from self._under(condition, group, judged, kept, cut)))
-            longest = max((prompt for row in built for prompt in row), key=lambda prompt: len(prompt.token_ids))
+            longest = max(
+                (prompt for row in built for prompt in row),
+                key=lambda prompt: len(prompt.token_ids),
+            )
             excess = len(longest.token_ids) - self._max_tokens
             if excess <= 0:
                 return built
-            # what is too long loses so many of the article's last tokens, until all prompts of the group fit
+            # what is too long loses so many of the article's last tokens, until all prompts of the
+            # group fit
             remedy = ""
             if self._truncate == "error":
                 remedy = "set prompt.truncate=source to shorten its article"
             elif not self.tokenizer.is_fast:
                 remedy = "only a fast tokenizer can shorten its article"
             elif ends is None:
-                encoded = tokenized(self.tokenizer, [source], split_special_tokens=True, return_offsets_mapping=True)
+                encoded = tokenized(
+                    self.tokenizer, [source], split_special_tokens=True, return_offsets_mapping=True
+                )
                 ends = [end for _, end in encoded["offset_mapping"][0]]
             if ends is not None and cut == len(ends):
                 remedy = "it does not fit even without its article"
             if ends is None or remedy:
                 raise UserError(
                     f"The prompt of example {longest.example.example_id} ({longest.condition}) has "
-                    f"{len(longest.token_ids)} tokens, and the judge reads at most {self._max_tokens}; {remedy}."
+                    f"{len(longest.token_ids)} tokens, and the judge reads at most "
+                    f"{self._max_tokens}; {remedy}."
                 )
             cut = min(cut + excess, len(ends))
             kept = source[: ends[len(ends) - cut - 1]] if cut < len(ends) else ""
 
     def _under(
-        self, condition: Condition, group: Sequence[Example], judged: Judged, source: str | None, cut: int
+        self,
+        condition: Condition,
+        group: Sequence[Example],
+        judged: Judged,
+        source: str | None,
+        cut: int,
     ) -> Encoding[list[Prompt]]:
-        """The prompts of a group under one condition, with its article shortened to `source` by `cut` tokens."""
+        """The prompts of a group under one condition, with its article shortened to `source` by
+        `cut` tokens."""
         rubric = self._rubrics[condition.dimension]
         defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
         # the rubric about each example, as the defense has it
         texts = [judged(example, condition) for example in group]
         asked = group
         if defense is not None:
-            texts = [defense.text(text, example, condition) for text, example in zip(texts, group, strict=True)]
+            texts = [
+                defense.text(text, example, condition)
+                for text, example in zip(texts, group, strict=True)
+            ]
             if self.comparative:
-                asked = [replace(text, rival=defense.text(text.rival, text, condition)) for text in group]
-            others = {text for example in asked for text in (example.source, example.context, example.rival)}
+                asked = [
+                    replace(text, rival=defense.text(text.rival, text, condition)) for text in group
+                ]
+            others = {
+                text
+                for example in asked
+                for text in (example.source, example.context, example.rival)
+            }
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
         more = {} if defense is None else defense.more(asked[0], condition)
         fold = "" if defense is None else defense.fold(asked[0], condition)
@@ -286,28 +345,46 @@ class PromptBuilder:
             fill(rubric, condition.range, example, source, text, condition.order, more)
             for example, text in zip(asked, texts, strict=True)
         ]
-        # in the chat template, then as tokens, of which none that the example says is a control token
+        # in the chat template, then as tokens, of which none that the example says is a control
+        # token
         spelled = [self._control.broken(self._chat(filled)) for filled in plain]
         encoded = yield [filled.text for filled, _ in spelled]
-        shared, cell = spelled[0][0].prefix, (condition.dimension, condition.range)
+        shared = spelled[0][0].prefix
+        cell = (condition.dimension, condition.range)
         if cell not in self._choices:
             about_nothing = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
             self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
-        for example, frame, (filled, names), whole in zip(group, plain, spelled, encoded, strict=True):
-            allowed, where = self._allowed(frame), f"example {example.example_id}"
+        for example, frame, (filled, names), whole in zip(
+            group, plain, spelled, encoded, strict=True
+        ):
+            allowed = self._allowed(frame)
+            where = f"example {example.example_id}"
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, whole)
             # one string object for the whole group: a run holds many thousands of prompts
             prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(
-                Prompt(example, condition, prefix, filled.tail, ids, cut, broken + names, self._choices[cell], fold)
+                Prompt(
+                    example,
+                    condition,
+                    prefix,
+                    filled.tail,
+                    ids,
+                    cut,
+                    broken + names,
+                    self._choices[cell],
+                    fold,
+                )
             )
         return prompts
 
     def _allowed(self, filled: Filled) -> int:
-        """Number of control tokens of the prompt about a harmless example: the template's, and the rubric's own.
-        Prompts differ in what they say of their examples alone, so few are counted."""
-        text, at, rubric = filled.text, 0, []
+        """Number of control tokens of the prompt about a harmless example: the template's, and the
+        rubric's own. Prompts differ in what they say of their examples alone, so few are
+        counted."""
+        text = filled.text
+        at = 0
+        rubric = []
         for start, end in sorted(filled.said):
             rubric.append(text[at:start])
             at = max(at, end)

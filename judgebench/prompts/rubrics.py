@@ -27,8 +27,8 @@ _KNOWN = {*_SOURCES, *_OUTPUTS, *_COMPARED, "Fact"}
 REFERENCES = ("Reference_low", "Reference_high")
 """Fields that only the form of a rubric may have in which texts are compared with references."""
 COT, WITH_REFERENCES = FORMS = ("cot", "references")
-"""Forms of a rubric, each in a file `<dimension>.<form>.txt` in its folder: the judge thinks step by step and ends with
-`Final Rating:`; the judge compares with a poor and a good reference."""
+"""Forms of a rubric, each in a file `<dimension>.<form>.txt` in its folder: the judge thinks step
+by step and ends with `Final Rating:`; the judge compares with a poor and a good reference."""
 
 _LETTERS = "ABCDEFGH"  # of a multiple choice; the next one is a pronoun
 _SCORE = r"(?P<score>[-−]?\d+(?:\.\d+)?)"
@@ -78,36 +78,52 @@ class Filled:
 
 
 def load_rubrics(
-    collection: str | Mapping[str, str], dimensions: Sequence[str], variants: Mapping[str, str] | None = None
+    collection: str | Mapping[str, str],
+    dimensions: Sequence[str],
+    variants: Mapping[str, str] | None = None,
 ) -> dict[str, Rubric]:
     """The rubric of each dimension.
 
     Args:
-        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`, `comparative_summary` and
-            `comparative_dialogue`, which compare two texts, or a folder of the user's own with one `<dimension>.txt` a
-            dimension; or the templates themselves by the names that such files would have, without `.txt`.
+        collection: `summary`, `dialogue`, the CAP paper's `cap_summary` and `cap_dialogue`,
+            `comparative_summary` and `comparative_dialogue`, which compare two texts, or a folder
+            of the user's own with one `<dimension>.txt` a dimension; or the templates themselves by
+            the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
     """
     # 1. name -> function that gives the rubric's text, of every file
     if isinstance(collection, Mapping):
-        if not collection or not all(isinstance(text, str) for pair in collection.items() for text in pair):
-            raise UserError("prompt.rubrics: templates are given as a mapping of names to texts, with at least one.")
-        title, texts = "text", {name: partial(str, text) for name, text in collection.items()}
+        if not collection or not all(
+            isinstance(text, str) for pair in collection.items() for text in pair
+        ):
+            raise UserError(
+                "prompt.rubrics: templates are given as a mapping of names to texts, with at least "
+                "one."
+            )
+        title = "text"
+        texts = {name: partial(str, text) for name, text in collection.items()}
     else:
-        title, folder = str(collection), collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
+        title = str(collection)
+        folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
         if folder is None:
             raise UserError(
-                f"prompt.rubrics={collection}: there is no such collection; give summary, dialogue, or a folder with "
-                "one <dimension>.txt a dimension."
+                f"prompt.rubrics={collection}: there is no such collection; give summary, "
+                "dialogue, or a folder with one <dimension>.txt a dimension."
             )
         templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
-        texts = {item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates}
+        texts = {
+            item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates
+        }
     names = sorted(name for name in texts if not name.endswith(tuple(f".{form}" for form in FORMS)))
     # 2. the rubrics of the dimensions, with their forms
     variants = variants or {}
     if unknown := [dimension for dimension in variants if dimension not in {*names, *dimensions}]:
-        raise UserError(f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}.")
-    if missing := [dimension for dimension in dimensions if variants.get(dimension, dimension) not in names]:
+        raise UserError(
+            f"prompt.variants: {unknown[0]!r} is not a judged dimension, nor a rubric of {title}."
+        )
+    if missing := [
+        dimension for dimension in dimensions if variants.get(dimension, dimension) not in names
+    ]:
         raise _no_rubrics(missing, variants, title, names)
     rubrics = {}
     for dimension in dimensions:
@@ -122,18 +138,25 @@ def load_rubrics(
     return rubrics
 
 
-def _no_rubrics(missing: Sequence[str], variants: Mapping[str, str], title: str, names: Sequence[str]) -> UserError:
-    """The mistake of dimensions without a rubric; what would be right is the rubric about a text as a whole."""
-    sentences, chosen = [], dict(variants)
+def _no_rubrics(
+    missing: Sequence[str], variants: Mapping[str, str], title: str, names: Sequence[str]
+) -> UserError:
+    """The mistake of dimensions without a rubric; what would be right is the rubric about a text as
+    a whole."""
+    sentences = []
+    chosen = dict(variants)
     for dimension in missing:
         key = f"prompt.variants.{dimension}" if dimension in variants else "dimensions"
         name = variants.get(dimension, dimension)
-        sentence = f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has {', '.join(names)}"
+        sentence = (
+            f"{key}: there is no rubric {name!r} in prompt.rubrics={title}; it has "
+            f"{', '.join(names)}"
+        )
         if _ANY in names and dimension not in variants:
             chosen[dimension] = _ANY
             sentence += (
-                f"; {_ANY} asks about a text as a whole, and words of your own are a file FOLDER/{dimension}.txt "
-                "with prompt.rubrics=FOLDER"
+                f"; {_ANY} asks about a text as a whole, and words of your own are a file "
+                f"FOLDER/{dimension}.txt with prompt.rubrics=FOLDER"
             )
         sentences.append(f"{sentence}.")
     known = {**dict.fromkeys(missing), **chosen}
@@ -144,28 +167,36 @@ def _no_rubrics(missing: Sequence[str], variants: Mapping[str, str], title: str,
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:
     """True where the rubrics ask which of two texts is better."""
-    compares = {dimension: bool(_fields(rubric.template) & set(_COMPARED)) for dimension, rubric in rubrics.items()}
+    compares = {
+        dimension: bool(_fields(rubric.template) & set(_COMPARED))
+        for dimension, rubric in rubrics.items()
+    }
     if len(set(compares.values())) > 1:
-        pair, alone = (next(name for name in compares if compares[name] == kind) for kind in (True, False))
+        pair, alone = (
+            next(name for name in compares if compares[name] == kind) for kind in (True, False)
+        )
         raise UserError(
-            f"prompt.rubrics: the rubric for {pair!r} compares two texts and that for {alone!r} judges one alone; a "
-            "run does one of both."
+            f"prompt.rubrics: the rubric for {pair!r} compares two texts and that for {alone!r} "
+            "judges one alone; a run does one of both."
         )
     return any(compares.values())
 
 
 def names_tie(rubric: Rubric) -> bool:
-    """True where a rubric that compares two texts says how a tie is answered: with `TIE`, in its own words."""
+    """True where a rubric that compares two texts says how a tie is answered: with `TIE`, in its
+    own words."""
     return _NAMES_TIE.search(_with_ties(rubric.template, True)) is not None
 
 
 def names_range(rubric: Rubric) -> bool:
-    """True where a rubric says which scores there are, by a field that differs from range to range."""
+    """True where a rubric says which scores there are, by a field that differs from range to
+    range."""
     return any(scale for _, scale in _FIELD.findall(rubric.template))
 
 
 def names_numbers(rubric: Rubric) -> bool:
-    """True where a rubric, or a form of it, speaks of scores between the ends, which letters and words cannot fill."""
+    """True where a rubric, or a form of it, speaks of scores between the ends, which letters and
+    words cannot fill."""
     return any(_NUMBERED.search(text) for text in (rubric.template, *rubric.forms.values()))
 
 
@@ -180,11 +211,12 @@ def fill(
 ) -> Filled:
     """The rubric about one example.
 
-    Every field is filled in one pass over the template: what an example says is never read as a template. What stands
-    in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
+    Every field is filled in one pass over the template: what an example says is never read as a
+    template. What stands in `{ties:...}` is said where the range is `PLACES_OR_TIE`.
 
     Args:
-        source, output: replace the example's source where it was shortened, its judged text where that was attacked.
+        source, output: replace the example's source where it was shortened, its judged text where
+            that was attacked.
         order: place of the judged text, where the rubric compares it with the example's rival.
         more: field -> text of further `{{fields}}`.
     """
@@ -195,7 +227,8 @@ def fill(
     values |= dict.fromkeys(_OUTPUTS, judged)
     values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
-    text, at = "", 0
+    text = ""
+    at = 0
     said: list[tuple[int, int]] = []
     to_judge: list[int] = []  # where texts to be judged begin
     for match in _FIELD.finditer(template):
@@ -214,12 +247,12 @@ def fill(
 
 
 def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
-    """Letter of a multiple choice -> the score of the range that it stands for; empty where the rubric's own text
-    defines none.
+    """Letter of a multiple choice -> the score of the range that it stands for; empty where the
+    rubric's own text defines none.
 
-    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B) 4 - good`, `C. Fair
-    (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers define nothing: whether A is the best or the
-    worst would be a guess.
+    A rubric defines letters by saying of each, from A on, its score: in one line each (`A) 5`, `(B)
+    4 - good`, `C. Fair (3)`) or in a sentence (`A = 5, B = 4, C = 3`). Letters without numbers
+    define nothing: whether A is the best or the worst would be a guess.
 
     Example:
         >>> choices_of("Answer with A (5), B (3) or C (1).", ScoreRange(1, 5))
@@ -230,21 +263,27 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
     if score_range.worded:  # its letters are the scores
         return {}
     values_of: dict[str, set[float]] = {}
-    for pattern in (_AT_THE_END, _BESIDE):  # what stands next to the letter says more than what ends its line
+    # what stands next to the letter says more than what ends its line
+    for pattern in (_AT_THE_END, _BESIDE):
         here: dict[str, set[float]] = {}
         for match in pattern.finditer(_MARKUP.sub("", text)):
             here.setdefault(match["letter"], set()).add(float(match["score"].replace("−", "-")))
         values_of |= here
     scores = {letter: min(values) for letter, values in sorted(values_of.items())}
     whole = len(scores) > 1 and "".join(scores) == _LETTERS[: len(scores)]
-    single = all(len(values) == 1 for values in values_of.values()) and len(set(scores.values())) == len(scores)
+    single = all(len(values) == 1 for values in values_of.values()) and len(
+        set(scores.values())
+    ) == len(scores)
     return scores if whole and single and set(scores.values()) <= set(score_range.values) else {}
 
 
 def reference_score(score_range: ScoreRange, side: str) -> float:
-    """The number that a `low` or `high` reference is said to have, a quarter of the range from its end (CAP: 2, 4)."""
+    """The number that a `low` or `high` reference is said to have, a quarter of the range from its
+    end (CAP: 2, 4)."""
     quarter = (score_range.maximum - score_range.minimum) / 4
-    return score_range.mirrored(score_range.minimum + quarter if side == "low" else score_range.maximum - quarter)
+    return score_range.mirrored(
+        score_range.minimum + quarter if side == "low" else score_range.maximum - quarter
+    )
 
 
 @cache
@@ -264,32 +303,36 @@ def _with_ties(template: str, allowed: bool) -> str:
 
 
 def _quarter(score_range: ScoreRange, i: int) -> str:
-    """The range's worst end (0), its quarters, its best (4), with at least one decimal: CAP's 1.0, 2.0, ... 5.0."""
+    """The range's worst end (0), its quarters, its best (4), with at least one decimal: CAP's 1.0,
+    2.0, ... 5.0."""
     value = score_range.minimum + (score_range.maximum - score_range.minimum) * i / 4
     text = f"{score_range.mirrored(value):z.6f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:
-    """A template whose fields are known, which names a text to be judged, or two, and all `references`."""
+    """A template whose fields are known, which names a text to be judged, or two, and all
+    `references`."""
     try:
         template = text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
-    fields, possible = _fields(template), sorted({*_KNOWN, *references})
-    judged, compared = fields & set(_OUTPUTS), fields & set(_COMPARED)
+    fields = _fields(template)
+    possible = sorted({*_KNOWN, *references})
+    judged = fields & set(_OUTPUTS)
+    compared = fields & set(_COMPARED)
     fault = None
     if unknown := sorted(fields.difference(possible)):
         fault = (
-            f"has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(possible)}; the score range is "
-            "{min_range} to {max_range}, in single braces"
+            f"has the unknown field {{{{{unknown[0]}}}}}; known are {', '.join(possible)}; the "
+            "score range is {min_range} to {max_range}, in single braces"
         )
     elif not compared and not judged:
         fault = "has no {{Summary}} or {{Response}} to be judged"
     elif compared and (judged or compared not in [set(both) for both in _BOTH]):
         fault = (
-            "must compare {{Summary_1}} with {{Summary_2}}, or {{Response_1}} with {{Response_2}}, and name no other "
-            "text to be judged"
+            "must compare {{Summary_1}} with {{Summary_2}}, or {{Response_1}} with {{Response_2}}, "
+            "and name no other text to be judged"
         )
     elif missing := [name for name in references if name not in fields]:
         fault = f"has no {{{{{missing[0]}}}}}; it must name both references"
@@ -303,7 +346,8 @@ def _fields(template: str) -> set[str]:
 
 
 def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
-    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's own by its path."""
+    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's
+    own by its path."""
     if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
         return shipped / collection
     path = user_path(collection)

@@ -1,4 +1,5 @@
-"""Thoughts of a judge before its score: where they end, and the text after which its scores' probabilities are read."""
+"""Thoughts of a judge before its score: where they end, and the text after which its scores'
+probabilities are read."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from judgebench.types import Prompt
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-THINK, END_OF_THINK = "<think>", "</think>"
+THINK = "<think>"
+END_OF_THINK = "</think>"
 """Tags around thoughts, of the Qwen3 and R1 families."""
 LEAD = "\n\nFinal Rating:"
 """What stands before a score, as `defenses: cot` asks for it."""
@@ -26,12 +28,16 @@ _LED = re.compile(r"^\W*final rating\b", re.IGNORECASE | re.MULTILINE)
 _ANSWERS = re.compile(r"final rating\W{0,4}?:", re.IGNORECASE)
 
 
-def after_thoughts(prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Prompt:
-    """The prompt with a judge's thoughts, the `tokens` of its answer, their end and `LEAD` behind it.
+def after_thoughts(
+    prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase
+) -> Prompt:
+    """The prompt with a judge's thoughts, the `tokens` of its answer, their end and `LEAD` behind
+    it.
 
-    Thoughts in tags, which the chat template or the judge has opened, end at their closing tag; where they have none,
-    for the budget was spent, it is closed here. Other thoughts end where the judge gives its final rating. A verdict
-    that it has written already would say nothing of the other scores: it is cut off, and asked for again.
+    Thoughts in tags, which the chat template or the judge has opened, end at their closing tag;
+    where they have none, for the budget was spent, it is closed here. Other thoughts end where the
+    judge gives its final rating. A verdict that it has written already would say nothing of the
+    other scores: it is cut off, and asked for again.
     """
     text = str(tokenizer.decode(list(tokens)))
     opened = prompt.text.rstrip().endswith(THINK) or text.lstrip().startswith(THINK)
@@ -46,8 +52,8 @@ def after_thoughts(prompt: Prompt, tokens: Sequence[int], tokenizer: PreTrainedT
 
 
 def rating_place(tokens: Sequence[str], led: bool = True) -> int | None:
-    """The index of the token with which an answer [tokens] begins its score, behind all thoughts; None where it gives
-    none, as where its budget was spent.
+    """The index of the token with which an answer [tokens] begins its score, behind all thoughts;
+    None where it gives none, as where its budget was spent.
 
     Args:
         led: the score stands behind the last `Final Rating:`; else it begins the answer.

@@ -1,9 +1,10 @@
-"""Tokens of texts, by tokenizers that may come from anybody; control tokens, which no text may forge;
-and texts as a model reads them, in its chat template or plain with the marks that its tokenizer puts around them.
+"""Tokens of texts, by tokenizers that may come from anybody; control tokens, which no text may
+forge; and texts as a model reads them, in its chat template or plain with the marks that its
+tokenizer puts around them.
 
-An example's text must never be read as a control token, or a judged text could forge a turn of the chat: locally the
-token's name is tokenized in two parts (`ControlTokens`), and in a text that a server tokenizes it is broken by a
-character that shows nothing (`SpelledNames`).
+An example's text must never be read as a control token, or a judged text could forge a turn of the
+chat: locally the token's name is tokenized in two parts (`ControlTokens`), and in a text that a
+server tokenizes it is broken by a character that shows nothing (`SpelledNames`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 _LOOKS_LIKE_CONTROL = re.compile(r"<\|.+\|>")
 _MARKS = ("\n", "\ue000")
-"""What no tokenizer joins with a word: a newline, which T5's swallows, and a character that no vocabulary has."""
+"""What no tokenizer joins with a word: a newline, which T5's swallows, and a character that no
+vocabulary has."""
 
 Span = tuple[int, int]
 
@@ -34,21 +36,86 @@ BREAK = "\u200b"
 """ZERO WIDTH SPACE: it shows nothing, and no control token has one in its name."""
 
 _WORDS = (
-    *("s", "/s", "bos", "eos", "pad", "unk", "mask", "sep", "cls", "start_of_turn", "end_of_turn", "end_of_utterance"),
-    *("think", "/think", "tool_call", "/tool_call", "tools", "/tools", "tool_response", "/tool_response"),
-    *("start_of_image", "end_of_image", "image_soft_token", "image", "endoftext", "EOT", "EOD", "end_of_text"),
-    *("start_of_role", "end_of_role", "sop", "eop", "gmask", "user", "assistant", "system", "extra_id_\\d+"),
-    *("unused\\d+", "0x[0-9A-F]{2}"),
+    "s",
+    "/s",
+    "bos",
+    "eos",
+    "pad",
+    "unk",
+    "mask",
+    "sep",
+    "cls",
+    "start_of_turn",
+    "end_of_turn",
+    "end_of_utterance",
+    "think",
+    "/think",
+    "tool_call",
+    "/tool_call",
+    "tools",
+    "/tools",
+    "tool_response",
+    "/tool_response",
+    "start_of_image",
+    "end_of_image",
+    "image_soft_token",
+    "image",
+    "endoftext",
+    "EOT",
+    "EOD",
+    "end_of_text",
+    "start_of_role",
+    "end_of_role",
+    "sop",
+    "eop",
+    "gmask",
+    "user",
+    "assistant",
+    "system",
+    "extra_id_\\d+",
+    "unused\\d+",
+    "0x[0-9A-F]{2}",
 )
 _BRACKETED = (
-    *("INST", "/INST", "SYSTEM_PROMPT", "/SYSTEM_PROMPT", "TOOL_CALLS", "TOOL_RESULTS", "/TOOL_RESULTS", "ARGS"),
-    *("AVAILABLE_TOOLS", "/AVAILABLE_TOOLS", "THINK", "/THINK", "CALL_ID", "TOOL_CONTENT", "IMG", "IMG_BREAK"),
-    *("IMG_END", "gMASK", "sMASK", "MASK", "PAD", "UNK", "BOS", "EOS", "CLS", "SEP", "BEGIN_OF_TEXT", "control_\\d+"),
+    "INST",
+    "/INST",
+    "SYSTEM_PROMPT",
+    "/SYSTEM_PROMPT",
+    "TOOL_CALLS",
+    "TOOL_RESULTS",
+    "/TOOL_RESULTS",
+    "ARGS",
+    "AVAILABLE_TOOLS",
+    "/AVAILABLE_TOOLS",
+    "THINK",
+    "/THINK",
+    "CALL_ID",
+    "TOOL_CONTENT",
+    "IMG",
+    "IMG_BREAK",
+    "IMG_END",
+    "gMASK",
+    "sMASK",
+    "MASK",
+    "PAD",
+    "UNK",
+    "BOS",
+    "EOS",
+    "CLS",
+    "SEP",
+    "BEGIN_OF_TEXT",
+    "control_\\d+",
 )
-# full-width and small forms as well, and either case: a tokenizer's normalizer may make the one of the other
-_LEFT, _RIGHT, _BAR, _OPEN, _CLOSE = "<﹤＜", ">﹥＞", "|｜", r"\[［", r"\]］"
+# full-width and small forms as well, and either case: a tokenizer's normalizer may make the one of
+# the other
+_LEFT = "<﹤＜"
+_RIGHT = ">﹥＞"
+_BAR = "|｜"
+_OPEN = r"\[［"
+_CLOSE = r"\]］"
 _LIKE_ANY_CONTROL = (
-    rf"[{_LEFT}][{_BAR}][^{_LEFT}{_RIGHT}\n{BREAK}]{{1,64}}[{_RIGHT}]",  # <|im_end|>, <|turn>, <｜end▁of▁sentence｜>
+    # <|im_end|>, <|turn>, <｜end▁of▁sentence｜>
+    rf"[{_LEFT}][{_BAR}][^{_LEFT}{_RIGHT}\n{BREAK}]{{1,64}}[{_RIGHT}]",
     rf"[{_LEFT}][^{_LEFT}{_RIGHT}{_BAR}\n{BREAK}]{{1,64}}[{_BAR}][{_RIGHT}]",  # <turn|>
     rf"(?i:[{_LEFT}]{{2}}/?SYS[{_RIGHT}]{{2}})",
     rf"(?i:[{_LEFT}](?:{'|'.join(_WORDS)})[{_RIGHT}])",
@@ -58,8 +125,9 @@ _LIKE_ANY_CONTROL = (
 
 @dataclass(frozen=True)
 class PlainTokenizer:
-    """The tokenizer of a judge that has none here: every so many `characters` are a token, which has no name; without
-    them a text has 0 tokens. It has no chat template, and those attributes of transformers' that prompts ask for.
+    """The tokenizer of a judge that has none here: every so many `characters` are a token, which
+    has no name; without them a text has 0 tokens. It has no chat template, and those attributes of
+    transformers' that prompts ask for.
 
     Example:
         >>> PlainTokenizer(4)(["ten chars."])["offset_mapping"]
@@ -76,27 +144,37 @@ class PlainTokenizer:
 
     def __call__(self, texts: Sequence[str], **options: Any) -> dict[str, list[Any]]:
         size = self.characters
-        spans = [[(i, min(i + size, len(text))) for i in range(0, len(text), size)] if size else [] for text in texts]
+        spans = [
+            [(i, min(i + size, len(text))) for i in range(0, len(text), size)] if size else []
+            for text in texts
+        ]
         return {"input_ids": [[0] * len(row) for row in spans], "offset_mapping": spans}
 
     def get_vocab(self) -> dict[str, int]:
         return {}
 
-    def apply_chat_template(self, conversation: Any, tokenize: bool, add_generation_prompt: bool) -> NoReturn:
+    def apply_chat_template(
+        self, conversation: Any, tokenize: bool, add_generation_prompt: bool
+    ) -> NoReturn:
         raise ValueError("there is no chat template")
 
 
-def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any) -> BatchEncoding:
-    """The encodings of some texts, without the special tokens that the tokenizer would add; `UserError` where
-    it breaks down. `options` are those of its call."""
+def tokenized(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any
+) -> BatchEncoding:
+    """The encodings of some texts, without the special tokens that the tokenizer would add;
+    `UserError` where it breaks down. `options` are those of its call."""
     try:
         return tokenizer(list(texts), **{"add_special_tokens": False, **options})
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # no Exception: so the library calls a fault of its own
+        # no Exception: so the library calls a fault of its own
+        if type(error).__name__ != "PanicException":
             raise
-        name, reason = tokenizer.name_or_path or "without a name", " ".join(str(error).split())[:200]
+        name = tokenizer.name_or_path or "without a name"
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"The tokenizer {name} (judge.path) breaks down on a text ({reason}); give another model."
+            f"The tokenizer {name} (judge.path) breaks down on a text ({reason}); give another "
+            "model."
         ) from error
 
 
@@ -109,14 +187,17 @@ def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> li
 class ControlTokens:
     """The control tokens of one tokenizer, and how to write their names without saying them.
 
-    Those are its special tokens, and of the others added to its vocabulary the ones that its chat template names
-    (`<think>`) or that look like `<|...|>`. Whitespace is never one: templates write it as ordinary text.
+    Those are its special tokens, and of the others added to its vocabulary the ones that its chat
+    template names (`<think>`) or that look like `<|...|>`. Whitespace is never one: templates write
+    it as ordinary text.
 
-    A name inside an example's text is tokenized in two parts, cut after its first character. The recorded text stays
-    as it is, and a text without such names is never cut: its tokens are those of the whole.
+    A name inside an example's text is tokenized in two parts, cut after its first character. The
+    recorded text stays as it is, and a text without such names is never cut: its tokens are those
+    of the whole.
 
-    Names are not all: a tokenizer may make control tokens of other texts (one that lowers letters of `<|END|>`). So the
-    control tokens of every finished prompt are counted, and what is one too many is cut where it stands, or refused.
+    Names are not all: a tokenizer may make control tokens of other texts (one that lowers letters
+    of `<|END|>`). So the control tokens of every finished prompt are counted, and what is one too
+    many is cut where it stands, or refused.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase):
@@ -126,20 +207,32 @@ class ControlTokens:
         names = set(tokenizer.all_special_tokens) | {
             token.content
             for token in added.values()
-            if token.special or token.content in template or _LOOKS_LIKE_CONTROL.fullmatch(token.content)
+            if token.special
+            or token.content in template
+            or _LOOKS_LIKE_CONTROL.fullmatch(token.content)
         }
         names = {name for name in names if name and not name.isspace()}
-        # what cannot be spelled becomes the unknown token in any text; no template speaks through it
+        # what cannot be spelled becomes the unknown token in any text; no template speaks through
+        # it
         numbers = [tokenizer.convert_tokens_to_ids(name) for name in names]
-        self._ids = {number for number in numbers if isinstance(number, int) and number != tokenizer.unk_token_id}
+        self._ids = {
+            number
+            for number in numbers
+            if isinstance(number, int) and number != tokenizer.unk_token_id
+        }
         self._is_control = np.zeros(max(self._ids, default=-1) + 1, dtype=bool)
         self._is_control[sorted(self._ids)] = True
         # the longest first, as the tokenizer itself finds them
-        self._names = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
+        self._names = re.compile(
+            "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+        )
         self._mark = next((mark for mark in _MARKS if self._plainly(mark)), _MARKS[0])
         self._marked = self._plainly(self._mark)
-        # SentencePiece puts a space before a text's first word, and must not before a part from the middle
-        self._starts_with_space = self._plainly(self._mark + "a") != self._marked + self._plainly("a")
+        # SentencePiece puts a space before a text's first word, and must not before a part from the
+        # middle
+        self._starts_with_space = self._plainly(self._mark + "a") != self._marked + self._plainly(
+            "a"
+        )
 
     @property
     def pattern(self) -> str:
@@ -147,14 +240,15 @@ class ControlTokens:
         return self._names.pattern
 
     def broken(self, filled: Filled) -> tuple[Filled, int]:
-        """The prompt with a text that says no name of a control token, and how many were broken for it.
-        Here none is: tokens spell the names (`encode`), and the text stays."""
+        """The prompt with a text that says no name of a control token, and how many were broken for
+        it. Here none is: tokens spell the names (`encode`), and the text stays."""
         return filled, 0
 
     def cuts(self, text: str, said: Sequence[Span]) -> list[int]:
-        """Positions at which a prompt must be cut, so that no name of a control token that touches a span [start, end)
-        of what the example says stays whole."""
-        places, at = [], 0
+        """Positions at which a prompt must be cut, so that no name of a control token that touches
+        a span [start, end) of what the example says stays whole."""
+        places = []
+        at = 0
         while match := self._names.search(text, at):
             start, end = match.span()
             touches = any(first < end and start < last for first, last in said)
@@ -175,9 +269,12 @@ class ControlTokens:
         if self._starts_with_space:
             # behind a mark no part begins a text; the mark's own tokens are taken off again
             long = len(self._marked)
-            for i, whole in enumerate(encode_texts(self._tokenizer, [self._mark + part for part in others])):
+            for i, whole in enumerate(
+                encode_texts(self._tokenizer, [self._mark + part for part in others])
+            ):
                 if whole[:long] == self._marked:
-                    # where the part begins with an unknown character too, one token stands for all in a row
+                    # where the part begins with an unknown character too, one token stands for all
+                    # in a row
                     rows[i] = rows[i][long - 1 :] if whole == rows[i] else whole[long:]
         return [*self._plainly(first), *itertools.chain(*rows)]
 
@@ -189,8 +286,9 @@ class ControlTokens:
         where: str,
         whole: Sequence[int] | None = None,
     ) -> tuple[np.ndarray, int]:
-        """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control token, and how many
-        were broken for it; `UserError` where the tokenizer makes one out of plain text, wherever that is cut.
+        """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control
+        token, and how many were broken for it; `UserError` where the tokenizer makes one out of
+        plain text, wherever that is cut.
 
         Args:
             said: [start, end) of what the example says.
@@ -209,22 +307,25 @@ class ControlTokens:
             if not formed:
                 tokens = [token for token in ids.tolist() if token in self._ids]
                 raise UserError(
-                    f"{where}: the text holds a control token ({self._tokenizer.decode(tokens[-1:])!r}) that this "
-                    "tokenizer cannot read as plain text, or that its chat template puts into the prompt a second time;"
-                    " remove it from the text."
+                    f"{where}: the text holds a control token "
+                    f"({self._tokenizer.decode(tokens[-1:])!r}) that this tokenizer cannot read as "
+                    "plain text, or that its chat template puts into the prompt a second time; "
+                    "remove it from the text."
                 )
             places |= formed
             broken += len(formed)
 
     def _formed(self, text: str, cuts: Sequence[int], said: Sequence[Span]) -> set[int]:
-        """Positions that cut the control tokens that the tokenizer makes of an example's text; none where it does not
-        say what it makes them of."""
+        """Positions that cut the control tokens that the tokenizer makes of an example's text; none
+        where it does not say what it makes them of."""
         if not self._tokenizer.is_fast:
             return set()
         parts = _parts(text, cuts)
         encoded = tokenized(self._tokenizer, parts, return_offsets_mapping=True)
         places = set()
-        for at, ids, spans in zip([0, *cuts], encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        for at, ids, spans in zip(
+            [0, *cuts], encoded["input_ids"], encoded["offset_mapping"], strict=True
+        ):
             for token, (start, end) in zip(ids, spans, strict=True):
                 touches = any(first < at + end and at + start < last for first, last in said)
                 if token in self._ids and touches and end - start > 1:
@@ -236,22 +337,25 @@ class ControlTokens:
 
 
 class SpelledNames(ControlTokens):
-    """Names that look like a control token of any model, and those of one tokenizer where it is at hand, broken in the
-    text: a server frames a message in its chat template and tokenizes the whole, and many then read `<|im_end|>` inside
-    the message as the control token.
+    """Names that look like a control token of any model, and those of one tokenizer where it is at
+    hand, broken in the text: a server frames a message in its chat template and tokenizes the
+    whole, and many then read `<|im_end|>` inside the message as the control token.
 
     Args:
         counting: counts the tokens of what is sent.
         tokenizer: the served model's own, where it is known.
     """
 
-    def __init__(self, counting: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase | None = None):
+    def __init__(
+        self, counting: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase | None = None
+    ):
         super().__init__(counting)
         names = [] if tokenizer is None else [ControlTokens(tokenizer).pattern]
         self._names = re.compile("|".join([*names, *_LIKE_ANY_CONTROL]))
 
     def broken(self, filled: Filled) -> tuple[Filled, int]:
-        """A prompt with `BREAK` after the first character of each name that the example says, and how many it says."""
+        """A prompt with `BREAK` after the first character of each name that the example says, and
+        how many it says."""
         places = self.cuts(filled.text, filled.said)
         if not places:
             return filled, 0
@@ -281,7 +385,7 @@ def _parts(text: str, cuts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
-# --- chat formats ----------------------------------------------------------------------------------------------------
+# --- chat formats -------------------------------------------------------------------------------
 
 
 _ALONE = Condition("text", ScoreRange(0, 1))
@@ -289,22 +393,26 @@ _ALONE = Condition("text", ScoreRange(0, 1))
 
 
 class ChatFormat:
-    """One user turn in a tokenizer's chat template, if it has one; else the text plain, with the tokenizer's BOS before
-    it.
+    """One user turn in a tokenizer's chat template, if it has one; else the text plain, with the
+    tokenizer's BOS before it.
 
     Args:
         options: passed to the template.
         closed: True ends a plain text with the tokenizer's EOS, where it would put one.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool):
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool
+    ):
         self._tokenizer = tokenizer
         self._options = dict(options or {})
-        taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {"kwargs"}
+        taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {
+            "kwargs"
+        }
         if clash := sorted(taken & set(self._options)):
             raise UserError(
-                f"prompt.template_options.{clash[0]}: judgebench itself decides how the template is applied; leave it "
-                "out."
+                f"prompt.template_options.{clash[0]}: judgebench itself decides how the template "
+                "is applied; leave it out."
             )
         self._bos, eos = _plain_marks(tokenizer)
         self._eos = eos if closed else ""
@@ -314,31 +422,41 @@ class ChatFormat:
         # templates trim their content; trimmed beforehand, the text stands in the result as it is
         content = filled.text.strip()
         trimmed = len(filled.text) - len(filled.text.lstrip())
-        text, places = self._bos + content + self._eos, [len(self._bos)]
+        text = self._bos + content + self._eos
+        places = [len(self._bos)]
         if self._tokenizer.chat_template is not None:
             options: Any = {"tokenize": False, "add_generation_prompt": True, **self._options}
             try:
-                text = str(self._tokenizer.apply_chat_template([{"role": "user", "content": content}], **options))
+                text = str(
+                    self._tokenizer.apply_chat_template(
+                        [{"role": "user", "content": content}], **options
+                    )
+                )
             # a template is a program of its own, and raises what it likes
             except Exception as error:
                 reason = " ".join(str(error).split())[:300] or type(error).__name__
                 raise UserError(
-                    f"The chat template of the tokenizer {self._tokenizer.name_or_path or 'without a name'} "
-                    f"(judge.path) fails on one user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or "
-                    "give another."
+                    "The chat template of the tokenizer "
+                    f"{self._tokenizer.name_or_path or 'without a name'} (judge.path) fails on one "
+                    f"user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give "
+                    "another."
                 ) from error
-            at, places = text.find(content), [] if content else [0]
-            while content and at >= 0:  # a regular expression of the content would be compiled anew for each prompt
+            at = text.find(content)
+            places = [] if content else [0]
+            # a regular expression of the content would be compiled anew for each prompt
+            while content and at >= 0:
                 places.append(at)
                 at = text.find(content, at + len(content))
         if not places:
             raise UserError(
-                "The tokenizer's chat template changes the text that it is given, so that the judge would not read "
-                "what is recorded; give another with judge.path of a tokenizer without a template, or mend it."
+                "The tokenizer's chat template changes the text that it is given, so that the "
+                "judge would not read what is recorded; give another with judge.path of a "
+                "tokenizer without a template, or mend it."
             )
 
         def moved(spans: Sequence[Span], at: int) -> list[Span]:
-            shift, end = at - trimmed, at + len(content)
+            shift = at - trimmed
+            end = at + len(content)
             return [(max(first + shift, at), min(last + shift, end)) for first, last in spans]
 
         # a template may give its content twice, and the example speaks in both places
@@ -350,19 +468,21 @@ class ChatFormat:
 def text_prompts(
     tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], max_tokens: int, remedy: str
 ) -> list[Prompt]:
-    """The judged text of each example, in order, after the BOS that the tokenizer itself puts before a plain text; no
-    tokens where there is neither. Names of control tokens are spelled as plain text (see `ControlTokens`). `UserError`
-    for a text that is too long, which ends with `remedy`."""
+    """The judged text of each example, in order, after the BOS that the tokenizer itself puts
+    before a plain text; no tokens where there is neither. Names of control tokens are spelled as
+    plain text (see `ControlTokens`). `UserError` for a text that is too long, which ends with
+    `remedy`."""
     control, (before, _) = ControlTokens(tokenizer), _plain_marks(tokenizer)
     prompts = []
     for example in examples:
         text = before + example.output
-        said, allowed = [(len(before), len(text))], int(bool(before))
+        said = [(len(before), len(text))]
+        allowed = int(bool(before))
         ids, broken = control.spell(text, said, allowed, f"example {example.example_id}")
         if len(ids) > max_tokens:
             raise UserError(
-                f"The text of example {example.example_id} has {len(ids)} tokens, and the model reads at most "
-                f"{max_tokens}; {remedy}."
+                f"The text of example {example.example_id} has {len(ids)} tokens, and the model "
+                f"reads at most {max_tokens}; {remedy}."
             )
         prompts.append(Prompt(example, _ALONE, "", text, ids, 0, broken))
     return prompts

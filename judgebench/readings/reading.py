@@ -1,8 +1,9 @@
-"""Readings one by one: their keys, their checksums, numbers that no model gives, their columns in readings.parquet.
+"""Readings one by one: their keys, their checksums, numbers that no model gives, their columns in
+readings.parquet.
 
-Recorded readings are one parquet file that anybody can ship, with what models gave by example and condition. It holds
-no text that was judged and no prompt, but a SHA-256 of the rubric's plain text about each example, so that
-another rubric or other data is noticed.
+Recorded readings are one parquet file that anybody can ship, with what models gave by example and
+condition. It holds no text that was judged and no prompt, but a SHA-256 of the rubric's plain text
+about each example, so that another rubric or other data is noticed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class ModelReading:
         key: of `reading_key`.
         logprobs: [candidates] float32, or None where the answer was generated.
         seconds: wall time of its forward passes.
-        tokens: [tokens] int32 of the generated answer, where they are needed: a text does not always give them again.
+        tokens: [tokens] int32 of the generated answer, where they are needed: a text does not
+            always give them again.
     """
 
     key: str
@@ -62,15 +64,19 @@ def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
     """The address of a model reading, 64 hexadecimal digits.
 
     Args:
-        identity: everything that the reading depends on but the prompt's [tokens]; JSON-serialisable.
+        identity: everything that the reading depends on but the prompt's [tokens];
+            JSON-serialisable.
     """
-    digest = hashlib.sha256(json.dumps({"format": _KEY_FORMAT, **identity}, sort_keys=True).encode())
+    digest = hashlib.sha256(
+        json.dumps({"format": _KEY_FORMAT, **identity}, sort_keys=True).encode()
+    )
     digest.update(np.ascontiguousarray(token_ids, dtype=np.int32).tobytes())
     return digest.hexdigest()
 
 
 class FoundReadings(dict[str, ModelReading]):
-    """Readings by key; a key that has none is a `UserError`, since it was there, or was just read."""
+    """Readings by key; a key that has none is a `UserError`, since it was there, or was just
+    read."""
 
     def __init__(self, store: Path, readings: Iterable[ModelReading] = ()):
         super().__init__((reading.key, reading) for reading in readings)
@@ -81,14 +87,15 @@ class FoundReadings(dict[str, ModelReading]):
 
     def __missing__(self, key: str) -> ModelReading:
         raise UserError(
-            f"store={self.store}: a reading that was stored is there no more, or does not match its checksum; run the "
-            "same command again, and it is read again."
+            f"store={self.store}: a reading that was stored is there no more, or does not match "
+            "its checksum; run the same command again, and it is read again."
         )
 
 
 def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int | None:
-    """CRC-32 over a row's key and content, each bytes or None; None where a part is of another kind, as in a damaged
-    row. It shows every change of up to 32 neighboring bits, and of one bit in any place."""
+    """CRC-32 over a row's key and content, each bytes or None; None where a part is of another
+    kind, as in a damaged row. It shows every change of up to 32 neighboring bits, and of one bit in
+    any place."""
     try:
         lengths = (-1 if part is None else len(part) for part in (logprobs, text, ids))
         head = struct.pack("<iiid", *lengths, seconds or 0.0)
@@ -98,11 +105,13 @@ def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int 
 
 
 def pack_readings(readings: Sequence[ModelReading]) -> bytes:
-    """JSON for another process, exact to the last bit. Not pickled: unpickling runs what was sent, and the mailbox is
-    open to the network."""
+    """JSON for another process, exact to the last bit. Not pickled: unpickling runs what was sent,
+    and the mailbox is open to the network."""
     rows = []
     for reading in readings:
-        logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tolist()
+        logprobs = (
+            None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tolist()
+        )
         tokens = None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tolist()
         rows.append((reading.key, logprobs, reading.text, reading.seconds, tokens))
     return json.dumps(rows).encode()
@@ -113,37 +122,46 @@ def unpack_readings(message: bytes) -> list[ModelReading]:
     readings = []
     for key, logprobs, text, seconds, tokens in json.loads(message):
         logs = None if logprobs is None else np.array(logprobs, np.float32)
-        readings.append(ModelReading(key, logs, text, seconds, None if tokens is None else np.array(tokens, np.int32)))
+        readings.append(
+            ModelReading(
+                key, logs, text, seconds, None if tokens is None else np.array(tokens, np.int32)
+            )
+        )
     return readings
 
 
 def first_impossible(logprobs: bytes | None) -> float | None:
-    """The first of [candidates] float32 that is not a log-probability: not a number, or above 0 by more than rounding;
-    None if all are. Minus infinity, of what cannot be, is one."""
+    """The first of [candidates] float32 that is not a log-probability: not a number, or above 0 by
+    more than rounding; None if all are. Minus infinity, of what cannot be, is one."""
     values = np.frombuffer(logprobs or b"", np.float32)
     possible = values <= _SLACK
     return None if possible.all() else float(values[~possible][0])
 
 
 def is_possible(logprobs: Sequence[float]) -> bool:
-    """True of log-probabilities [candidates] that a model can give: numbers of at most 0, of at most 1 together, since
-    no candidate is part of another."""
-    return all(logprob <= _SLACK for logprob in logprobs) and math.fsum(map(math.exp, logprobs)) <= 1 + _MORE
+    """True of log-probabilities [candidates] that a model can give: numbers of at most 0, of at
+    most 1 together, since no candidate is part of another."""
+    return (
+        all(logprob <= _SLACK for logprob in logprobs)
+        and math.fsum(map(math.exp, logprobs)) <= 1 + _MORE
+    )
 
 
 def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None:
     """Raises UserError for log-probabilities [candidates] that no model gives."""
     if not is_possible(logprobs):
         raise UserError(
-            f"store={store}: the candidates' probabilities of example {prompt.example.example_id} ({prompt.condition}) "
-            f"sum to {math.fsum(map(math.exp, logprobs)):.4g}, and to no more than 1 they can. Whoever gave them, "
-            "model or server, cannot be used as a judge; with another one, or another store=, they are read again."
+            f"store={store}: the candidates' probabilities of example {prompt.example.example_id} "
+            f"({prompt.condition}) sum to {math.fsum(map(math.exp, logprobs)):.4g}, and to no more "
+            "than 1 they can. Whoever gave them, model or server, cannot be used as a judge; with "
+            "another one, or another store=, they are read again."
         )
 
 
 def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     """The columns of readings.parquet, one row a reading."""
-    ways, prompts = [reading.generation for reading in readings], [reading.prompt for reading in readings]
+    ways = [reading.generation for reading in readings]
+    prompts = [reading.prompt for reading in readings]
     columns: dict[str, list[Any]] = {**key_columns(readings)}
     columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
     for name in ("main_logprobs", "assistant_logprobs", "text"):
@@ -159,12 +177,13 @@ def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     return columns
 
 
-# --- recorded readings -----------------------------------------------------------------------------------------------
+# --- recorded readings --------------------------------------------------------------------------
 
 
 FORMAT = "judgebench recorded readings 1"
 FOLDER = Path(__file__).with_name("recorded")
-"""The folder of the recordings that come with judgebench; a file's name without its ending stands for it."""
+"""The folder of the recordings that come with judgebench; a file's name without its ending stands
+for it."""
 
 AXES = ("dimension", "range", "attack", "defense", "order")
 """The columns that say which condition a row is about, and attributes of `Condition`."""
@@ -179,21 +198,28 @@ SCHEMA = pa.schema(
         ("prompt_sha256", pa.binary(32)),
     ]
 )
-"""Columns: one row an example, condition and, of free answers, way of answering. `range` is as tables print it;
-`prompt_sha256` is of the rubric's plain text about the example, see `prompt_digest`."""
+"""Columns: one row an example, condition and, of free answers, way of answering. `range` is as
+tables print it; `prompt_sha256` is of the rubric's plain text about the example, see
+`prompt_digest`."""
 
 _NEEDED = ("example_id", *AXES, "candidates", "seconds", "prompt_sha256")
 _KEY = b"judgebench"
 _LIMITS = Limits(size=2**22, nodes=200_000)
 _LARGEST = 2**31
 _LONGEST = 2000
-"""Bounds of what a file of anybody's may hold: bytes of metadata and of columns, characters of a text in metadata."""
+"""Bounds of what a file of anybody's may hold: bytes of metadata and of columns, characters of a
+text in metadata."""
 
 _ABOUT = {
     **{"format": str, "date": str, "mode": str, "compares": bool, "command": (str, None)},
     "models": {role: {"title": str, "sha256?": (str, None)} for role in ("main", "assistant?")},
     "assistant": {"kind": str, "title": (str, None)},
-    "made_with": {"judgebench": (str, None), "git_commit": (str, None), "git_changed": (bool, None), "device": str},
+    "made_with": {
+        "judgebench": (str, None),
+        "git_commit": (str, None),
+        "git_changed": (bool, None),
+        "device": str,
+    },
     "data": {"name": str, "examples": int},
     "conditions": [{"dimension": str, "range": str, "attack": str, "defense": str}],
     "left_out": [str],
@@ -209,7 +235,8 @@ class Recording:
     """A file of recorded readings, of which the metadata is read and checked.
 
     Attributes:
-        about: the metadata: models (title, SHA-256, dtype), assistant, mode, command, commit, data, conditions.
+        about: the metadata: models (title, SHA-256, dtype), assistant, mode, command, commit, data,
+            conditions.
 
     Raises:
         UserError: in `open` and `rows`: no such file, no recording, or one that is damaged.
@@ -220,51 +247,68 @@ class Recording:
 
     @classmethod
     def open(cls, given: str, key: str = "judge.path") -> Recording:
-        """The recording that a config key names, by its path or, of one that comes with judgebench, by its name."""
+        """The recording that a config key names, by its path or, of one that comes with judgebench,
+        by its name."""
         # 1. the file
         shipped = sorted(path.stem for path in FOLDER.glob("*.parquet"))
         try:
-            path = FOLDER / f"{given}.parquet" if given in shipped else existing(user_path(given), key)
+            path = (
+                FOLDER / f"{given}.parquet" if given in shipped else existing(user_path(given), key)
+            )
         except UserError as error:
             names = f"; with judgebench come {', '.join(shipped)}" if shipped else ""
             raise UserError(f"{str(error).rstrip('.')}{names}.") from error
         with _reading(path):
             schema = read_schema(path)
             metadata = pq.read_metadata(path)
-            size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+            size = sum(
+                metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)
+            )
             text = (schema.metadata or {}).get(_KEY)
         if text is None or not schema.remove_metadata().equals(SCHEMA):
             raise UserError(
-                f"{path}: these are no recorded readings; give a file that `python -m judgebench.record RUN out=FILE` "
-                "has written."
+                f"{path}: these are no recorded readings; give a file that `python -m "
+                "judgebench.record RUN out=FILE` has written."
             )
         # 2. its metadata, first of all its format
         about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_AGAIN)
         if isinstance(about, dict) and about.get("format") != FORMAT:
             raise UserError(
-                f"{path}: its format is {str(about.get('format'))[:60]!r}, and this version of judgebench reads "
-                f"{FORMAT!r}; take the version that recorded it, or record it again."
+                f"{path}: its format is {str(about.get('format'))[:60]!r}, and this version of "
+                f"judgebench reads {FORMAT!r}; take the version that recorded it, or record it "
+                "again."
             )
         about = parse_json(text, f"{path}", shape=_ABOUT, limits=_LIMITS, remedy=_AGAIN)
-        harmless = all(len(text) <= _LONGEST and escape_control(text) == text for text in _texts(about))
+        harmless = all(
+            len(text) <= _LONGEST and escape_control(text) == text for text in _texts(about)
+        )
         if about["mode"] not in MODES or size > _LARGEST or not harmless:
             raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
         return cls(path, about)
 
     @classmethod
     def of_run(cls, folder: Path) -> Recording:
-        """The readings in a run folder; their rows have the `prompt` that was read in place of its SHA-256."""
+        """The readings in a run folder; their rows have the `prompt` that was read in place of its
+        SHA-256."""
         check_run_file(path := existing(folder / "readings.parquet", "judge.path"), "judge.path")
         with _reading(path):
-            rows = [{"order": "", **row, "range": str(ScoreRange.of(row))} for row in read_table(path).to_pylist()]
-        about = {"models": {"main": {"title": folder.name}}, "data": {"name": "of the run"}, "config": {}}
+            rows = [
+                {"order": "", **row, "range": str(ScoreRange.of(row))}
+                for row in read_table(path).to_pylist()
+            ]
+        about = {
+            "models": {"main": {"title": folder.name}},
+            "data": {"name": "of the run"},
+            "config": {},
+        }
         recording = cls(path, {**about, "compares": any(row["order"] for row in rows)})
         recording.__dict__["rows"] = rows
         return recording
 
     @property
     def models(self) -> dict[str, dict[str, str]]:
-        """Role -> title, SHA-256 and dtype of each model, as environment.json of the recorded run has them."""
+        """Role -> title, SHA-256 and dtype of each model, as environment.json of the recorded run
+        has them."""
         models = self.about["models"]
         return {role: dict(models[role]) for role in ("main", "assistant") if role in models}
 
@@ -274,10 +318,13 @@ class Recording:
 
     @property
     def sentence(self) -> str:
-        """Sentence on which models were recorded, when and by which code; the file's metadata has the command."""
+        """Sentence on which models were recorded, when and by which code; the file's metadata has
+        the command."""
         made = self.about["made_with"]
         models = " with ".join(
-            f"{model['title']} (SHA-256 {model['sha256'][:12]}...)" if model.get("sha256") else str(model.get("title"))
+            f"{model['title']} (SHA-256 {model['sha256'][:12]}...)"
+            if model.get("sha256")
+            else str(model.get("title"))
             for model in self.models.values()
         )
         if self.about["assistant"]["kind"] in ("null_context", "early_exit"):
@@ -286,13 +333,17 @@ class Recording:
         commit = f" (commit {made['git_commit'][:12]}{changed})" if made["git_commit"] else ""
         version = made["judgebench"] or "of an unknown version"
         return (
-            f"The readings are recorded: {models} read {self.about['data']['name']} on {self.about['date']} with "
-            f"judgebench {version}{commit}."
+            f"The readings are recorded: {models} read {self.about['data']['name']} on "
+            f"{self.about['date']} with judgebench {version}{commit}."
         )
 
     def setting(self, *where: str) -> Any:
         """A setting of the recorded run; None where the file does not say."""
-        return reduce(lambda node, key: node.get(key) if isinstance(node, dict) else None, where, self.about["config"])
+        return reduce(
+            lambda node, key: node.get(key) if isinstance(node, dict) else None,
+            where,
+            self.about["config"],
+        )
 
     @cached_property
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -305,33 +356,49 @@ class Recording:
         keys = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
         counts = Counter(tuple(row[key] for key in keys) for row in rows)
         if twice := next((key for key, count in counts.items() if count > 1), None):
-            raise UserError(f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; {_AGAIN}.")
+            raise UserError(
+                f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; "
+                f"{_AGAIN}."
+            )
         return rows
 
 
-_AGAIN = "the file is damaged, so get it again, or record it again with `python -m judgebench.record`"
+_AGAIN = (
+    "the file is damaged, so get it again, or record it again with `python -m judgebench.record`"
+)
 
 
 def prompt_digest(prompt: Prompt) -> bytes:
-    """SHA-256 [32 bytes] of a prompt that was built without a model's tokenizer: the rubric's plain text."""
+    """SHA-256 [32 bytes] of a prompt that was built without a model's tokenizer: the rubric's plain
+    text."""
     return hashlib.sha256(prompt.text.encode()).digest()
 
 
 def holds(row: Mapping[str, Any], prompt: Prompt) -> bool:
-    """True where a row's prompt has this plain text, unless an article was cut or a control token's name broken."""
+    """True where a row's prompt has this plain text, unless an article was cut or a control token's
+    name broken."""
     return bool(row["source_tokens_cut"] or row["control_tokens"]) or prompt.text in row["prompt"]
 
 
-def write_recording(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
-    """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same bytes."""
+def write_recording(
+    path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> None:
+    """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same
+    bytes."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
     table = pa.Table.from_pylist(list(rows), SCHEMA.with_metadata({_KEY: text.encode()}))
-    repeating = [name for name in SCHEMA.names if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")]
+    repeating = [
+        name
+        for name in SCHEMA.names
+        if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")
+    ]
     try:
         with atomic(path) as temporary:
             write_table(temporary, table, compression_level=19, use_dictionary=repeating)
     except OSError as error:
-        raise UserError(f"out={path}: cannot be written ({error.strerror or error}); name another file.") from error
+        raise UserError(
+            f"out={path}: cannot be written ({error.strerror or error}); name another file."
+        ) from error
 
 
 @contextmanager
@@ -341,14 +408,22 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-        raise UserError(f"{path}: cannot be read as recorded readings ({reason}); {_AGAIN}.") from error
+        raise UserError(
+            f"{path}: cannot be read as recorded readings ({reason}); {_AGAIN}."
+        ) from error
 
 
 def _texts(node: Any) -> list[str]:
     """Every text of plain JSON, keys among them."""
     if isinstance(node, str):
         return [node]
-    parts = [*node, *node.values()] if isinstance(node, dict) else node if isinstance(node, list) else []
+    parts = (
+        [*node, *node.values()]
+        if isinstance(node, dict)
+        else node
+        if isinstance(node, list)
+        else []
+    )
     return [text for part in parts for text in _texts(part)]
 
 
@@ -359,7 +434,11 @@ def _fault(row: Mapping[str, Any]) -> str | None:
     if not math.isfinite(row["seconds"]):
         return "seconds is not a number"
     if row["main_logprobs"] is None:
-        return "it holds neither log-probabilities nor an answer" if row["text"] is None or not row["judge"] else None
+        return (
+            "it holds neither log-probabilities nor an answer"
+            if row["text"] is None or not row["judge"]
+            else None
+        )
     count = len(row["candidates"])
     for name in ("main_logprobs", "assistant_logprobs"):
         values = row[name]

@@ -1,12 +1,13 @@
 """The store of readings: durable, content-addressed, never computed twice.
 
-One model's answer to one prompt is a *model reading*, stored under a key made of everything that it depends on: the
-model's fingerprint, its dtype, the exact tokens, the candidates' token paths, or the way of generation. So a model read
-as one run's judge serves as another's assistant.
+One model's answer to one prompt is a *model reading*, stored under a key made of everything that it
+depends on: the model's fingerprint, its dtype, the exact tokens, the candidates' token paths, or
+the way of generation. So a model read as one run's judge serves as another's assistant.
 
-One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most the batch under way.
-A row that does not match its checksum, over its key and its content, counts as missing, and is read again; damaged
-rows are counted and said, once. A row whose key has changed is not found, so its prompt is read again, too.
+One SQLite file; a batch is committed whole or not at all, so `kill -9` at any moment loses at most
+the batch under way. A row that does not match its checksum, over its key and its content, counts as
+missing, and is read again; damaged rows are counted and said, once. A row whose key has changed is
+not found, so its prompt is read again, too.
 """
 
 from __future__ import annotations
@@ -61,18 +62,20 @@ SELECT CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, ids, checksum
 FROM readings LEFT JOIN tokens USING (key)
 """  # as bytes: a damaged text may not be UTF-8, and must not hide its neighbors
 Row = tuple[bytes, bytes | None, bytes | None, float, bytes | None, int]
-"""A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and checksum."""
+"""A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and
+checksum."""
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 
 
 class ReadingStore:
-    """The readings at `path`; made if missing. Several processes of one machine may use it at once; those of several
-    machines on a network file system that locks files for all of them (NFS 4, Lustre, GPFS). The readings of a store of
-    format 1 get their checksums when it is first opened.
+    """The readings at `path`; made if missing. Several processes of one machine may use it at once;
+    those of several machines on a network file system that locks files for all of them (NFS 4,
+    Lustre, GPFS). The readings of a store of format 1 get their checksums when it is first opened.
 
     Raises:
-        UserError: `path` is not a store of this format, cannot be read or written, or was deleted under way.
+        UserError: `path` is not a store of this format, cannot be read or written, or was deleted
+            under way.
     """
 
     def __init__(self, path: Path):
@@ -82,19 +85,21 @@ class ReadingStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
-            # a write-ahead log is faster and lets others read meanwhile, but the processes must share memory: on a
-            # network file system only a rollback journal is right
+            # a write-ahead log is faster and lets others read meanwhile, but the processes must
+            # share memory: on a network file system only a rollback journal is right
             journal = "TRUNCATE" if self._network else "WAL"
             for pragma in (f"journal_mode={journal}", "synchronous=NORMAL", "cell_size_check=ON"):
                 self._db.execute(f"PRAGMA {pragma}")
             new = not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if not new and self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-                raise UserError(f"store={path}: this is the database of another program; name another file.")
+                raise UserError(
+                    f"store={path}: this is the database of another program; name another file."
+                )
             if version not in (0, 1, _FORMAT):
                 raise UserError(
-                    f"store={path}: this store has format {version}, and this version of judgebench reads format "
-                    f"{_FORMAT}; name another file."
+                    f"store={path}: this store has format {version}, and this version of "
+                    f"judgebench reads format {_FORMAT}; name another file."
                 )
             self._db.executescript(_SCHEMA)
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
@@ -104,14 +109,16 @@ class ReadingStore:
         # a damaged file may also say in broken text why it cannot be read
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise UserError(
-                f"store={path}: no store of readings can be opened there ({error}); name a file that can be written."
+                f"store={path}: no store of readings can be opened there ({error}); name a file "
+                "that can be written."
             ) from error
 
     def close(self) -> None:
         self._db.close()
 
     def settle(self) -> None:
-        """Waits until what all processes of this run have read is stored; one process has nothing to wait for."""
+        """Waits until what all processes of this run have read is stored; one process has nothing
+        to wait for."""
 
     def missing(self, keys: Iterable[str]) -> set[str]:
         """The keys without a reading that matches its checksum."""
@@ -119,12 +126,13 @@ class ReadingStore:
         return wanted.difference(self.intact(wanted))
 
     def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings, all or none; intact ones of the same key stay. A reading that no model gives is a
-        `UserError`: log-probabilities above 0 or not a number, half a character."""
+        """Adds readings, all or none; intact ones of the same key stay. A reading that no model
+        gives is a `UserError`: log-probabilities above 0 or not a number, half a character."""
         self._insert([row_of(reading, self.path) for reading in readings])
 
     def add(self, rows: Sequence[Row]) -> int:
-        """Adds intact rows of another store as `put` adds readings, and gives the number of those that it lacked."""
+        """Adds intact rows of another store as `put` adds readings, and gives the number of those
+        that it lacked."""
         there = self.intact({row[0].decode() for row in rows})
         new = {row[0]: row for row in rows if row[0].decode() not in there}
         self._insert([*new.values()])
@@ -138,20 +146,20 @@ class ReadingStore:
                 for table in ("readings", "tokens") if again else ():
                     self._db.executemany(f"DELETE FROM {table} WHERE key = ?", again)
                 self._db.executemany(
-                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) "
-                    "VALUES (CAST(? AS TEXT), ?, CAST(? AS TEXT), ?, ?) ON CONFLICT (key) DO NOTHING",
+                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (CAST(? "
+                    "AS TEXT), ?, CAST(? AS TEXT), ?, ?) ON CONFLICT (key) DO NOTHING",
                     [(*row[:4], row[5]) for row in rows],
                 )
                 # those of another process's reading of the same key would not match it
                 self._db.executemany(
-                    "INSERT OR REPLACE INTO tokens (key, ids) "
-                    "SELECT key, ? FROM readings WHERE key = CAST(? AS TEXT) AND checksum = ?",
+                    "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE "
+                    "key = CAST(? AS TEXT) AND checksum = ?",
                     [(ids, key, mark) for key, _, _, _, ids, mark in rows if ids is not None],
                 )
         except sqlite3.OperationalError as error:
             raise UserError(
-                f"store={self.path}: cannot be written ({error}). What was stored stays; run the same command "
-                "again when there is room."
+                f"store={self.path}: cannot be written ({error}). What was stored stays; run the "
+                "same command again when there is room."
             ) from error
         except sqlite3.DatabaseError as error:
             if type(error) is not sqlite3.DatabaseError:  # its subclasses say a mistake of ours
@@ -165,27 +173,38 @@ class ReadingStore:
         for key, (_, logprobs, text, seconds, ids, _) in self.intact(set(keys)).items():
             logs = None if logprobs is None else np.frombuffer(logprobs, np.float32)
             tokens = None if ids is None else np.frombuffer(ids, np.int32)
-            readings[key] = ModelReading(key, logs, None if text is None else text.decode(), seconds, tokens)
+            readings[key] = ModelReading(
+                key, logs, None if text is None else text.decode(), seconds, tokens
+            )
         return readings
 
     def file_digest(self, path: Path) -> str:
-        """SHA-256 of a file's content, remembered while its size and time of change stay the same."""
+        """SHA-256 of a file's content, remembered while its size and time of change stay the
+        same."""
         path = path.resolve()
         stat = path.stat()
         state = (str(path), stat.st_size, stat.st_mtime_ns)
         name = repr(state).encode("utf-8", "backslashreplace")
         with self._reading():
             row = self._db.execute(
-                "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND modified=?", state
+                "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND "
+                "modified=?",
+                state,
             ).fetchone()
-        if row is not None and row[1] is not None and row[1] == checksum(name, None, row[0], 0.0, None):
+        if (
+            row is not None
+            and row[1] is not None
+            and row[1] == checksum(name, None, row[0], 0.0, None)
+        ):
             return str(row[0], "ascii")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading reports it
+        # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading
+        # reports it
         with suppress(sqlite3.OperationalError):
             self._db.execute(
-                "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES "
+                "(?, ?, ?, ?, ?)",
                 (*state, digest, checksum(name, None, digest.encode(), 0.0, None)),
             )
         return digest
@@ -198,7 +217,9 @@ class ReadingStore:
     def remember(self, other: ReadingStore) -> None:
         """Takes over the digests of files that another store remembers."""
         with self._reading():
-            rows = other._db.execute("SELECT path, size, modified, sha256, checksum FROM digests").fetchall()
+            rows = other._db.execute(
+                "SELECT path, size, modified, sha256, checksum FROM digests"
+            ).fetchall()
             self._db.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?, ?, ?, ?)", rows)
 
     def intact(self, keys: set[str]) -> dict[str, Row]:
@@ -208,7 +229,9 @@ class ReadingStore:
         with self._reading():
             ordered = sorted(keys)
             for part in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
-                rows += self._db.execute(f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part).fetchall()
+                rows += self._db.execute(
+                    f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part
+                ).fetchall()
         intact = {row[0].decode(): row for row in rows if is_intact(row)}
         if len(intact) < len(rows):
             names = {row[0].decode("utf-8", "replace") for row in rows if isinstance(row[0], bytes)}
@@ -221,14 +244,15 @@ class ReadingStore:
         self._damaged_keys |= new
         if new:
             print_safely(
-                f"judgebench: store={self.path}: {len(new):,} of its readings do not match their checksums or cannot "
-                "be read any more, as after a fault of the disk, or hold what no model says; they are read again.",
+                f"judgebench: store={self.path}: {len(new):,} of its readings do not match their "
+                "checksums or cannot be read any more, as after a fault of the disk, or hold what "
+                "no model says; they are read again.",
                 error=True,
             )
 
     def _identity(self) -> tuple[int, int] | None:
-        """Device and inode of the file; None where there is none, as of a store in memory. Over a network an inode may
-        change while the file stays, so there any file will do."""
+        """Device and inode of the file; None where there is none, as of a store in memory. Over a
+        network an inode may change while the file stays, so there any file will do."""
         try:
             stat = os.stat(self._absolute)
         except (OSError, ValueError):
@@ -236,19 +260,22 @@ class ReadingStore:
         return (0, 0) if self._network else (stat.st_dev, stat.st_ino)
 
     def _check_file(self) -> None:
-        """Checks that the file is still that which was opened: what goes to a deleted one is lost with the run."""
+        """Checks that the file is still that which was opened: what goes to a deleted one is lost
+        with the run."""
         if self._file is not None and self._identity() != self._file:
             raise UserError(
-                f"store={self.path}: the file was deleted, moved or replaced while this run used it, so what is read "
-                "cannot be stored there; put it back or leave it away, and run the same command again: what it lacks "
-                "is read again."
+                f"store={self.path}: the file was deleted, moved or replaced while this run used "
+                "it, so what is read cannot be stored there; put it back or leave it away, and run "
+                "the same command again: what it lacks is read again."
             )
 
     def _add_checksums(self) -> None:
         """Gives the rows of a store that had none their checksums, all or none."""
 
         def lacking() -> bool:
-            return "checksum" not in {row[1] for row in self._db.execute("PRAGMA table_info(readings)")}
+            return "checksum" not in {
+                row[1] for row in self._db.execute("PRAGMA table_info(readings)")
+            }
 
         if not lacking():
             return
@@ -259,13 +286,13 @@ class ReadingStore:
             for table in ("readings", "digests"):
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
             count = self._db.execute(
-                "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, "
-                "(SELECT ids FROM tokens WHERE tokens.key = readings.key))"
+                "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS "
+                "BLOB), seconds, (SELECT ids FROM tokens WHERE tokens.key = readings.key))"
             ).rowcount
             if count:
                 print_safely(
-                    f"judgebench: store={self.path}: an earlier version of judgebench wrote this store without "
-                    f"checksums; its {count:,} readings have them now, and stay.",
+                    f"judgebench: store={self.path}: an earlier version of judgebench wrote this "
+                    f"store without checksums; its {count:,} readings have them now, and stay.",
                     error=True,
                 )
 
@@ -290,20 +317,24 @@ class ReadingStore:
 
     def _damaged(self, error: Exception) -> UserError:
         return UserError(
-            f"store={self.path}: this store cannot be read any more ({error}), as after another program has cut or "
-            "changed the file; restore it, or name another file, and what that lacks is read again."
+            f"store={self.path}: this store cannot be read any more ({error}), as after another "
+            "program has cut or changed the file; restore it, or name another file, and what that "
+            "lacks is read again."
         )
 
 
 class SharedStore(ReadingStore):
-    """The store of a run of several processes. All but `put` is called by all of them, in the same order.
+    """The store of a run of several processes. All but `put` is called by all of them, in the same
+    order.
 
-    SQLite's write-ahead log is shared memory of one machine, and over a network file system its locking cannot be
-    trusted. So the first process opens the file; the others ask it, and send it their readings, batch by batch.
+    SQLite's write-ahead log is shared memory of one machine, and over a network file system its
+    locking cannot be trusted. So the first process opens the file; the others ask it, and send it
+    their readings, batch by batch.
     """
 
     def __init__(self, path: Path, processes: Processes):
-        self._processes, self.path = processes, path
+        self._processes = processes
+        self.path = path
         if processes.first:
             self._store = ReadingStore(path)
 
@@ -322,7 +353,8 @@ class SharedStore(ReadingStore):
         return self._processes.agree(lambda: self._store.file_digest(path))
 
     def put(self, readings: Sequence[ModelReading]) -> None:
-        """Adds readings; those of other processes are stored when the first process has read its current batch."""
+        """Adds readings; those of other processes are stored when the first process has read its
+        current batch."""
         if not self._processes.first:
             if readings:
                 self._processes.send(pack_readings(readings))
@@ -338,32 +370,39 @@ class SharedStore(ReadingStore):
 
 def row_of(reading: ModelReading, store: Path) -> Row:
     """The row of a reading; `UserError` of one that no model gives, see `ReadingStore.put`."""
-    logprobs = None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
+    logprobs = (
+        None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tobytes()
+    )
     ids = None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tobytes()
     try:
         text = None if reading.text is None else reading.text.encode()
     except UnicodeEncodeError as error:
         raise UserError(
-            f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a surrogate without its "
-            "partner), so it is not stored."
+            f"store={store}: an answer holds half a character ({error.object[error.start]!a}, a "
+            "surrogate without its partner), so it is not stored."
         ) from error
     if (wrong := first_impossible(logprobs)) is not None:
         raise UserError(
-            f"store={store}: a reading holds the log-probability {wrong}, which is above 0 or not a number, so it is "
-            "not stored. Whoever gave it, model or server, cannot be used as a judge."
+            f"store={store}: a reading holds the log-probability {wrong}, which is above 0 or not "
+            "a number, so it is not stored. Whoever gave it, model or server, cannot be used as a "
+            "judge."
         )
-    key, mark = reading.key.encode(), checksum(reading.key.encode(), logprobs, text, reading.seconds, ids)
+    key, mark = (
+        reading.key.encode(),
+        checksum(reading.key.encode(), logprobs, text, reading.seconds, ids),
+    )
     return key, logprobs, text, reading.seconds, ids, mark  # type: ignore[return-value]  # what SQLite refuses
 
 
 def is_intact(row: Row) -> bool:
-    """True of a row that matches its checksum and holds what a model can say: whoever wrote a number that is not a
-    log-probability gave it a checksum."""
+    """True of a row that matches its checksum and holds what a model can say: whoever wrote a
+    number that is not a log-probability gave it a checksum."""
     return row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
 
 
 def _first_checksum(*columns: Any) -> int | None:
-    """Checksum of a row which never had one, see `checksum`; None where it holds what no model says."""
+    """Checksum of a row which never had one, see `checksum`; None where it holds what no model
+    says."""
     _, logprobs, text, _, ids = columns
     try:
         bytes(text or b"").decode()

@@ -1,4 +1,5 @@
-"""`python -m judgebench.report RUN [RUN ...]`: a run's report again from its files, or several runs on one page."""
+"""`python -m judgebench.report RUN [RUN ...]`: a run's report again from its files, or several runs
+on one page."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=f"where the page goes; without it, RUN/report.html (with its figures), or ./{_COMPARISON} of several",
+        help="where the page goes; without it, RUN/report.html (with its figures), or "
+        f"./{_COMPARISON} of several",
     )
     options = parser.parse_args(arguments)
     return exit_code("judgebench.report", arguments, partial(_work, options.run, options.out))
@@ -44,9 +46,13 @@ def _work(paths: Sequence[str], out: str | None) -> int:
 
 def _written(paths: Sequence[str], out: str | None) -> Path:
     """Writes the page of one or several runs and returns its path."""
-    target, runs = Path(out or _COMPARISON), list[Results]()
+    target = Path(out or _COMPARISON)
+    runs = list[Results]()
     if out is not None or len(paths) > 1:
-        check_outputs([(f"--out={target}", target)], chain.from_iterable(run_inputs(Path(run)) for run in paths))
+        check_outputs(
+            [(f"--out={target}", target)],
+            chain.from_iterable(run_inputs(Path(run)) for run in paths),
+        )
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
@@ -56,7 +62,10 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
         page = render_report(runs[0], figures)
         if out is None:
             folder = RunFolder(paths[0])
-            drawn = [*write_figures(folder, runs[0], figures), folder.write_file("report.html", page)]
+            drawn = [
+                *write_figures(folder, runs[0], figures),
+                folder.write_file("report.html", page),
+            ]
             folder.write_digests(drawn)
             return drawn[-1]
     else:
@@ -70,7 +79,9 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
         with atomic(target) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--out: {target} cannot be written ({error.strerror or error}).") from error
+        raise UserError(
+            f"--out: {target} cannot be written ({error.strerror or error})."
+        ) from error
     return target
 
 

@@ -1,4 +1,5 @@
-"""Numbers as people read them: one format a kind, in every table, sentence and page. Unknown numbers are a dash.
+"""Numbers as people read them: one format a kind, in every table, sentence and page. Unknown
+numbers are a dash.
 
 `say` fills the sentences of a report with them: a Jinja template a question (sentences/*.txt).
 """
@@ -32,7 +33,8 @@ def is_known(value: Any) -> bool:
 
 
 def settled(value: Any) -> float:
-    """A number without its last digits, which differ from processor to processor and would send a tie up or down.
+    """A number without its last digits, which differ from processor to processor and would send a
+    tie up or down.
 
     Example:
         >>> two(0.125 - 1e-15), two(0.125 + 1e-15)
@@ -62,23 +64,28 @@ def _of_known(form: Format) -> Format:
     return lambda value: form(value) if is_known(value) else UNKNOWN
 
 
-one, two, three = decimals(1), decimals(2), decimals(3)
+one = decimals(1)
+two = decimals(2)
+three = decimals(3)
 """Seconds; scores; correlations."""
-signed_two, signed_three = decimals(2, signed=True), decimals(3, signed=True)
+signed_two = decimals(2, signed=True)
+signed_three = decimals(3, signed=True)
 """Differences of scores; differences of correlations."""
 percent = _of_known(lambda share: f"{decimals(0)(100 * share)} %")
 percent_one = _of_known(lambda share: f"{one(100 * share)} %")
 """A share in whole per cent; with one decimal."""
 points = _of_known(lambda share: decimals(0)(100 * share))
 """A share in whole per cent without its unit, as in an interval of shares."""
-whole, thousands = _of_known(lambda number: f"{round(number):d}"), _of_known(lambda number: f"{number:,.0f}")
+whole = _of_known(lambda number: f"{round(number):d}")
+thousands = _of_known(lambda number: f"{number:,.0f}")
 """A number without decimals; with a comma behind the thousands."""
 general = _of_known(lambda number: f"{number:.4g}")
 """A number with up to four digits, as a setting is written."""
 
 
 def change(value: Any) -> str:
-    """A change of scores: two decimals with their sign, three where two would show a small change as none.
+    """A change of scores: two decimals with their sign, three where two would show a small change
+    as none.
 
     Example:
         >>> change(0.256), change(-0.004), change(0.0)
@@ -89,7 +96,9 @@ def change(value: Any) -> str:
 
 def short(value: Any) -> str:
     """A number of at most 1 without its leading 0, as in an interval."""
-    return two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
+    return (
+        two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
+    )
 
 
 def p_value(value: Any) -> str:
@@ -138,7 +147,9 @@ def span(values: Iterable[Any]) -> str:
         ('60 to 90', '7')
     """
     numbers = list(values)
-    ends = [f"{end:.0f}" if isinstance(end, Real) else str(end) for end in (min(numbers), max(numbers))]
+    ends = [
+        f"{end:.0f}" if isinstance(end, Real) else str(end) for end in (min(numbers), max(numbers))
+    ]
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -153,8 +164,8 @@ def spaced(low: Any, high: Any, form: Format) -> str:
 
 
 def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:
-    """A number of a row in a sentence, with its 95 % interval where it has one; `form` is that of the ends, and of the
-    number where `of` is None.
+    """A number of a row in a sentence, with its 95 % interval where it has one; `form` is that of
+    the ends, and of the number where `of` is None.
 
     Example:
         >>> bounded({"share": 0.4, "share_low": 0.3, "share_high": 0.5}, "share", points, percent)
@@ -163,7 +174,7 @@ def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None =
     return f"{(of or form)(row[name])} {spaced(row.get(f'{name}_low'), row.get(f'{name}_high'), form)}".rstrip()
 
 
-# --- sentences -------------------------------------------------------------------------------------------------------
+# --- sentences ----------------------------------------------------------------------------------
 
 
 _FORMATS = (
@@ -181,18 +192,30 @@ _FORMATS = (
 
 
 def _source(name: str) -> str:
-    """A template on one line: lines of the file end where it is convenient, and values keep their own white space."""
-    return " ".join((Path(__file__).parent / "sentences" / name).read_text(encoding="utf-8").split())
+    """A template on one line: lines of the file end where it is convenient, and values keep their
+    own white space."""
+    return " ".join(
+        (Path(__file__).parent / "sentences" / name).read_text(encoding="utf-8").split()
+    )
 
 
-_TEMPLATES = jinja2.Environment(loader=jinja2.FunctionLoader(_source), undefined=jinja2.StrictUndefined)
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FunctionLoader(_source), undefined=jinja2.StrictUndefined
+)
 _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
-_TEMPLATES.globals |= {name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")}
-_TEMPLATES.globals |= {"CONSTANT": CONSTANT, "CONSTANT_HUMANS": CONSTANT_HUMANS, "ELO_MEAN": ELO_MEAN}
+_TEMPLATES.globals |= {
+    name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")
+}
+_TEMPLATES.globals |= {
+    "CONSTANT": CONSTANT,
+    "CONSTANT_HUMANS": CONSTANT_HUMANS,
+    "ELO_MEAN": ELO_MEAN,
+}
 _TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 
 def say(question: str, **facts: Any) -> str:
-    """The answer to a question in words, such as `say("use", yes=names)`; empty where there is nothing to say."""
+    """The answer to a question in words, such as `say("use", yes=names)`; empty where there is
+    nothing to say."""
     return _TEMPLATES.get_template(f"{question}.txt").render(facts).strip()

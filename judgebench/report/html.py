@@ -1,4 +1,5 @@
-"""Pages that need nothing but themselves: styles, scripts and data in one file, and a policy against all else."""
+"""Pages that need nothing but themselves: styles, scripts and data in one file, and a policy
+against all else."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     sections = rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word)
     strips = first.strips(results)
     dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
-    facts = headline(results) | {"strips": strips, "takes": first.takes(results), "looks": first.looks(results)}
+    facts = headline(results) | {
+        "strips": strips,
+        "takes": first.takes(results),
+        "looks": first.looks(results),
+    }
     facts["groups"] = results.groups
     drawn = {dimension: first_charts(results, dimension) for dimension in dimensions}
     return render_page("report.html.j2", browser, sections=sections, first=drawn, **facts)
@@ -46,7 +51,8 @@ def rendered(
     browser: Browser | None,
     word: str,
 ) -> list[dict[str, Any]]:
-    """Name, title and body of the sections that have something to show, and of the legend of all tables' columns.
+    """Name, title and body of the sections that have something to show, and of the legend of all
+    tables' columns.
 
     Args:
         subject: the parts' subject, such as results.
@@ -73,7 +79,11 @@ def rendered(
         return to_html(blocks)
 
     bodies = [
-        {"name": section.name, "title": section.title, "body": Markup("").join(map(written, section.parts))}
+        {
+            "name": section.name,
+            "title": section.title,
+            "body": Markup("").join(map(written, section.parts)),
+        }
         for section in sections
     ]
     if legend := meanings(tables):
@@ -87,15 +97,25 @@ def _undimensioned(block: Block, alone: str) -> Block:
     """A block without the name of the only dimension, which every table would repeat."""
     if not isinstance(block, Table) or not alone:
         return block
-    title = "" if block.title == alone else block.title.removeprefix(f"{alone}, ").removeprefix(f"{alone}: ")
-    return replace(block, title=title, folded=block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1))
+    title = (
+        ""
+        if block.title == alone
+        else block.title.removeprefix(f"{alone}, ").removeprefix(f"{alone}: ")
+    )
+    return replace(
+        block,
+        title=title,
+        folded=block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1),
+    )
 
 
 def _pictures(figures: Mapping[str, Figure | Chart]) -> Markup:
     """Figures below each other; charts in a row where there are several."""
     chart: Any = TEMPLATES.get_template("charts.html.j2").module
     images = Markup("").join(
-        chart.chart(figure, name) if isinstance(figure, Chart) else macros().picture(name, *_image(figure))
+        chart.chart(figure, name)
+        if isinstance(figure, Chart)
+        else macros().picture(name, *_image(figure))
         for name, figure in figures.items()
     )
     several = len(figures) > 1 and all(isinstance(figure, Chart) for figure in figures.values())
@@ -112,12 +132,15 @@ def _names(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def _image(figure: Figure) -> tuple[str, str]:
-    """Caption and source of a figure: an image, not markup in the page, so that what an SVG says can never run, and ids
-    of two figures never meet."""
-    from judgebench.report.figures.style import svg_without_caption, with_night  # matplotlib with it
+    """Caption and source of a figure: an image, not markup in the page, so that what an SVG says
+    can never run, and ids of two figures never meet."""
+    # matplotlib with it
+    from judgebench.report.figures.style import svg_without_caption, with_night
 
     svg = with_night(svg_without_caption(figure))
-    return str(figure.get_label()), f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+    return str(
+        figure.get_label()
+    ), f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
 
 
 def write_figures(folder: RunFolder, results: Results, figures: Mapping[str, Figure]) -> list[Path]:
@@ -126,18 +149,30 @@ def write_figures(folder: RunFolder, results: Results, figures: Mapping[str, Fig
         return []
     from judgebench.report.figures.style import figure_files
 
-    return [folder.write_file(f"figures/{name}", drawing) for name, drawing in figure_files(figures).items()]
+    return [
+        folder.write_file(f"figures/{name}", drawing)
+        for name, drawing in figure_files(figures).items()
+    ]
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the page -----------------------------------------------------------------------------------
 
-_STYLES, _SCRIPTS = ("page.css",), ("page.js",)
+_STYLES = ("page.css",)
+_SCRIPTS = ("page.js",)
 _BROWSER_STYLES = ("vendor/tabulator.css", "examples.css")
-_BROWSER_SCRIPTS = ("vendor/tabulator.js", "vendor/diff.js", "pieces.js", "data.js", "example.js", "examples.js")
+_BROWSER_SCRIPTS = (
+    "vendor/tabulator.js",
+    "vendor/diff.js",
+    "pieces.js",
+    "data.js",
+    "example.js",
+    "examples.js",
+)
 
 
 def render_page(template: str, browser: Browser | None, **context: Any) -> str:
-    """A whole page, of a template that extends base.html.j2; with the examples, it carries what shows them."""
+    """A whole page, of a template that extends base.html.j2; with the examples, it carries what
+    shows them."""
     styles = [asset(name) for name in (*_STYLES, *(_BROWSER_STYLES if browser else ()))]
     scripts = [asset(name) for name in (*_SCRIPTS, *(_BROWSER_SCRIPTS if browser else ()))]
     return TEMPLATES.get_template(template).render(
@@ -150,16 +185,27 @@ def render_page(template: str, browser: Browser | None, **context: Any) -> str:
 
 
 def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Content security policy of the page: these styles and scripts, by their digests, and images that stand in the
-    page itself; nothing over a network, and nothing that a text in it says."""
-    allowed = {"default-src": "'none'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
+    """Content security policy of the page: these styles and scripts, by their digests, and images
+    that stand in the page itself; nothing over a network, and nothing that a text in it says."""
+    allowed = {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
     for name, contents in (("style-src", styles), ("script-src", scripts)):
-        digests = [base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii") for content in contents]
+        digests = [
+            base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+            for content in contents
+        ]
         allowed[name] = " ".join(f"'sha256-{digest}'" for digest in digests)
     return "; ".join(f"{name} {value}" for name, value in allowed.items())
 
 
 @cache
 def asset(name: str) -> str:
-    """A file of assets/, with a browser's line ends, for digests are of what the browser has read."""
-    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    """A file of assets/, with a browser's line ends, for digests are of what the browser has
+    read."""
+    return (
+        (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    )

@@ -34,18 +34,21 @@ if TYPE_CHECKING:
 
 
 class Fold(NamedTuple):
-    """Parts that a page shows when asked, under a line that says what they answer; left out where all are empty."""
+    """Parts that a page shows when asked, under a line that says what they answer; left out where
+    all are empty."""
 
     line: str
     parts: Sequence[Any]
 
 
 Part = Callable[[Any], Sequence[Any]] | Fold | str
-"""Results -> blocks, such as a `View`; or the start of the names of figures, "" for those without another place."""
+"""Results -> blocks, such as a `View`; or the start of the names of figures, "" for those without
+another place."""
 
 
 class PageSection(NamedTuple):
-    """A section of a page, its anchor first; it is left out where nothing in it has anything to show."""
+    """A section of a page, its anchor first; it is left out where nothing in it has anything to
+    show."""
 
     name: str
     title: str
@@ -60,79 +63,165 @@ _UNDER_ATTACK = (attacks.ATTACKS, defenses.DEFENSES, *_PREPARED, phrase_blocks, 
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
-    PageSection("pairs", "Which of two is better?", (
-        taken.pair_lines, pairwise.PAIRS.tables, "ranking_",
-        Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
-    )),
-    PageSection("use", "May I use this judge?", (
-        taken.use_lines, taken.VERDICTS.tables,
-        Fold("What earns each verdict", (taken.rules,)),
-    )),
-    PageSection("distance", "How far from a human is it?", (
-        taken.distance_lines, "chart_systems", taken.DISTANCE.tables,
-        Fold("Humans among themselves", (experts,)),
-        Fold("Spearman, Pearson and Kendall of every judge and decoding", (correlations.CORRELATION,)),
-        Fold("In points: bias, error, same scores and kappa, raw and calibrated", (taken.of_setting(beside.POINTS),)),
-        Fold("In a rater's place: alternative annotator test", (taken.of_setting(beside.STAND_IN),)),
-        Fold("Systems: pairs, and errors of means", (taken.of_setting(SYSTEMS),)),
-    )),
-    PageSection("setting", "Which setting do I take, and what does each repair buy?", (
-        taken.setting_lines, "chart_repairs", league.LEAGUE.tables,
-        Fold("Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)),
-        Fold("Differences between judges and decodings, range by range", (correlations.COMPARISONS,)),
-        Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
-    )),
-    PageSection("shift", "What can fool or shift it?", (
-        taken.shift_lines, "chart_scores", taken.SHIFT.tables, taken.ATTACKED.tables,
-        Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
-        Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
-        Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
-        Fold("Learned phrases, word by word", (phrase_blocks, "suffix_")),
-        Fold("How defenses were prepared, and what they cost", (
-            *(taken.preparation_lines, *_PREPARED, "strengths_", "detectors"),
-            *("candidates_", "embeddings_", "separability_"),
-        )),
-        Fold("The range's share of the variance, every judge and decoding", (RANGE_VARIANCE, "range_variance")),
-        Fold("Scores given by every judge, and the probability of each", ("scores_", "logprobs_")),
-    )),
-    PageSection("errors", "Where is it wrong?", (
-        taken.error_lines, "chart_errors", error_tables,
-        Fold("Errors of each system and length", (forecasts.SLICES,)),
-        Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
-    )),
-    PageSection("certainty", "How sure is all that?", (
-        taken.certainty_lines, forecasts.LABELS_AND_JUDGES,
-        Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
-        Fold("Flags of every judge and decoding", (flags,)),
-        Fold("Its probabilities as forecasts", (taken.of_judges(FORECASTS),)),
-        Fold("Further figures", ("",)),
-        Fold("Cost", (run.cost,)),
-        Fold("How to repeat it", (run.repeat,)),
-    )),
-)  # fmt: skip
+    PageSection(
+        "pairs",
+        "Which of two is better?",
+        (
+            taken.pair_lines,
+            pairwise.PAIRS.tables,
+            "ranking_",
+            Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
+        ),
+    ),
+    PageSection(
+        "use",
+        "May I use this judge?",
+        (
+            taken.use_lines,
+            taken.VERDICTS.tables,
+            Fold("What earns each verdict", (taken.rules,)),
+        ),
+    ),
+    PageSection(
+        "distance",
+        "How far from a human is it?",
+        (
+            taken.distance_lines,
+            "chart_systems",
+            taken.DISTANCE.tables,
+            Fold("Humans among themselves", (experts,)),
+            Fold(
+                "Spearman, Pearson and Kendall of every judge and decoding",
+                (correlations.CORRELATION,),
+            ),
+            Fold(
+                "In points: bias, error, same scores and kappa, raw and calibrated",
+                (taken.of_setting(beside.POINTS),),
+            ),
+            Fold(
+                "In a rater's place: alternative annotator test",
+                (taken.of_setting(beside.STAND_IN),),
+            ),
+            Fold("Systems: pairs, and errors of means", (taken.of_setting(SYSTEMS),)),
+        ),
+    ),
+    PageSection(
+        "setting",
+        "Which setting do I take, and what does each repair buy?",
+        (
+            taken.setting_lines,
+            "chart_repairs",
+            league.LEAGUE.tables,
+            Fold(
+                "Every planned comparison, with Holm's correction", (correlations.REPAIRS.tables,)
+            ),
+            Fold(
+                "Differences between judges and decodings, range by range",
+                (correlations.COMPARISONS,),
+            ),
+            Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
+        ),
+    ),
+    PageSection(
+        "shift",
+        "What can fool or shift it?",
+        (
+            taken.shift_lines,
+            "chart_scores",
+            taken.SHIFT.tables,
+            taken.ATTACKED.tables,
+            Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
+            Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
+            Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
+            Fold("Learned phrases, word by word", (phrase_blocks, "suffix_")),
+            Fold(
+                "How defenses were prepared, and what they cost",
+                (
+                    taken.preparation_lines,
+                    *_PREPARED,
+                    "strengths_",
+                    "detectors",
+                    "candidates_",
+                    "embeddings_",
+                    "separability_",
+                ),
+            ),
+            Fold(
+                "The range's share of the variance, every judge and decoding",
+                (RANGE_VARIANCE, "range_variance"),
+            ),
+            Fold(
+                "Scores given by every judge, and the probability of each", ("scores_", "logprobs_")
+            ),
+        ),
+    ),
+    PageSection(
+        "errors",
+        "Where is it wrong?",
+        (
+            taken.error_lines,
+            "chart_errors",
+            error_tables,
+            Fold("Errors of each system and length", (forecasts.SLICES,)),
+            Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
+        ),
+    ),
+    PageSection(
+        "certainty",
+        "How sure is all that?",
+        (
+            taken.certainty_lines,
+            forecasts.LABELS_AND_JUDGES,
+            Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
+            Fold("Flags of every judge and decoding", (flags,)),
+            Fold("Its probabilities as forecasts", (taken.of_judges(FORECASTS),)),
+            Fold("Further figures", ("",)),
+            Fold("Cost", (run.cost,)),
+            Fold("How to repeat it", (run.repeat,)),
+        ),
+    ),
+)
 """The sections of a run's page: what people ask, in their order."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
-    *(league.LEAGUE, experts, correlations.CORRELATION, correlations.LEVELS, *_COMPARED, *_UNDER_ATTACK),
-    *(correlations.REPAIRS, correlations.COMPARISONS, TUNING, bias.DIAGNOSTICS, bias.SIMILARITY, flags, run.served),
+    league.LEAGUE,
+    experts,
+    correlations.CORRELATION,
+    correlations.LEVELS,
+    *_COMPARED,
+    *_UNDER_ATTACK,
+    correlations.REPAIRS,
+    correlations.COMPARISONS,
+    TUNING,
+    bias.DIAGNOSTICS,
+    bias.SIMILARITY,
+    flags,
+    run.served,
 )
 
 
 def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
-    """The end of a run in a terminal: its answer, in at most `answer.MOST` lines; or every table that a page does not
-    fold, those first that answer its question."""
+    """The end of a run in a terminal: its answer, in at most `answer.MOST` lines; or every table
+    that a page does not fold, those first that answer its question."""
     if tables:
-        lines = [*league.recommendations(results), *league.repair_sentences(results), run.judges_line(results.titles)]
+        lines = [
+            *league.recommendations(results),
+            *league.repair_sentences(results),
+            run.judges_line(results.titles),
+        ]
         blocks = (block for part in _TERMINAL for block in part(results))
-        return [*map(Paragraph, lines), *(block for block in blocks if not getattr(block, "folded", ""))]
+        return [
+            *map(Paragraph, lines),
+            *(block for block in blocks if not getattr(block, "folded", "")),
+        ]
     return answer.answer_blocks(results)
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill and its key `figures` asks for, by name: `range_variance`,
-    `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings `path_<dimension>_<decoding>` and `grid_...`; of
-    learned phrases `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`; of texts compared
-    `ranking_<dimension>`.
+    """Every figure that this run's data can fill and its key `figures` asks for, by name:
+    `range_variance`, `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings
+    `path_<dimension>_<decoding>` and `grid_...`; of learned phrases `suffix_<attack>_<dimension>`;
+    of defenses those of `defense_figures`; of texts compared `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
     # matplotlib takes seconds: the page of a usual run has its charts and tables without
@@ -140,18 +229,24 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.scores import logprob_figure, score_figure, variance_figure
         from judgebench.report.figures.style import file_name
 
-        scores, titles, scale = results.scores, results.titles, results.scale
+        scores = results.scores
+        titles = results.titles
+        scale = results.scale
         figures["range_variance"] = variance_figure(results)
         for dimension in dict.fromkeys(scores["dimension"]):
-            figures[f"scores_{file_name(dimension)}"] = score_figure(scores, dimension, scale[dimension], titles)
+            figures[f"scores_{file_name(dimension)}"] = score_figure(
+                scores, dimension, scale[dimension], titles
+            )
             figures[f"logprobs_{file_name(dimension)}"] = logprob_figure(results, dimension)
     if tuned := tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
         from judgebench.report.figures.tuning import grid_figure, path_figure
 
         for block in tuned:
-            dimension, decoding = str(block[0]["dimension"]), str(block[0]["decoding"])
-            if not decoding.endswith(PER_RANGE):  # it has the path and grid of the decoding from which it is made
+            dimension = str(block[0]["dimension"])
+            decoding = str(block[0]["decoding"])
+            # it has the path and grid of the decoding from which it is made
+            if not decoding.endswith(PER_RANGE):
                 name = f"{file_name(dimension)}_{file_name(decoding)}"
                 figures[f"path_{name}"] = path_figure(results, block)
                 figures[f"grid_{name}"] = grid_figure(block, results.groups)
@@ -159,7 +254,11 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.attacks import phrase_figures
 
         figures |= phrase_figures(results)
-    if results.standards or results.detectors or any(record["defense"] != NO_DEFENSE for record in results.metrics):
+    if (
+        results.standards
+        or results.detectors
+        or any(record["defense"] != NO_DEFENSE for record in results.metrics)
+    ):
         from judgebench.report.figures.defenses import defense_figures
 
         figures |= defense_figures(results)

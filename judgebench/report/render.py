@@ -38,20 +38,25 @@ WIDTH = 100
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,  # ids, names and texts come from data sets and models: none of them may become markup
+    # ids, names and texts come from data sets and models: none of them may become markup
+    autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=lambda said: said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said),
+    finalize=lambda said: (
+        said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said)
+    ),
     trim_blocks=True,
     lstrip_blocks=True,
 )
 
 
-_MARKDOWN = re.compile(r"[\\`*\[\]|~#!@$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|^[-+](?=\s)|(?<=^\d)[.)](?=\s)")
+_MARKDOWN = re.compile(
+    r"[\\`*\[\]|~#!@$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|^[-+](?=\s)|(?<=^\d)[.)](?=\s)"
+)
 
 
 def markdown(text: str) -> str:
-    """A text of a line that Markdown shows as it is: no link, picture, table, emphasis, heading or list; less than and
-    ampersand are HTML's affair.
+    """A text of a line that Markdown shows as it is: no link, picture, table, emphasis, heading or
+    list; less than and ampersand are HTML's affair.
 
     Example:
         >>> print(markdown("[a](http://b) *c* snake_case 0.5"))
@@ -69,9 +74,12 @@ def macros() -> Any:
 
 
 class Terminal(Console):
-    """A rich console whose text neither a terminal nor a service for CI obeys; colors and cursor are rich's own."""
+    """A rich console whose text neither a terminal nor a service for CI obeys; colors and cursor
+    are rich's own."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """See `Console.render`."""
         for segment in super().render(renderable, options):
             plain = segment.text if segment.control else printable(segment.text)
@@ -80,11 +88,14 @@ class Terminal(Console):
 
 def to_html(blocks: Iterable[Block]) -> Markup:
     """Blocks as parts of a page."""
-    return Markup("").join(getattr(macros(), type(block).__name__.lower())(block) for block in blocks)
+    return Markup("").join(
+        getattr(macros(), type(block).__name__.lower())(block) for block in blocks
+    )
 
 
 def to_terminal(blocks: Iterable[Any]) -> RenderableType:
-    """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the tables' titles."""
+    """Blocks as a rich renderable, for a console of at least 100 columns; headings stand in the
+    tables' titles."""
     parts: list[RenderableType] = []
     for block in blocks:
         if isinstance(block, Table):
@@ -101,7 +112,9 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
 
 
 def _rich_table(table: Table) -> RichTable:
-    grid = RichTable(box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold")
+    grid = RichTable(
+        box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold"
+    )
     grid.title = Text(_title(table))
     columns = [(place, column) for place, column in enumerate(table.columns) if not column.page]
     rows = [row for section in table.sections for row in section.rows]
@@ -121,7 +134,8 @@ def _rich_table(table: Table) -> RichTable:
         for row, note in zip(section.rows, section.notes or [""] * len(section.rows), strict=True):
             cells = []
             for place, column in columns:
-                # Numbers with intervals are padded, outside of what is underlined, so that they line up.
+                # Numbers with intervals are padded, outside of what is underlined, so that they
+                # line up.
                 cell = row[place]
                 line = Text(" " * (widths[place] - len(cell.text)) if column.ends else "")
                 line.append(cell.text, style="underline bold" if cell.marked else "")
@@ -147,24 +161,38 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
     """
     caption = caption or f"**{_title(table)}**"
     notes = list(filter(None, [_note(table, "Bold")])) if notes is None else notes
-    rows = [[f"{column.title}, {column.group}" if column.group else column.title for column in table.columns]]
+    rows = [
+        [
+            f"{column.title}, {column.group}" if column.group else column.title
+            for column in table.columns
+        ]
+    ]
     for section in table.sections:
         rows += [[section.title, *[""] * (len(table.columns) - 1)]] if section.title else []
-        rows += [[f"**{cell}**" if cell.marked else str(cell) for cell in row] for row in section.rows]
+        rows += [
+            [f"**{cell}**" if cell.marked else str(cell) for cell in row] for row in section.rows
+        ]
     cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in cells]
-    return "\n".join([caption, "", *lines, *(["", *(f"- {note}" for note in notes)] if notes else [])]) + "\n"
+    return (
+        "\n".join([caption, "", *lines, *(["", *(f"- {note}" for note in notes)] if notes else [])])
+        + "\n"
+    )
 
 
 def to_latex(table: Table, caption: str, marks: str = "") -> str:
-    """A table as a LaTeX `table*` (package booktabs), emphasized cells bold; columns of one group stand under its name.
+    """A table as a LaTeX `table*` (package booktabs), emphasized cells bold; columns of one group
+    stand under its name.
 
     Args:
         marks: the meaning of signs, LaTeX already; it follows the caption.
     """
-    many, heads, rules, start = len(table.columns), [], "", 1
+    many = len(table.columns)
+    heads = []
+    rules = ""
+    start = 1
     for name, part in groupby(column.group for column in table.columns):
         width = len(list(part))
         heads += [rf"\multicolumn{{{width}}}{{c}}{{{escape(name)}}}"] if name else [""] * width
@@ -174,7 +202,9 @@ def to_latex(table: Table, caption: str, marks: str = "") -> str:
     body = [rf"{' & '.join(row)} \\" for row in [*rows, list(map(escape, table.heads))]]
     body[1:1] = [rules] if rules else []
     for section in table.sections:
-        title = rf"\multicolumn{{{many}}}{{c}}{{{escape(section.title)}}} \\" if section.title else ""
+        title = (
+            rf"\multicolumn{{{many}}}{{c}}{{{escape(section.title)}}} \\" if section.title else ""
+        )
         body += [r"\midrule", *filter(None, [title])]
         body += [rf"{' & '.join(map(_latex_cell, row))} \\" for row in section.rows]
     tight = any(cell.interval for cell in table.cells)  # so that they fit a page of two columns
@@ -207,20 +237,31 @@ def escape(text: str) -> str:
 
 
 def _latex_cell(cell: TableCell) -> str:
-    """A cell; a hyphen before a number becomes a minus, and each sign a font or a raised character."""
-    text, ends = (re.sub(r"(?<!\w)-(?=[.\d])", "$-$", escape(part)) for part in (cell.text, cell.interval))
+    """A cell; a hyphen before a number becomes a minus, and each sign a font or a raised
+    character."""
+    text, ends = (
+        re.sub(r"(?<!\w)-(?=[.\d])", "$-$", escape(part)) for part in (cell.text, cell.interval)
+    )
     text = "--" if cell.text == UNKNOWN else text
     text = rf"\textbf{{{text}}}" if cell.marked else text
     for sign in cell.signs:
-        text = rf"\{_FONTS[sign]}{{{text}}}" if sign in _FONTS else f"{text}$^{{{escape(sign).strip('$')}}}$"
+        text = (
+            rf"\{_FONTS[sign]}{{{text}}}"
+            if sign in _FONTS
+            else f"{text}$^{{{escape(sign).strip('$')}}}$"
+        )
     ends = rf"{{\scriptsize {ends}}}" if ends else ""
     return " ".join(filter(None, [text, ends, *map(escape, (cell.detail, *cell.flags))]))
 
 
 def _title(table: Table) -> str:
     heading = f"{table.heading[:1].lower()}{table.heading[1:]}" if table.title else table.heading
-    return ": ".join(part for part in (table.title, heading) if part) + (f", {table.size}" if table.size else "")
+    return ": ".join(part for part in (table.title, heading) if part) + (
+        f", {table.size}" if table.size else ""
+    )
 
 
 def _note(table: Table, mark: str) -> str:
-    return " ".join(filter(None, (table.meanings, table.note, f"{mark}: {table.marks}." if table.marks else "")))
+    return " ".join(
+        filter(None, (table.meanings, table.note, f"{mark}: {table.marks}." if table.marks else ""))
+    )

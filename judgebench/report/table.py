@@ -1,4 +1,5 @@
-"""Tables as values: a `View` declares one over rows of the results; every renderer writes the `Table` it makes."""
+"""Tables as values: a `View` declares one over rows of the results; every renderer writes the
+`Table` it makes."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell: its number or words, a 95 % interval, whether it is emphasized, smaller words below such as the setting
-    of a decoding, warnings, and signs behind the number such as "!"."""
+    """One cell: its number or words, a 95 % interval, whether it is emphasized, smaller words below
+    such as the setting of a decoding, warnings, and signs behind the number such as "!"."""
 
     text: str
     interval: str = ""
@@ -30,7 +31,9 @@ class TableCell:
     signs: str = ""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (f"{self.text}{self.signs}", self.interval, self.detail, *self.flags)))
+        return " ".join(
+            filter(None, (f"{self.text}{self.signs}", self.interval, self.detail, *self.flags))
+        )
 
 
 @dataclass(frozen=True)
@@ -39,19 +42,21 @@ class Col:
 
     Attributes:
         title: its head.
-        key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}", which is unknown where
-            one of them is.
-        form: the format of its values; ends: that of its interval, which stands at `<key>_low` and `<key>_high`, or
-            of another interval at `<interval>_low`.
+        key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}",
+            which is unknown where one of them is.
+        form: the format of its values; ends: that of its interval, which stands at `<key>_low` and
+            `<key>_high`, or of another interval at `<interval>_low`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
-        detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs behind the number.
+        detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs
+            behind the number.
         group: a head that adjacent columns share.
         left: whether it is set to the left, as words are.
         page: whether only pages and files show it, for a terminal is narrow.
         optional: whether it is left out where no row has a value.
         width: how many columns of a terminal it takes at most; 0: any number.
-        says: the meaning of its numbers, a clause without a full stop: in the note below the table, and on a page also
-            where a reader points at its head. It may name `{groups}` and `{examples}`.
+        says: the meaning of its numbers, a clause without a full stop: in the note below the table,
+            and on a page also where a reader points at its head. It may name `{groups}` and
+            `{examples}`.
     """
 
     title: str
@@ -75,7 +80,9 @@ class Col:
         name = self.interval or self.key
         return TableCell(
             self.form(filled(self.key, row) if "{" in self.key else row.get(self.key)),
-            interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends) if self.ends else "",
+            interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends)
+            if self.ends
+            else "",
             bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
             text(row.get(self.detail)) if self.detail else "",
             tuple(row.get(self.flags) or ()) if self.flags else (),
@@ -90,7 +97,8 @@ class Col:
 
 @dataclass(frozen=True)
 class TableSection:
-    """Rows that belong together, perhaps under a line of their own; `notes` go below single rows."""
+    """Rows that belong together, perhaps under a line of their own; `notes` go below single
+    rows."""
 
     rows: Sequence[Sequence[TableCell]]
     title: str = ""
@@ -107,8 +115,8 @@ class Table:
         title: what it is about, such as a dimension; empty where there is one table.
         columns: whose cells the sections hold.
         size: on how much it rests.
-        meanings: what its columns' numbers are, a sentence each, which a page has in its legend; empty where it stands
-            above another table.
+        meanings: what its columns' numbers are, a sentence each, which a page has in its legend;
+            empty where it stands above another table.
         note: what else must be known of them; empty likewise.
         marks: the meaning of emphasized cells; empty where there are none.
         folded: whether a page shows it only when asked, under this line; empty: always.
@@ -150,8 +158,8 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or several; small, about what stands above, as a `note`; with the name of a flag in front as a
-    `warning`; with the address of its `examples` on the page."""
+    """A sentence or several; small, about what stands above, as a `note`; with the name of a flag
+    in front as a `warning`; with the address of its `examples` on the page."""
 
     text: str
     note: bool = False
@@ -168,8 +176,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Details:
-    """A part that a page shows only when asked, under a line that says what it answers: a text to the letter, or what
-    is written already."""
+    """A part that a page shows only when asked, under a line that says what it answers: a text to
+    the letter, or what is written already."""
 
     title: str
     content: Any
@@ -179,28 +187,32 @@ Block = Table | Heading | Paragraph | Facts | Details
 """What parts of a report are made of."""
 
 Note = str | Callable[[Any, Any], str]
-"""A note, the name of its template (sentences/*.txt), or a function of results and the view's rows."""
+"""A note, the name of its template (sentences/*.txt), or a function of results and the view's
+rows."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The declaration of a table: rows of the results, split into tables and sections, and its columns.
+    """The declaration of a table: rows of the results, split into tables and sections, and its
+    columns.
 
     Attributes:
         name: of the table, as files call it.
         heading: of the part of a page that it stands in.
-        frame: results -> rows, or a frame of them, in the order in which they are shown; empty: no table.
+        frame: results -> rows, or a frame of them, in the order in which they are shown; empty: no
+            table.
         columns: see `Col`.
-        by: keys by whose values the rows are split into tables; title: of each, filled with its first row; the first
-            of `by` where there is none.
-        size: on how much each rests, filled likewise; it may name `{groups_word}` and `{examples_word}`.
-        sections: keys by whose values a table's rows are split; section: the line above each, filled with its first
-            row; empty: no line.
+        by: keys by whose values the rows are split into tables; title: of each, filled with its
+            first row; the first of `by` where there is none.
+        size: on how much each rests, filled likewise; it may name `{groups_word}` and
+            `{examples_word}`.
+        sections: keys by whose values a table's rows are split; section: the line above each,
+            filled with its first row; empty: no line.
         once: keys of columns that show a value only where it changes within a section.
         below: key of a text below a row.
-        note: what its columns do not say themselves (`Col.says`), below the last table; with `brackets`, the subject of
-            its intervals, a warning where groups are few, and each text of `reasons`, keys of reasons for what is
-            missing.
+        note: what its columns do not say themselves (`Col.says`), below the last table; with
+            `brackets`, the subject of its intervals, a warning where groups are few, and each text
+            of `reasons`, keys of reasons for what is missing.
         marks: the meaning of emphasized cells.
         folded: whether a page shows the tables only when asked.
     """
@@ -233,10 +245,14 @@ class View:
         rows = records(frame)
         if not rows:
             return []
-        words = {"groups": getattr(results, "groups", "groups"), "examples": getattr(results, "examples_word", "texts")}
+        words = {
+            "groups": getattr(results, "groups", "groups"),
+            "examples": getattr(results, "examples_word", "texts"),
+        }
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
-        # The note: what the view says; intervals; reasons. Meanings of the columns shown, each once.
+        # The note: what the view says; intervals; reasons. Meanings of the columns shown, each
+        # once.
         notes = []
         if callable(self.note):
             notes.append(self.note(results, frame))
@@ -247,26 +263,45 @@ class View:
         if self.brackets and any(cell.interval for table in tables for cell in table.cells):
             notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
             count = next((name for name in ("groups", "articles") if name in rows[0]), "")
-            if min((row[count] for row in rows if is_known(row.get(count))), default=FEWEST) < FEWEST:
-                notes.append(f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow.")
-        notes += dict.fromkeys(str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key)))
+            if (
+                min((row[count] for row in rows if is_known(row.get(count))), default=FEWEST)
+                < FEWEST
+            ):
+                notes.append(
+                    f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
+                )
+        notes += dict.fromkeys(
+            str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key))
+        )
         marks = self.marks if any(table.is_marked for table in tables) else ""
         says = " ".join(f"{head}: {says}." for head, says in meanings(tables).items())
-        return [*tables[:-1], replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks, meanings=says)]
+        return [
+            *tables[:-1],
+            replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks, meanings=says),
+        ]
 
     def _table(self, rows: Rows, columns: Sequence[Col], words: dict[str, str]) -> Table:
-        columns = [column for column in columns if not column.optional or any(map(column.has_value, rows))]
+        columns = [
+            column for column in columns if not column.optional or any(map(column.has_value, rows))
+        ]
         sections = []
         for part in rows_by(rows, self.sections):
             cells = []
             for above, row in zip([{}, *part[:-1]], part, strict=True):
                 same = {key for key in self.once if above and above[key] == row[key]}
-                cells.append([TableCell("") if column.key in same else column.cell(row) for column in columns])
+                cells.append(
+                    [
+                        TableCell("") if column.key in same else column.cell(row)
+                        for column in columns
+                    ]
+                )
             notes = [text(row.get(self.below)) for row in part] if self.below else ()
             sections.append(TableSection(cells, self.section.format(**part[0]), notes))
         lines = (self.title or "".join(f"{{{key}}}" for key in self.by[:1]), self.size, self.folded)
-        title, size, folded = (line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
-                               for line in lines)  # fmt: skip
+        title, size, folded = (
+            line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
+            for line in lines
+        )
         return Table(self.name, self.heading, title, columns, sections, size, folded=folded)
 
 
@@ -294,7 +329,10 @@ def filled(line: str, row: Row) -> str | None:
 def records(rows: Any) -> Rows:
     """Rows, or those of a frame, with None for what is unknown."""
     rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
-    return [{str(name): value if is_known(value) else None for name, value in row.items()} for row in rows]
+    return [
+        {str(name): value if is_known(value) else None for name, value in row.items()}
+        for row in rows
+    ]
 
 
 def rows_by(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:

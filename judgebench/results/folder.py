@@ -1,5 +1,5 @@
-"""The run folder: how its files are written and read; `judgebench.results.schema` declares them. `environment`
-says with what code and on what machine the run was made.
+"""The run folder: how its files are written and read; `judgebench.results.schema` declares them.
+`environment` says with what code and on what machine the run was made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _DISTINCT = frozenset(
 _LIMITS = replace(YAML_LIMITS, loose=True)
 
 _PAGE_BYTES = 8 * 2**20
-"""Prompts repeat an article some thousand characters apart; zstd only finds that within one page."""
+"""Prompts repeat an article some thousand characters apart; zstd only finds that within one
+page."""
 
 
 class RunFolder:
@@ -68,12 +69,17 @@ class RunFolder:
         path = Path(path)
         if not os.path.isdir(path):  # unlike Path's, it also takes names that are too long
             raise UserError(
-                f"{path}: this folder does not exist; give one that a run wrote (its path is printed last)."
+                f"{path}: this folder does not exist; give one that a run wrote (its path is "
+                "printed last)."
             )
         if not (path / "config.yaml").is_file():
             if any((path / name).is_file() for name in FILES):
-                raise UserError(f"{path}: has no config.yaml, so this run did not finish; start it again.")
-            raise UserError(f"{path}: not a run folder, for it has no config.yaml; give one that a run wrote.")
+                raise UserError(
+                    f"{path}: has no config.yaml, so this run did not finish; start it again."
+                )
+            raise UserError(
+                f"{path}: not a run folder, for it has no config.yaml; give one that a run wrote."
+            )
         return cls(path)
 
     @classmethod
@@ -84,61 +90,73 @@ class RunFolder:
         if not str(path or "").strip():
             raise UserError("run_dir: it is empty; name a folder, as run_dir=outputs/first.")
         if "\0" in str(path):
-            raise UserError(f"run_dir: {str(path)!r} holds a null byte, which no folder's name can.")
+            raise UserError(
+                f"run_dir: {str(path)!r} holds a null byte, which no folder's name can."
+            )
         folder = cls(path)
         with folder.writing(folder.path):
             whole = Path(os.path.abspath(folder.path))
             start = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
-            # each trial has a folder of its own: jobs that start together share parents, and must not take from each
-            # other what they only tried
+            # each trial has a folder of its own: jobs that start together share parents, and must
+            # not take from each other what they only tried
             inside = [(whole / name, Path()) for name in ("figures", "attack", "defense")]
             for place, missing in [(start, whole.relative_to(start)), *inside]:
                 if not os.path.lexists(place):
                     continue
                 if not place.is_dir():
-                    raise UserError(f"run_dir: {folder.path} cannot be a run folder, for {place} is not a folder.")
+                    raise UserError(
+                        f"run_dir: {folder.path} cannot be a run folder, for {place} is not a "
+                        "folder."
+                    )
                 with tempfile.TemporaryDirectory(prefix=".judgebench-", dir=place) as trial:
                     inner = Path(trial) / missing
                     inner.mkdir(parents=True, exist_ok=True)
                     (inner / "trial").write_text("trial", encoding="utf-8")
         for name in FILES:
             if (folder.path / name).is_dir():
-                raise UserError(f"run_dir: {folder.path} cannot be a run folder, for its {name} is a folder.")
+                raise UserError(
+                    f"run_dir: {folder.path} cannot be a run folder, for its {name} is a folder."
+                )
         return folder
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other runs out of the folder until the block ends; the lock of a killed run does not count."""
+        """Keeps other runs out of the folder until the block ends; the lock of a killed run does
+        not count."""
         with ExitStack() as stack:
             try:
                 with self.writing(self.path):
                     stack.enter_context(locked(self.path))
             except Held as error:
                 raise UserError(
-                    f"run_dir: another run writes to {self.path} ({error}); wait until it is done, or choose another "
-                    "folder with run_dir=DIR."
+                    f"run_dir: another run writes to {self.path} ({error}); wait until it is done, "
+                    "or choose another folder with run_dir=DIR."
                 ) from error
             yield
 
-    # --- writing ------------------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Removes what an earlier run wrote here, so that its files never mix with this run's.
 
-        Only the contract's own files go, and what killed runs left half-written of them; all else in the
-        folder stays. config.yaml goes first: a kill in between leaves a folder that `open` calls unfinished.
+        Only the contract's own files go, and what killed runs left half-written of them; all else
+        in the folder stays. config.yaml goes first: a kill in between leaves a folder that `open`
+        calls unfinished.
         """
         with self.writing(self.path):
             for path in own_files(self.path):
                 path.unlink(missing_ok=True)
 
     def write(self, name: str, value: Any) -> Path:
-        """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose `attrs` become notes
-        in the file's own metadata. Numbers that are not finite become null in JSON."""
+        """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose
+        `attrs` become notes in the file's own metadata. Numbers that are not finite become null in
+        JSON."""
         artifact = ARTIFACT[name]
         path = self.path / artifact.path
         if path.suffix == ".yaml":
-            return self.write_file(artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+            return self.write_file(
+                artifact.path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+            )
         if path.suffix == ".json":
             return self.write_json(artifact.path, value)
         schema = None if artifact.schema is None else columns_of(artifact, value)
@@ -158,7 +176,8 @@ class RunFolder:
         return path
 
     def write_file(self, name: str, content: str | bytes) -> Path:
-        """Writes a file of the folder, such as report.html or figures/scores.svg, and returns its path."""
+        """Writes a file of the folder, such as report.html or figures/scores.svg, and returns its
+        path."""
         path = self.path / name
         with self.writing(path), atomic(path) as temporary:
             temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
@@ -170,8 +189,8 @@ class RunFolder:
         return self.write_file(name, text + "\n")
 
     def write_digests(self, paths: Iterable[Path] | None = None) -> None:
-        """Writes digests.json, the last of a run's files, of the files written or (None) of all that a run has: by it a
-        reader sees whether another has changed."""
+        """Writes digests.json, the last of a run's files, of the files written or (None) of all
+        that a run has: by it a reader sees whether another has changed."""
         if paths is None:
             own = (path for path in own_files(self.path) if path.is_file())
             paths = [path for path in own if path.name[0] != "." and path.name != DIGESTS]
@@ -180,22 +199,25 @@ class RunFolder:
         with self.writing(self.path / DIGESTS):
             write_digests(self.path, [path.relative_to(self.path).as_posix() for path in paths])
 
-    # --- reading ------------------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """The value of one artifact, see `ARTIFACTS`: records or a mapping of JSON, or a frame whose list columns hold
-        Python lists (None where there is none). Where a run need not have it: None without the file."""
+        """The value of one artifact, see `ARTIFACTS`: records or a mapping of JSON, or a frame
+        whose list columns hold Python lists (None where there is none). Where a run need not have
+        it: None without the file."""
         artifact = ARTIFACT[name]
         if artifact.presence is not Presence.REQUIRED and not (self.path / artifact.path).is_file():
             return None
         if name == "about" and not (self.path / artifact.path).is_file():
             raise UserError(
-                f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made this run; run it again "
-                "(its readings are in the store, so nothing is read again)."
+                f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made "
+                "this run; run it again (its readings are in the store, so nothing is read again)."
             )
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
-                return read_yaml(path, str(path), limits=_LIMITS, remedy="restore the file or run again")
+                return read_yaml(
+                    path, str(path), limits=_LIMITS, remedy="restore the file or run again"
+                )
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             return plain_frame(read_table(path, columns))
@@ -207,8 +229,8 @@ class RunFolder:
             yield
         except OSError as error:
             raise UserError(
-                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or choose another folder "
-                f"with run_dir=..."
+                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or "
+                "choose another folder with run_dir=..."
             ) from error
 
     @contextmanager
@@ -216,13 +238,18 @@ class RunFolder:
         """The path of a file of the folder; turns a failure to read it into a `UserError`."""
         path = self.path / name
         if not path.is_file():
-            raise UserError(f"{path}: missing, so this run did not finish; start it again with run_dir={self.path}.")
+            raise UserError(
+                f"{path}: missing, so this run did not finish; start it again with "
+                f"run_dir={self.path}."
+            )
         try:
             check_digest(self.path, name)
             yield path
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise UserError(f"{path}: cannot be read ({reason}); restore the file or run again.") from error
+            raise UserError(
+                f"{path}: cannot be read ({reason}); restore the file or run again."
+            ) from error
 
 
 def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +259,11 @@ def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
         >>> masked({"seed": 1, "api_key": "sk-123456"})
         {'seed': 1, 'api_key': '***'}
     """
-    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True) if OmegaConf.is_config(config) else config
+    plain = (
+        OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+        if OmegaConf.is_config(config)
+        else config
+    )
     hidden: dict[str, Any] = mask_secrets(plain)
     return hidden
 
@@ -260,12 +291,25 @@ def _json_value(value: Any) -> Any:
     return value if isinstance(value, bool | int | str) else str(value)
 
 
-# --- environment -----------------------------------------------------------------------------------------------------
+# --- environment --------------------------------------------------------------------------------
 
 
 PACKAGES = (
-    *("judgebench", "torch", "lightning", "transformers", "accelerate", "numpy", "scipy", "pandas", "pyarrow"),
-    *("hydra-core", "omegaconf", "optuna", "wandb", "matplotlib", "httpx"),
+    "judgebench",
+    "torch",
+    "lightning",
+    "transformers",
+    "accelerate",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "hydra-core",
+    "omegaconf",
+    "optuna",
+    "wandb",
+    "matplotlib",
+    "httpx",
 )
 """The packages whose versions can change a run's numbers or files."""
 
@@ -279,9 +323,9 @@ def describe_environment(
     served: Mapping[str, Any] | None = None,
     command: str | None = None,
 ) -> dict[str, Any]:
-    """The content of environment.json: package versions (null: not installed), Python, platform, how products in
-    float32 are computed (highest: in float32; null: without torch), the code's git commit (null: no checkout), the day,
-    and the arguments."""
+    """The content of environment.json: package versions (null: not installed), Python, platform,
+    how products in float32 are computed (highest: in float32; null: without torch), the code's git
+    commit (null: no checkout), the day, and the arguments."""
     torch = sys.modules.get("torch")  # what reads no model here does without it
     packages: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for name in PACKAGES:
@@ -306,9 +350,11 @@ def describe_environment(
 
 
 def code_version(package: Path) -> tuple[str | None, bool | None]:
-    """The commit of the checkout that `package` belongs to, and whether its tracked files were changed since.
+    """The commit of the checkout that `package` belongs to, and whether its tracked files were
+    changed since.
 
-    `(None, None)` for an installed package, even if its virtual environment lies inside some other repository.
+    `(None, None)` for an installed package, even if its virtual environment lies inside some other
+    repository.
     """
     # a tracked file, not just a repository, shows that the checkout around the package is its own
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -321,6 +367,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):  # no git, or a file system too slow to ask: the run matters more
+    # no git, or a file system too slow to ask: the run matters more
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -1,6 +1,7 @@
 """The results of a run: one object between computing and showing.
 
-`SeriesIndex` says which rows of scores and records are one thing to a reader: a line of a figure, or a row of a table.
+`SeriesIndex` says which rows of scores and records are one thing to a reader: a line of a figure,
+or a row of a table.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def frame_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pd.DataFra
 class Results:
     """The results of a run. Terminal, page, figures, tables and loggers show it and nothing else.
 
-    The attributes are the files of the run folder, see `ARTIFACTS`. Records are lists of mappings in which an unknown
-    number is None; `frame` gives any of them as a DataFrame.
+    The attributes are the files of the run folder, see `ARTIFACTS`. Records are lists of mappings
+    in which an unknown number is None; `frame` gives any of them as a DataFrame.
 
     Attributes:
         config: config.yaml: resolved, secrets masked.
@@ -55,23 +56,29 @@ class Results:
         readings: one row an example and condition, `READINGS_SCHEMA`.
         scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
         metrics: see `judgebench.stats.evaluate.evaluate`.
-        comparisons: paired differences between judges; attack_differences: between what attacks change of each.
-        repairs: comparisons that every run makes, see `judgebench.stats.repairs`; empty with `compare_with`.
+        comparisons: paired differences between judges; attack_differences: between what attacks
+            change of each.
+        repairs: comparisons that every run makes, see `judgebench.stats.repairs`; empty with
+            `compare_with`.
         pairwise: systems ranked by comparisons.
-        suffix: effect of learned phrases by their length; trace: every word that a search tried, or None.
+        suffix: effect of learned phrases by their length; trace: every word that a search tried, or
+            None.
         tuning: selected lambda and t of each cell; None where they were given, or cross-fitted.
-        choice: what each setting is worth and which is taken, see `judgebench.tuning.choose.choice_records`.
-        verdict: what the setting taken may be used for, see `judgebench.stats.verdict.verdict_records`.
+        choice: what each setting is worth and which is taken, see
+            `judgebench.tuning.choose.choice_records`.
+        verdict: what the setting taken may be used for, see
+            `judgebench.stats.verdict.verdict_records`.
         standards, strengths, detectors: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
-        beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with humans, see
-            `STUDIES` in `judgebench.pipeline`.
-        examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts: `TEXTS_SCHEMA`.
-        phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors. Both are written
-            and not read back.
+        beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
+            humans, see `STUDIES` in `judgebench.pipeline`.
+        examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
+            `TEXTS_SCHEMA`.
+        phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
+            Both are written and not read back.
         path: the run folder; None where nothing has been written.
 
     Example:
@@ -115,14 +122,16 @@ class Results:
     vectors: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
 
-    # --- the run folder -------------------------------------------------------------------------------------------
+    # --- the run folder --------------------------------------------------------------------------
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
         """The results in a run folder."""
         folder = RunFolder.open(path)
         read = {artifact.name: folder.read(artifact.name) for artifact in ARTIFACTS}
-        return cls(**{name: value for name, value in read.items() if value is not None}, path=folder.path)
+        return cls(
+            **{name: value for name, value in read.items() if value is not None}, path=folder.path
+        )
 
     def save(self, folder: RunFolder) -> list[Path]:
         """Writes the files that the folder's contract asks for, and returns their paths."""
@@ -141,10 +150,11 @@ class Results:
             save_vectors(vectors, written[-1])
         return written
 
-    # --- frames ---------------------------------------------------------------------------------------------------
+    # --- frames ----------------------------------------------------------------------------------
 
     def frame(self, name: str) -> pd.DataFrame:
-        """One of the tables or records as a DataFrame of its own: changes do not reach the results."""
+        """One of the tables or records as a DataFrame of its own: changes do not reach the
+        results."""
         value = getattr(self, name) if name in ARTIFACT else None
         if value is None or isinstance(value, Mapping):
             raise UserError(f"{name!r}: not a frame; there are {', '.join(self)}.")
@@ -154,26 +164,34 @@ class Results:
         """The names of the frames that hold something."""
         for attribute in fields(self):
             value = getattr(self, attribute.name)
-            if attribute.name in ARTIFACT and value is not None and not isinstance(value, Mapping) and len(value):
+            if (
+                attribute.name in ARTIFACT
+                and value is not None
+                and not isinstance(value, Mapping)
+                and len(value)
+            ):
                 yield attribute.name
 
-    # --- selections that everything shown shares ----------------------------------------------------------------------
+    # --- selections that everything shown shares -------------------------------------------------
 
     @property
     def titles(self) -> Mapping[str, str | None]:
-        """`main` and `assistant`, the models' names; `groups` and `examples`, the words for them; `note`."""
+        """`main` and `assistant`, the models' names; `groups` and `examples`, the words for them;
+        `note`."""
         return self.about.get("titles") or {}
 
     @cached_property
     def scale(self) -> dict[str, tuple[float, float] | None]:
         """Dimension -> ends of the humans' scale; None where humans prefer and do not score."""
         scale: Mapping[str, Any] = self.about.get("scale") or {}
-        return {name: (float(ends[0]), float(ends[1])) if ends else None for name, ends in scale.items()}
+        return {
+            name: (float(ends[0]), float(ends[1])) if ends else None for name, ends in scale.items()
+        }
 
     @property
     def agreement(self) -> Mapping[str, Mapping[str, float | None]]:
-        """Dimension -> `alpha` and `spearman` of the experts among themselves; all that runs of earlier versions know
-        of them, which have no `humans`."""
+        """Dimension -> `alpha` and `spearman` of the experts among themselves; all that runs of
+        earlier versions know of them, which have no `humans`."""
         return self.about.get("agreement") or {}
 
     @property
@@ -196,7 +214,8 @@ class Results:
 
     @property
     def compares(self) -> bool:
-        """True if two texts were compared; scores are then of pairs, and readings of an order each."""
+        """True if two texts were compared; scores are then of pairs, and readings of an order
+        each."""
         return "rival_id" in self.scores
 
     @cached_property
@@ -207,12 +226,18 @@ class Results:
     @cached_property
     def level(self) -> str:
         """The reported level: dataset where there is one, else the first."""
-        return shown_level(record["level"] for record in self.metrics if record["split"] == self.split)
+        return shown_level(
+            record["level"] for record in self.metrics if record["split"] == self.split
+        )
 
     @cached_property
     def shown(self) -> Records:
         """The metrics of the reported split and level."""
-        return [record for record in self.metrics if (record["split"], record["level"]) == (self.split, self.level)]
+        return [
+            record
+            for record in self.metrics
+            if (record["split"], record["level"]) == (self.split, self.level)
+        ]
 
     @cached_property
     def clean(self) -> Records:
@@ -234,46 +259,72 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
     # columns of the examples' own texts: copies would take as much memory again
     columns: dict[str, list[Any]] = {}
     for name in EXAMPLES_SCHEMA.names[:-2]:
-        columns[name] = [split[one.group_id] if name == "split" else getattr(one, name) for one in examples]
+        columns[name] = [
+            split[one.group_id] if name == "split" else getattr(one, name) for one in examples
+        ]
     columns["dimensions"] = [list(one.human) for one in examples]
-    columns["human"] = [[None if math.isnan(x) else float(x) for x in one.human.values()] for one in examples]
+    columns["human"] = [
+        [None if math.isnan(x) else float(x) for x in one.human.values()] for one in examples
+    ]
     return pd.DataFrame(columns, dtype=object)
 
 
 def ratings_frame(
-    examples: Sequence[Example], ratings: Mapping[str, np.ndarray], raters: Sequence[str], split: Mapping[str, str]
+    examples: Sequence[Example],
+    ratings: Mapping[str, np.ndarray],
+    raters: Sequence[str],
+    split: Mapping[str, str],
 ) -> pd.DataFrame:
-    """The single ratings as ratings.parquet holds them; `ratings`: dimension -> [examples, raters], NaN where a rater
-    gave none. Raters without names are called 1, 2, ..."""
+    """The single ratings as ratings.parquet holds them; `ratings`: dimension -> [examples, raters],
+    NaN where a rater gave none. Raters without names are called 1, 2, ..."""
     parts = []
     for dimension, table in ratings.items():
         texts, columns = np.nonzero(~np.isnan(table))
         rows = [
-            (*(getattr(examples[text], name) for name in ("example_id", "group_id", "system_id")), dimension)
+            (
+                *(
+                    getattr(examples[text], name)
+                    for name in ("example_id", "group_id", "system_id")
+                ),
+                dimension,
+            )
             for text in texts.tolist()
         ]
         frame = pd.DataFrame(rows, columns=["example_id", "group_id", "system_id", "dimension"])
         frame.insert(3, "split", frame["group_id"].map(split))
-        frame["rater"] = [raters[column] if raters else str(column + 1) for column in columns.tolist()]
+        frame["rater"] = [
+            raters[column] if raters else str(column + 1) for column in columns.tolist()
+        ]
         parts.append(frame.assign(score=table[texts, columns].astype(np.float64)))
     return pd.concat(parts, ignore_index=True) if parts else frame_of([], RATINGS_SCHEMA)
 
 
 def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
-    """The changed texts as texts.parquet holds them; `changed`: prompts, and the text that each has in the place of its
-    example's own."""
+    """The changed texts as texts.parquet holds them; `changed`: prompts, and the text that each has
+    in the place of its example's own."""
     rows = []
     for prompt, text in changed:
         condition = prompt.condition
-        row = {"example_id": prompt.example.example_id, "dimension": condition.dimension, **condition.range.columns}
-        row |= {"attack": condition.attack, "defense": condition.defense, "order": condition.order, "text": text}
+        row = {
+            "example_id": prompt.example.example_id,
+            "dimension": condition.dimension,
+            **condition.range.columns,
+        }
+        row |= {
+            "attack": condition.attack,
+            "defense": condition.defense,
+            "order": condition.order,
+            "text": text,
+        }
         rows.append(row)
     if not any(LABELS in row for row in rows):
         return frame_of(rows, TEXTS_SCHEMA)
-    return frame_of([{LABELS: "", **row} for row in rows], TEXTS_SCHEMA.append(pa.field(LABELS, pa.string())))
+    return frame_of(
+        [{LABELS: "", **row} for row in rows], TEXTS_SCHEMA.append(pa.field(LABELS, pa.string()))
+    )
 
 
-# --- series ----------------------------------------------------------------------------------------------------------
+# --- series -------------------------------------------------------------------------------------
 
 
 CELL = ("split", "dimension", *RANGE, "attack", "defense")
@@ -285,8 +336,9 @@ _DECODINGS = ("greedy", "expectation", "contrastive")
 
 @dataclass(frozen=True)
 class Series:
-    """A judge with a decoding. `setting` names one of several that a run tries side by side (a grid of lambda and
-    t); it is empty where each range has one setting, which may differ from range to range (tuned on the dev split)."""
+    """A judge with a decoding. `setting` names one of several that a run tries side by side (a grid
+    of lambda and t); it is empty where each range has one setting, which may differ from range to
+    range (tuned on the dev split)."""
 
     judge: str
     decoding: str
@@ -302,8 +354,8 @@ class SeriesIndex:
 
     Attributes:
         all: the series, in the order in which they are shown.
-        settings: series -> its lambda and t, where they are one for all its rows; "" where they are not (tuned by
-            range), or where the series' name says them already.
+        settings: series -> its lambda and t, where they are one for all its rows; "" where they are
+            not (tuned by range), or where the series' name says them already.
 
     Example:
         >>> cell = dict.fromkeys(CELL, 1)
@@ -321,13 +373,19 @@ class SeriesIndex:
         for row in rows:
             cell = (*(row[name] for name in CELL), row.get(LABELS))
             tried[cell, row["judge"], row["decoding"]].add(setting(row))
-        self._several = {(judge, decoding) for (_, judge, decoding), texts in tried.items() if len(texts) > 1}
-        knobs = {self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0) for row in rows}
+        self._several = {
+            (judge, decoding) for (_, judge, decoding), texts in tried.items() if len(texts) > 1
+        }
+        knobs = {
+            self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0)
+            for row in rows
+        }
         settings: dict[Series, set[str]] = defaultdict(set)
         for row in rows:
             settings[self.of(row)].add(setting(row))
         self.settings = {
-            series: "" if series.setting or len(texts) > 1 else min(texts) for series, texts in settings.items()
+            series: "" if series.setting or len(texts) > 1 else min(texts)
+            for series, texts in settings.items()
         }
 
         def rank(series: Series) -> tuple[Any, ...]:
@@ -342,10 +400,15 @@ class SeriesIndex:
 
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
-        return cls(distinct(scores, [*with_labels(CELL, scores), "judge", "decoding", "lambda", "temperature"]))
+        return cls(
+            distinct(
+                scores, [*with_labels(CELL, scores), "judge", "decoding", "lambda", "temperature"]
+            )
+        )
 
     def of(self, row: Mapping[str, Any]) -> Series:
-        judge, decoding = str(row["judge"]), str(row["decoding"])
+        judge = str(row["judge"])
+        decoding = str(row["decoding"])
         return Series(judge, decoding, setting(row) if (judge, decoding) in self._several else "")
 
     def parts(self, scores: pd.DataFrame) -> dict[Series, pd.DataFrame]:
@@ -355,12 +418,17 @@ class SeriesIndex:
         places: dict[Series, list[int]] = defaultdict(list)
         for place, row in enumerate(distinct(scores, names)):
             places[self.of(row)].append(place)
-        return {series: scores[np.isin(numbers, places[series])] for series in self.all if series in places}
+        return {
+            series: scores[np.isin(numbers, places[series])]
+            for series in self.all
+            if series in places
+        }
 
 
 def setting(row: Mapping[str, Any]) -> str:
     """Lambda and t as a reader sees them; empty for decodings that have neither."""
-    lambda_, temperature = number(row["lambda"]), number(row["temperature"])
+    lambda_ = number(row["lambda"])
+    temperature = number(row["temperature"])
     parts = [
         f"λ {lambda_:.4g}" if lambda_ is not None else "",
         f"t {temperature:.4g}" if temperature is not None else "",
@@ -379,7 +447,10 @@ def range_of(row: Mapping[str, Any]) -> ScoreRange:
 
 def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
     names = with_labels(RANGE, frame)
-    return [(range_of(dict(zip(names, ends, strict=True))), part) for ends, part in frame.groupby(names, sort=True)]
+    return [
+        (range_of(dict(zip(names, ends, strict=True))), part)
+        for ends, part in frame.groupby(names, sort=True)
+    ]
 
 
 def with_labels(columns: Sequence[str], frame: pd.DataFrame) -> list[str]:
@@ -394,11 +465,16 @@ def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The rows that a figure of judges shows: those without attack and defense, else those of the first pair."""
+    """The rows that a figure of judges shows: those without attack and defense, else those of the
+    first pair."""
     pairs = [(row["attack"], row["defense"]) for row in distinct(frame, ["attack", "defense"])]
     attack, defense = ("none", "none") if not pairs or ("none", "none") in pairs else pairs[0]
     rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]
-    sentences = [f"{axis} {name}" for axis, name in (("attack", attack), ("defense", defense)) if name != "none"]
+    sentences = [
+        f"{axis} {name}"
+        for axis, name in (("attack", attack), ("defense", defense))
+        if name != "none"
+    ]
     return rows, ", ".join(sentences)
 
 
@@ -408,7 +484,8 @@ def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def condition_text(row: Mapping[str, Any]) -> str:
-    """The dimension, and the attack and the defense where there are such, as in "coherence, attack dsi"."""
+    """The dimension, and the attack and the defense where there are such, as in "coherence, attack
+    dsi"."""
     axes = (f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none")
     return ", ".join([str(row["dimension"]), *axes])
 
@@ -417,27 +494,31 @@ Shown = TypeVar("Shown", pd.DataFrame, list[dict[str, Any]])
 
 
 def kept(make: Callable[..., Shown]) -> Callable[..., Shown]:
-    """A function of results, and of what else it takes, that computes a frame or rows once for the same results: many
-    parts of a page ask for them. Each caller gets a copy."""
+    """A function of results, and of what else it takes, that computes a frame or rows once for the
+    same results: many parts of a page ask for them. Each caller gets a copy."""
 
     @wraps(make)
     def known(results: Results, *asked: Any, **named: Any) -> Shown:
-        key, values = (make, asked, *named.items()), results.__dict__.setdefault("_kept", {})
+        key = (make, asked, *named.items())
+        values = results.__dict__.setdefault("_kept", {})
         if key not in values:
             values[key] = make(results, *asked, **named)
         value: Any = values[key]
-        copy: Any = value.copy() if isinstance(value, pd.DataFrame) else [dict(row) for row in value]
+        copy: Any = (
+            value.copy() if isinstance(value, pd.DataFrame) else [dict(row) for row in value]
+        )
         return copy
 
     return known
 
 
 def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense (in order of
-    appearance), range and series, with labels as further columns.
+    """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense
+    (in order of appearance), range and series, with labels as further columns.
 
-    Added are `series`, such as "pair, contrastive", with its setting where several are tried side by side; `who`, the
-    same without; `setting`, lambda and t; `range`; and `condition`, such as "coherence, attack dsi".
+    Added are `series`, such as "pair, contrastive", with its setting where several are tried side
+    by side; `who`, the same without; `setting`, lambda and t; `range`; and `condition`, such as
+    "coherence, attack dsi".
 
     Example:
         >>> cell = dict.fromkeys(CELL, 1) | {"dimension": "coherence", "attack": "dsi", "defense": "none"}
@@ -448,13 +529,20 @@ def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = [dict(record) for record in records]
     index = SeriesIndex(rows)
-    conditions = list(dict.fromkeys((row["dimension"], row["attack"], row["defense"]) for row in rows))
+    conditions = list(
+        dict.fromkeys((row["dimension"], row["attack"], row["defense"]) for row in rows)
+    )
     order = []
     for row in rows:
-        series, score_range = index.of(row), range_of(row)
+        series = index.of(row)
+        score_range = range_of(row)
         key = (row["dimension"], row["attack"], row["defense"])
         order.append((conditions.index(key), score_range.order, index.all.index(series)))
-        row |= {"series": str(series), "who": f"{series.judge}, {series.decoding}", "setting": setting(row)}
+        row |= {
+            "series": str(series),
+            "who": f"{series.judge}, {series.decoding}",
+            "setting": setting(row),
+        }
         row |= {"range": str(score_range), "condition": condition_text(row)}
     frame = pd.DataFrame(rows)
     return frame.iloc[sorted(range(len(rows)), key=order.__getitem__)].reset_index(drop=True)

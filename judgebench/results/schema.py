@@ -16,8 +16,12 @@ from judgebench.types import LABELS, RANGE
 if TYPE_CHECKING:
     import pandas as pd
 
-_TEXT, _NUMBER, _INTEGER, _BOOLEAN = pa.string(), pa.float64(), pa.int64(), pa.bool_()
-_TEXTS, _LOGPROBS = pa.list_(pa.string()), pa.list_(pa.float32())
+_TEXT = pa.string()
+_NUMBER = pa.float64()
+_INTEGER = pa.int64()
+_BOOLEAN = pa.bool_()
+_TEXTS = pa.list_(pa.string())
+_LOGPROBS = pa.list_(pa.float32())
 
 
 def _columns(kind: pa.DataType, names: str) -> list[tuple[str, pa.DataType]]:
@@ -25,7 +29,11 @@ def _columns(kind: pa.DataType, names: str) -> list[tuple[str, pa.DataType]]:
 
 
 _RANGE = _columns(_NUMBER, " ".join(RANGE))
-_KEYS = [*_columns(_TEXT, "example_id group_id system_id split dimension"), *_RANGE, *_columns(_TEXT, "attack defense")]
+_KEYS = [
+    *_columns(_TEXT, "example_id group_id system_id split dimension"),
+    *_RANGE,
+    *_columns(_TEXT, "attack defense"),
+]
 _DECODING = [*_columns(_TEXT, "judge decoding"), *_columns(_NUMBER, "lambda temperature")]
 
 READINGS_SCHEMA = pa.schema(
@@ -42,7 +50,9 @@ READINGS_SCHEMA = pa.schema(
 )
 """Columns of readings.parquet, one row per example x condition."""
 
-SCORES_SCHEMA = pa.schema([*_KEYS, *_DECODING, ("score", _NUMBER), ("status", _TEXT), ("human", _NUMBER)])
+SCORES_SCHEMA = pa.schema(
+    [*_KEYS, *_DECODING, ("score", _NUMBER), ("status", _TEXT), ("human", _NUMBER)]
+)
 """Columns of scores.parquet, one row per example x condition x decoding."""
 
 SERVED_SCHEMA = pa.schema(
@@ -55,37 +65,46 @@ SERVED_SCHEMA = pa.schema(
         ("texts", _TEXTS),
     ]
 )
-"""Columns of served.parquet, one row per example x condition x role (main, assistant) of judges behind a URL: between
-which log-probabilities each candidate lies, how much probability the first list leaves out, and what was answered."""
+"""Columns of served.parquet, one row per example x condition x role (main, assistant) of judges
+behind a URL: between which log-probabilities each candidate lies, how much probability the first
+list leaves out, and what was answered."""
 
 READINGS_COMPARED = _columns(_TEXT, "text_id rival_id rival_system_id order")
 SCORES_COMPARED = [
     *_columns(_TEXT, "text_id rival_id rival_system_id"),
     *_columns(_NUMBER, "score_first score_second tie_first tie_second"),
 ]
-"""Columns that the two tables have besides in a run that compares texts, at their end. Its readings have a row an
-order, its scores a row a pair."""
+"""Columns that the two tables have besides in a run that compares texts, at their end. Its readings
+have a row an order, its scores a row a pair."""
 
 EXAMPLES_SCHEMA = pa.schema(
     [
-        *_columns(_TEXT, "example_id group_id system_id split source context output rival_id rival"),
+        *_columns(
+            _TEXT, "example_id group_id system_id split source context output rival_id rival"
+        ),
         ("dimensions", _TEXTS),
         ("human", pa.list_(_NUMBER)),
     ]
 )
-"""Columns of examples.parquet, one row an example, see `judgebench.types.Example`; `human` goes with `dimensions`, all
-that the data has, judged or not."""
+"""Columns of examples.parquet, one row an example, see `judgebench.types.Example`; `human` goes
+with `dimensions`, all that the data has, judged or not."""
 
 RATINGS_SCHEMA = pa.schema(
     [*_columns(_TEXT, "example_id group_id system_id split dimension rater"), ("score", _NUMBER)]
 )
-"""Columns of ratings.parquet, one row a rating: the score that one human gave an example on a judged dimension."""
+"""Columns of ratings.parquet, one row a rating: the score that one human gave an example on a
+judged dimension."""
 
 TEXTS_SCHEMA = pa.schema(
-    [*_columns(_TEXT, "example_id dimension"), *_RANGE, *_columns(_TEXT, "attack defense order text")]
+    [
+        *_columns(_TEXT, "example_id dimension"),
+        *_RANGE,
+        *_columns(_TEXT, "attack defense order text"),
+    ]
 )
-"""Columns of texts.parquet: the judged text as the judge read it, one row for each example x condition in which an
-attack or a defense had changed it. `order` is empty where texts are judged alone."""
+"""Columns of texts.parquet: the judged text as the judge read it, one row for each example x
+condition in which an attack or a defense had changed it. `order` is empty where texts are judged
+alone."""
 
 REFERENCES_SCHEMA = pa.schema(
     [
@@ -95,8 +114,9 @@ REFERENCES_SCHEMA = pa.schema(
         *_columns(_NUMBER, "alpha_high alpha_low seconds"),
     ]
 )
-"""Columns of defense/references.parquet, one row a pair: the texts, the judge's score of each by itself, whether it
-would have gone on, the strengths that steered it, the seconds of writing both."""
+"""Columns of defense/references.parquet, one row a pair: the texts, the judge's score of each by
+itself, whether it would have gone on, the strengths that steered it, the seconds of writing
+both."""
 
 
 class Presence(Enum):
@@ -129,7 +149,9 @@ _WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_la
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),
-    Artifact("readings", "readings.parquet", Presence.REQUIRED, READINGS_SCHEMA, tuple(READINGS_COMPARED)),
+    Artifact(
+        "readings", "readings.parquet", Presence.REQUIRED, READINGS_SCHEMA, tuple(READINGS_COMPARED)
+    ),
     Artifact("scores", "scores.parquet", Presence.REQUIRED, SCORES_SCHEMA, tuple(SCORES_COMPARED)),
     Artifact("served", "served.parquet", schema=SERVED_SCHEMA, compared=tuple(READINGS_COMPARED)),
     Artifact("metrics", "metrics.json", Presence.REQUIRED),
@@ -154,8 +176,13 @@ ARTIFACTS = (
 )
 """The files that hold `Results`, in the order in which they are written."""
 
-FILES = (*(artifact.path for artifact in ARTIFACTS if "/" not in artifact.path), "report.html", DIGESTS)
-"""The contract's files, besides those of `figures/`, `tables/`, `attack/`, `defense/` and `worth/`."""
+FILES = (
+    *(artifact.path for artifact in ARTIFACTS if "/" not in artifact.path),
+    "report.html",
+    DIGESTS,
+)
+"""The contract's files, besides those of `figures/`, `tables/`, `attack/`, `defense/` and
+`worth/`."""
 
 PLACES = {
     ".": re.compile("|".join([*map(re.escape, FILES), r"judge_card(_\w+)?\.yaml"])),
@@ -180,7 +207,8 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")  # what `atomic` leaves whe
 
 
 def is_ours(place: str, name: str) -> bool:
-    """True for the name of a file that runs write at a place of `PLACES`, or a half that a killed run left of it.
+    """True for the name of a file that runs write at a place of `PLACES`, or a half that a killed
+    run left of it.
 
     Example:
         >>> is_ours(".", "scores.parquet"), is_ours(".", ".judge_card.yaml.17.tmp"), is_ours(".", "notes.txt")
@@ -191,9 +219,15 @@ def is_ours(place: str, name: str) -> bool:
 
 
 def own_files(folder: Path) -> list[Path]:
-    """The files at the top of a run folder, whether or not they are there, and all others of the run's own that are."""
+    """The files at the top of a run folder, whether or not they are there, and all others of the
+    run's own that are."""
     places = [(place, folder / place) for place in PLACES if (folder / place).is_dir()]
-    there = [path for place, inner in places for path in sorted(inner.iterdir()) if is_ours(place, path.name)]
+    there = [
+        path
+        for place, inner in places
+        for path in sorted(inner.iterdir())
+        if is_ours(place, path.name)
+    ]
     return list(dict.fromkeys([*(folder / name for name in FILES), *there]))
 
 
@@ -203,8 +237,10 @@ def run_inputs(folder: Path) -> list[Input]:
 
 
 def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
-    """The schema of an artifact's table, with the columns for compared texts and for a range's labels where the
-    frame has them."""
+    """The schema of an artifact's table, with the columns for compared texts and for a range's
+    labels where the frame has them."""
     assert artifact.schema is not None
-    more = (artifact.compared if "rival_id" in frame else ()) + (((LABELS, pa.string()),) if LABELS in frame else ())
+    more = (artifact.compared if "rival_id" in frame else ()) + (
+        ((LABELS, pa.string()),) if LABELS in frame else ()
+    )
     return pa.schema([*artifact.schema, *(pa.field(*column) for column in more)])

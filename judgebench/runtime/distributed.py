@@ -1,12 +1,14 @@
-"""The processes of one run: one, or several that do the same things in the same order, each reading its share.
+"""The processes of one run: one, or several that do the same things in the same order, each reading
+its share.
 
-Lightning starts the others on this machine, torchrun or SLURM on several. The first process alone keeps the store of
-readings and writes the run folder, so nothing depends on what the machines' file systems promise each other. What must
-be the same everywhere, and could differ (what the store holds, what floating-point arithmetic of another CPU gives),
-the first finds out and tells (`Processes.agree`).
+Lightning starts the others on this machine, torchrun or SLURM on several. The first process alone
+keeps the store of readings and writes the run folder, so nothing depends on what the machines' file
+systems promise each other. What must be the same everywhere, and could differ (what the store
+holds, what floating-point arithmetic of another CPU gives), the first finds out and tells
+(`Processes.agree`).
 
-Where Lightning starts the others, it does so by running the command again, and only when there is something to read:
-what was agreed until then they are told when they join.
+Where Lightning starts the others, it does so by running the command again, and only when there is
+something to read: what was agreed until then they are told when they join.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from judgebench.runtime.terminal import print_safely
 if TYPE_CHECKING:
     import lightning as L
 
-# torch and Lightning are imported where several processes need them: a run without a model does without both
+# torch and Lightning are imported where several processes need them: a run without a model does
+# without both
 T = TypeVar("T")
 
 _CONNECT = timedelta(minutes=30)
 """Longest wait for the other processes to come up; Lightning's own."""
 
 _PATIENCE = timedelta(days=7)
-"""Longest wait for another's share of the work. A process that ends is noticed at once, by its connection."""
+"""Longest wait for another's share of the work. A process that ends is noticed at once, by its
+connection."""
 
 _BEAT = 5.0
 """Seconds between two signs of life while processes compute together."""
@@ -53,8 +57,9 @@ _LEFT = b"left"
 
 @dataclass(frozen=True)
 class Alone:
-    """Stand-in for a Lightning Trainer in a run of one process in which no model is read here: such a run needs
-    neither Lightning nor torch. It has those attributes of a Trainer that are asked for.
+    """Stand-in for a Lightning Trainer in a run of one process in which no model is read here: such
+    a run needs neither Lightning nor torch. It has those attributes of a Trainer that are asked
+    for.
 
     Attributes:
         progress_bar_callback: True for a bar, None for none.
@@ -109,8 +114,8 @@ class Processes:
             raise UserError(
                 f"trainer.strategy: several processes under {type(strategy).__name__}"
                 + (" that are forked from this one" if known else "")
-                + " cannot read together here; take trainer=ddp, or for models larger than one GPU trainer=fsdp or "
-                "trainer=tensor_parallel."
+                + " cannot read together here; take trainer=ddp, or for models larger than one GPU "
+                "trainer=fsdp or trainer=tensor_parallel."
             )
         # others exist already, on their way here, or this is one of them
         if strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1:
@@ -127,8 +132,8 @@ class Processes:
         return self._group is not None
 
     def join(self) -> None:
-        """Starts the others where that is this process's to do, and waits until all are there; once. `UserError` where
-        they do not find each other."""
+        """Starts the others where that is this process's to do, and waits until all are there;
+        once. `UserError` where they do not find each other."""
         if self.count == 1 or self.joined:
             return
         strategy = self._strategy
@@ -142,17 +147,17 @@ class Processes:
         except (RuntimeError, ValueError, OSError) as error:
             reason = " ".join(str(error).split())[:300]
             raise UserError(
-                f"trainer: its {self.count} processes do not find each other ({reason}); MASTER_ADDR and MASTER_PORT "
-                "must name the first machine, and where a machine has several networks, GLOO_SOCKET_IFNAME and "
-                "NCCL_SOCKET_IFNAME the one to use."
+                f"trainer: its {self.count} processes do not find each other ({reason}); "
+                "MASTER_ADDR and MASTER_PORT must name the first machine, and where a machine has "
+                "several networks, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME the one to use."
             ) from error
         agreed = self._broadcast(self._agreed)
         self._to_hear = deque(() if self.first else agreed)
         self._agreed = []
 
     def agree(self, find: Callable[[], T]) -> T:
-        """The result of `find`, which the first process alone runs, in all processes; all call this in the same order.
-        The `UserError` of `find` is raised in all."""
+        """The result of `find`, which the first process alone runs, in all processes; all call this
+        in the same order. The `UserError` of `find` is raised in all."""
         if self.count == 1 or self._finding:
             return find()
         if self._to_hear:
@@ -175,8 +180,8 @@ class Processes:
         raise (UserError if self.first else ReportedElsewhere)(value)
 
     def together(self, do: Callable[[], T]) -> T:
-        """Runs `do` in each process; the `UserError` of the first that fails is raised in all. All call this in the
-        same order."""
+        """Runs `do` in each process; the `UserError` of the first that fails is raised in all. All
+        call this in the same order."""
         error: UserError | None = None
         try:
             done = do()
@@ -196,15 +201,16 @@ class Processes:
         return done
 
     def check_same(self, value: str, what: str) -> None:
-        """Checks that all processes have the same `value`, which `what` names; else `UserError`. All call this in the
-        same order."""
+        """Checks that all processes have the same `value`, which `what` names; else `UserError`.
+        All call this in the same order."""
         if not self.joined:
             return
         values = self._gathered(value)
         if odd := [rank for rank, other in enumerate(values) if other != values[0]]:
             raise (UserError if self.rank in (0, odd[0]) else ReportedElsewhere)(
-                f"trainer: process {odd[0]} has other {what} than process 0; data, templates, tokenizers and the "
-                "versions of judgebench and transformers must be the same on all machines."
+                f"trainer: process {odd[0]} has other {what} than process 0; data, templates, "
+                "tokenizers and the versions of judgebench and transformers must be the same on "
+                "all machines."
             )
 
     def send(self, message: bytes) -> None:
@@ -220,8 +226,8 @@ class Processes:
             yield self._mail.queue_pop("mail")
 
     def all_mail(self) -> Iterator[bytes]:
-        """Waits until all processes have come here, and yields to the first what they have sent; `Lost` where one has
-        ended."""
+        """Waits until all processes have come here, and yields to the first what they have sent;
+        `Lost` where one has ended."""
         if not self.joined:
             return
         import torch
@@ -241,9 +247,11 @@ class Processes:
 
     @contextmanager
     def watched(self, beat: float = _BEAT, silence: float = _SILENCE) -> Iterator[None]:
-        """Ends this process with a sentence and code 2 if another process ends within the block; all enter it together.
+        """Ends this process with a sentence and code 2 if another process ends within the block;
+        all enter it together.
 
-        Collectives between GPUs do not notice that a process has ended: its peers would wait for half an hour."""
+        Collectives between GPUs do not notice that a process has ended: its peers would wait for
+        half an hour."""
         if not self.joined:
             yield
             return
@@ -251,7 +259,9 @@ class Processes:
 
         self._watches += 1
         name = f"alive/{self._watches}"
-        mail = distributed.TCPStore(self._mail.host, self._mail.port, is_master=False, wait_for_workers=False)
+        mail = distributed.TCPStore(
+            self._mail.host, self._mail.port, is_master=False, wait_for_workers=False
+        )
         over = threading.Event()
 
         def look() -> None:
@@ -262,24 +272,30 @@ class Processes:
             try:
                 while not over.wait(beat if count else 0.0):
                     count += 1
-                    mail.compare_set(keys[self.rank], str(count - 1) if count > 1 else "", str(count))
+                    mail.compare_set(
+                        keys[self.rank], str(count - 1) if count > 1 else "", str(count)
+                    )
                     for rank, key in enumerate(keys):
                         sign = mail.get(key) if mail.check([key]) else b""
                         if sign != last.get(rank, (None, 0))[0]:
                             last[rank] = (sign, count)
                         # looks, not seconds: a run that was suspended has missed none
                         elif sign != _LEFT and (count - last[rank][1]) * beat > silence:
-                            raise RuntimeError(f"process {rank} has given no sign of life for {silence:.0f} s")
+                            raise RuntimeError(
+                                f"process {rank} has given no sign of life for {silence:.0f} s"
+                            )
             except RuntimeError as error:
                 if not over.is_set():
                     print_safely(f"judgebench: {_ended(error)}", error=True)
-                    os._exit(2)  # the main thread is inside a collective, from which no exception brings it back
+                    # the main thread is inside a collective, from which no exception brings it back
+                    os._exit(2)
 
         watch = threading.Thread(target=look, daemon=True)
         watch.start()
         try:
             yield
-            mail.set(f"{name}/{self.rank}", _LEFT.decode())  # after an error this stays out, and the others end too
+            # after an error this stays out, and the others end too
+            mail.set(f"{name}/{self.rank}", _LEFT.decode())
         finally:
             over.set()
             watch.join()
@@ -303,7 +319,8 @@ class Processes:
     def _connect(self, strategy: Any) -> None:
         from torch import distributed
 
-        environment, device = strategy.cluster_environment, strategy.root_device
+        environment = strategy.cluster_environment
+        device = strategy.root_device
         os.environ["MASTER_ADDR"] = environment.main_address
         os.environ["MASTER_PORT"] = str(environment.main_port)
         on_gpu = device.type == "cuda"
@@ -315,15 +332,22 @@ class Processes:
                 timeout=_CONNECT,
                 device_id=device if on_gpu else None,
             )
-            atexit.register(lambda: distributed.is_initialized() and distributed.destroy_process_group())
-        # messages travel by a group of their own: between CPUs, whatever computes, and without a limit to patience
+            atexit.register(
+                lambda: distributed.is_initialized() and distributed.destroy_process_group()
+            )
+        # messages travel by a group of their own: between CPUs, whatever computes, and without a
+        # limit to patience
         self._group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         mail = None
         if self.first:
-            mail = distributed.TCPStore(environment.main_address, 0, is_master=True, wait_for_workers=False)
+            mail = distributed.TCPStore(
+                environment.main_address, 0, is_master=True, wait_for_workers=False
+            )
         port = self._broadcast(mail.port if mail is not None else None)
         if mail is None:
-            mail = distributed.TCPStore(environment.main_address, port, is_master=False, wait_for_workers=False)
+            mail = distributed.TCPStore(
+                environment.main_address, port, is_master=False, wait_for_workers=False
+            )
         self._mail = mail
 
 
@@ -343,7 +367,8 @@ def here() -> Processes:
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Turns an error of communication into `Lost`: between processes all goes well unless one of them has ended."""
+    """Turns an error of communication into `Lost`: between processes all goes well unless one of
+    them has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -352,6 +377,6 @@ def watching() -> Iterator[None]:
 
 def _ended(error: Exception) -> str:
     return (
-        "trainer: another process of this run has ended, so this one ends too. What was stored stays; the same command "
-        f"goes on from there ({' '.join(str(error).split())[:200]})."
+        "trainer: another process of this run has ended, so this one ends too. What was stored "
+        f"stays; the same command goes on from there ({' '.join(str(error).split())[:200]})."
     )

@@ -1,4 +1,5 @@
-"""Ends of work before its time, by a mistake that a user can mend or by Ctrl-C; and seconds spent by stage."""
+"""Ends of work before its time, by a mistake that a user can mend or by Ctrl-C; and seconds spent
+by stage."""
 
 from __future__ import annotations
 
@@ -10,15 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters but for tab and line end: a terminal obeys them
-    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"  # marks of direction, breaks, and of no width
+    # control characters but for tab and line end: a terminal obeys them
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+    # marks of direction, breaks, and of no width
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"
     "\ud800-\udfff\ufffe\uffff]"  # half characters and no characters, which XML forbids
     "|\r(?!\n)"
 )
 
 
 def escape_control(text: str) -> str:
-    """A text in which every character that steers a terminal, or turns a line around, stands as Python would write it.
+    """A text in which every character that steers a terminal, or turns a line around, stands as
+    Python would write it.
 
     Joiners (U+200C, U+200D) stay: scripts and emoji need them.
 
@@ -26,7 +30,10 @@ def escape_control(text: str) -> str:
         >>> escape_control("\\x1b[31mred\\x1b[0m, \\u202edetrever, zero\\u200bwidth")
         '\\\\x1b[31mred\\\\x1b[0m, \\\\u202edetrever, zero\\\\u200bwidth'
     """
-    return _UNSEEN.sub(lambda match: f"\\x{ord(match[0]):02x}" if match[0] < "\u0100" else ascii(match[0])[1:-1], text)
+    return _UNSEEN.sub(
+        lambda match: f"\\x{ord(match[0]):02x}" if match[0] < "\u0100" else ascii(match[0])[1:-1],
+        text,
+    )
 
 
 _SHOWN = 60
@@ -55,20 +62,26 @@ def shown(value: Any) -> str:
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: a sentence on what was wrong, where, and what would be right; or several such.
+    """A mistake that the user can mend: a sentence on what was wrong, where, and what would be
+    right; or several such.
 
-    The command line prints the sentences without a traceback and exits with code 2. Characters that no terminal can
-    show (half a character), or would obey (an escape sequence), stand in them as numbers.
+    The command line prints the sentences without a traceback and exits with code 2. Characters that
+    no terminal can show (half a character), or would obey (an escape sequence), stand in them as
+    numbers.
 
     Attributes:
         sentences: one for each mistake.
         give: overrides of the configuration that would be right; empty where that is not known.
-        command: a line that ends with the command that would be right; empty where that is not known.
+        command: a line that ends with the command that would be right; empty where that is not
+            known.
     """
 
     def __init__(self, *sentences: object, give: Sequence[str] = (), command: str = "") -> None:
         self.give, self.command = tuple(dict.fromkeys(give)), escape_control(command)
-        shown = (escape_control(str(sentence)).encode("utf-8", "backslashreplace") for sentence in sentences)
+        shown = (
+            escape_control(str(sentence)).encode("utf-8", "backslashreplace")
+            for sentence in sentences
+        )
         self.sentences = tuple(dict.fromkeys(sentence.decode("utf-8") for sentence in shown))
         super().__init__("\n".join(self.sentences))
 
@@ -119,7 +132,9 @@ class Mistakes:
             raise self._errors[0]
         if self._errors:
             sentences = [sentence for error in self._errors for sentence in error.sentences]
-            raise UserError(*sentences, give=[override for error in self._errors for override in error.give])
+            raise UserError(
+                *sentences, give=[override for error in self._errors for override in error.give]
+            )
 
 
 class ReportedElsewhere(UserError):
@@ -132,14 +147,15 @@ def as_line(sentence: str) -> str:
 
 
 class ComeBack(UserError):
-    """No mistake: work that goes on elsewhere, whose result the same command fetches later. Exit code 75."""
+    """No mistake: work that goes on elsewhere, whose result the same command fetches later. Exit
+    code 75."""
 
     code = 75
 
 
 class Refusal(SystemExit):
-    """Ends the program with a code, mostly 2; whoever started the work prints `sentence`. A sweep records it as the
-    reason why a job failed, and goes on."""
+    """Ends the program with a code, mostly 2; whoever started the work prints `sentence`. A sweep
+    records it as the reason why a job failed, and goes on."""
 
     def __init__(self, sentence: str, code: int = 2) -> None:
         super().__init__(code)
@@ -161,7 +177,7 @@ class Interrupted(KeyboardInterrupt):
         self.sentence = sentence
 
 
-# --- seconds by stage ------------------------------------------------------------------------------------------------
+# --- seconds by stage ---------------------------------------------------------------------------
 
 
 class Clock:
@@ -171,7 +187,8 @@ class Clock:
         self.seconds: dict[str, float] = {}
 
     def move(self, seconds: float, source: str, target: str) -> None:
-        """Counts seconds under `target` that are counted under `source`, or will be when that stage ends."""
+        """Counts seconds under `target` that are counted under `source`, or will be when that stage
+        ends."""
         self.seconds[source] = self.seconds.get(source, 0.0) - seconds
         self.seconds[target] = self.seconds.get(target, 0.0) + seconds
 

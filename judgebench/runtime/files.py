@@ -1,4 +1,5 @@
-"""Files that are whole or not there and overwrite no input; one run at a time in a folder; digests; CSV; disks."""
+"""Files that are whole or not there and overwrite no input; one run at a time in a folder; digests;
+CSV; disks."""
 
 from __future__ import annotations
 
@@ -25,22 +26,41 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
 
 DIGESTS = "digests.json"
-"""Digests of a folder's files: one small file, written last, that shows whether any other has changed since, as in
-`{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`.
+"""Digests of a folder's files: one small file, written last, that shows whether any other has
+changed since, as in `{"sha256": {"metrics.json": "...", "attack/phrase.json": "..."}}`.
 
-A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that it does not name.
+A folder without it is read unchecked: an earlier version of judgebench wrote it. So is a file that
+it does not name.
 """
 
 _FORMULA = (*"=+-@", *"＝＋－＠")
-"""Signs that a spreadsheet takes for the beginning of a formula, also in full width and behind white space."""
+"""Signs that a spreadsheet takes for the beginning of a formula, also in full width and behind
+white space."""
 
 NETWORK = frozenset(
     (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "davfs", "sshfs", "9p"),
-        *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "panfs", "pvfs2", "orangefs", "wekafs"),
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "davfs",
+        "sshfs",
+        "9p",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "panfs",
+        "pvfs2",
+        "orangefs",
+        "wekafs",
     )
 )
-"""Types of file systems over a network, as Linux names them; those of FUSE without their `fuse.`."""
+"""Types of file systems over a network, as Linux names them; those of FUSE without their
+`fuse.`."""
 
 
 NO_STORE = "none"
@@ -53,7 +73,8 @@ def user_path(path: object) -> Path:
 
 
 def check_store(path: Path) -> None:
-    """Refuses a store of Parquet files, and a SQLite file with one beside it, whose readings were paid for."""
+    """Refuses a store of Parquet files, and a SQLite file with one beside it, whose readings were
+    paid for."""
     beside = path.with_name(f"{path.name}.shards")
     if str(path).startswith("parquet:"):
         raise UserError(f"store={path}: Parquet stores are dropped; {DROPPED['store=parquet:']}.")
@@ -69,7 +90,8 @@ class Input(NamedTuple):
 
     Attributes:
         name: how the user names it, as "data.path=texts.jsonl".
-        patterns: of a folder, which files below it are read; `fnmatch` compares them with the ends of their paths.
+        patterns: of a folder, which files below it are read; `fnmatch` compares them with the ends
+            of their paths.
     """
 
     name: str
@@ -81,8 +103,8 @@ _ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")  # a drive of Windows has one lette
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) -> None:
-    """Refuses files that a command would write where writing would destroy an input, or become one; `UserError` names
-    both. An output counts as an input for those behind it.
+    """Refuses files that a command would write where writing would destroy an input, or become one;
+    `UserError` names both. An output counts as an input for those behind it.
 
     Args:
         outputs: how the user names each, as "out=scores.jsonl", and the file.
@@ -91,8 +113,8 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) 
     for name, path in outputs:
         if _ADDRESS.match(str(path)):
             raise UserError(
-                f"{name}: results are written to a folder of this machine, or one that is mounted there; name one, and "
-                "copy them afterwards."
+                f"{name}: results are written to a folder of this machine, or one that is mounted "
+                "there; name one, and copy them afterwards."
             )
         if os.path.exists(path) and not os.path.isfile(path):
             kind = "a folder" if os.path.isdir(path) else "no regular file"
@@ -101,12 +123,13 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) 
         for source in sources:
             if _identity(path) == _identity(source.path):
                 raise UserError(
-                    f"{name}: it would overwrite {source.name}, which the same command uses; name another place."
+                    f"{name}: it would overwrite {source.name}, which the same command uses; name "
+                    "another place."
                 )
             if _lies_in(place, source):
                 raise UserError(
-                    f"{name}: it lies in {source.name}, so that the next command would read it as a part of that; name "
-                    "a place outside of it."
+                    f"{name}: it lies in {source.name}, so that the next command would read it as "
+                    "a part of that; name a place outside of it."
                 )
         sources.append(Input(name, path))
 
@@ -134,12 +157,13 @@ def _lies_in(place: Path, source: Input) -> bool:
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path next to `path`; its content becomes `path` when the block ends well.
 
-    The temporary file lies in the same folder because a rename is atomic only within one file system. It is synced to
-    the disk first, so that a power cut cannot leave the new name with old or empty content. If the block raises, the
-    temporary file goes and `path` stays as it was."""
+    The temporary file lies in the same folder because a rename is atomic only within one file
+    system. It is synced to the disk first, so that a power cut cannot leave the new name with old
+    or empty content. If the block raises, the temporary file goes and `path` stays as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # what is written goes through no link that somebody has put there
+    # what is written goes through no link that somebody has put there
+    temporary.unlink(missing_ok=True)
     try:
         yield temporary
         _sync(temporary)
@@ -164,11 +188,14 @@ class Changed(ValueError):
 
 
 def write_digests(folder: Path, names: Iterable[str]) -> None:
-    """Adds the digests of files (paths below the folder, with `/`) to those that a folder has already."""
+    """Adds the digests of files (paths below the folder, with `/`) to those that a folder has
+    already."""
     known = _known(folder) or {}
     digests = known | {name: sha256_of(folder / name) for name in names}
     with atomic(folder / DIGESTS) as temporary:
-        temporary.write_text(json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps({"sha256": dict(sorted(digests.items()))}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def check_digest(folder: Path, name: str) -> None:
@@ -184,14 +211,14 @@ def check_digest(folder: Path, name: str) -> None:
     known = _known(folder)
     if known is not None and name in known and known[name] != sha256_of(folder / name):
         raise Changed(
-            f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if the change was "
-            f"meant, remove {folder / DIGESTS}"
+            f"it has changed since the run wrote it, for its SHA-256 is not that in {DIGESTS}; if "
+            f"the change was meant, remove {folder / DIGESTS}"
         )
 
 
 def check_run_file(path: Path, key: str) -> None:
-    """Compares a file in a run's folder, or one folder below, with its digest; `UserError` where they differ, or the
-    digests cannot be read.
+    """Compares a file in a run's folder, or one folder below, with its digest; `UserError` where
+    they differ, or the digests cannot be read.
 
     Args:
         key: the config key that names the file, for the error.
@@ -202,7 +229,9 @@ def check_run_file(path: Path, key: str) -> None:
             try:
                 check_digest(folder, whole.relative_to(folder).as_posix())
             except Changed as error:
-                raise UserError(f"{key}: {path} cannot be read ({error}); restore the file or run again.") from error
+                raise UserError(
+                    f"{key}: {path} cannot be read ({error}); restore the file or run again."
+                ) from error
             except OSError:  # whoever reads it tells why it cannot be read
                 return
             return
@@ -217,7 +246,9 @@ def _known(folder: Path) -> dict[str, str] | None:
         digests: dict[str, str] = read_json(path, str(path), shape={"sha256": {str: str}})["sha256"]
         return digests
     except UserError as error:
-        raise Changed(f"{path} is damaged; restore it, or remove it to read the folder unchecked") from error
+        raise Changed(
+            f"{path} is damaged; restore it, or remove it to read the folder unchecked"
+        ) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -236,7 +267,8 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula and no terminal for a command; numbers stay as they are.
+    """A cell that no spreadsheet takes for a formula and no terminal for a command; numbers stay as
+    they are.
 
     Example:
         >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell(-0.5), csv_cell("\\x1b[2J"), csv_cell("a - b")
@@ -250,21 +282,31 @@ def csv_cell(value: Any) -> Any:
         if value == value.strip():
             return text
     start = value.lstrip()
-    return f"'{text}" if start.startswith(_FORMULA) or value.startswith(("\t", "\r", "\n")) else text
+    return (
+        f"'{text}" if start.startswith(_FORMULA) or value.startswith(("\t", "\r", "\n")) else text
+    )
 
 
 def on_network(path: Path) -> bool:
-    """True where a path, which need not exist, lies on a network file system; false where the system does not say."""
+    """True where a path, which need not exist, lies on a network file system; false where the
+    system does not say."""
     real = path.resolve()
-    disks = [disk for disk in psutil.disk_partitions(all=True) if real.is_relative_to(disk.mountpoint)]
+    disks = [
+        disk for disk in psutil.disk_partitions(all=True) if real.is_relative_to(disk.mountpoint)
+    ]
     # of two mounts at one place the later hides the earlier
-    deepest = max(enumerate(disks), key=lambda disk: (len(Path(disk[1].mountpoint).parts), disk[0]), default=None)
+    deepest = max(
+        enumerate(disks),
+        key=lambda disk: (len(Path(disk[1].mountpoint).parts), disk[0]),
+        default=None,
+    )
     return deepest is not None and deepest[1].fstype.removeprefix("fuse.") in NETWORK
 
 
 try:
     import fcntl
-except ImportError:  # Windows, which refuses by itself to replace files that another process has open
+# Windows, which refuses by itself to replace files that another process has open
+except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -275,7 +317,8 @@ LOCK = ".lock"
 
 
 UNTIL_THE_END = ExitStack()
-"""Holds locks until the work of a command is done, however that ends; `judgebench.cli.handle_errors` closes it."""
+"""Holds locks until the work of a command is done, however that ends;
+`judgebench.cli.handle_errors` closes it."""
 
 
 class Held(Exception):
@@ -284,9 +327,11 @@ class Held(Exception):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock; a folder that was made for it and stays empty is removed with its parents.
+    """Holds the folder's lock; a folder that was made for it and stays empty is removed with its
+    parents.
 
-    The lock is the system's (flock), not the file's existence: a file that a killed run leaves behind blocks nobody.
+    The lock is the system's (flock), not the file's existence: a file that a killed run leaves
+    behind blocks nobody.
 
     Raises:
         Held: another process, or another part of this one, holds it.
@@ -328,7 +373,9 @@ def _acquired(path: Path) -> int:
             with suppress(FileNotFoundError):
                 if os.path.samestat(opened, path.stat()):
                     since = time.strftime("%Y-%m-%d %H:%M:%S")
-                    content = f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode()
+                    content = (
+                        f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode()
+                    )
                     os.ftruncate(handle, 0)
                     os.pwrite(handle, content, 0)
                     return handle

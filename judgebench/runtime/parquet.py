@@ -1,8 +1,9 @@
-"""Parquet files in which no changed bit goes unnoticed: a checksum of each page, and digests of what they hold.
+"""Parquet files in which no changed bit goes unnoticed: a checksum of each page, and digests of
+what they hold.
 
-The digests stand in the file's own metadata: one of each column's values, one of the other metadata. They depend on the
-values alone, not on the version of pyarrow or on how a table is cut into pieces. A file without them, of another
-program or an earlier version, is read unchecked.
+The digests stand in the file's own metadata: one of each column's values, one of the other
+metadata. They depend on the values alone, not on the version of pyarrow or on how a table is cut
+into pieces. A file without them, of another program or an earlier version, is read unchecked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import pyarrow.parquet as pq
 from judgebench.runtime.parsing import check_columns
 
 DIGESTS = b"judgebench.digests"
-"""Name of the metadata that holds the digests: {name of a column: digest, "": digest of the other metadata}."""
+"""Name of the metadata that holds the digests: {name of a column: digest, "": digest of the other
+metadata}."""
 
 
 class Damaged(ValueError):
@@ -44,7 +46,9 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         schema, digests = _checked(file.schema_arrow)
-        table = file.read(columns=None if columns is None else list(columns)).replace_schema_metadata(schema.metadata)
+        table = file.read(
+            columns=None if columns is None else list(columns)
+        ).replace_schema_metadata(schema.metadata)
     if digests is not None:
         if columns is None and table.column_names != list(digests):
             raise Damaged("its columns are not those that were written")
@@ -61,21 +65,28 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises as `read_table`."""
+    """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises
+    as `read_table`."""
     here = isinstance(path, Path)
     with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
         check_columns(file.schema_arrow.names, path.name)
         ours = here and DIGESTS in (file.schema_arrow.metadata or {})
-        for batch in read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024):
+        for batch in (
+            read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024)
+        ):
             try:
                 yield from batch.to_pylist()
             except (ArithmeticError, LookupError, ValueError):
                 columns = [list(map(_value, column)) for column in batch.columns]
-                yield from (dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True))
+                yield from (
+                    dict(zip(batch.schema.names, values, strict=True))
+                    for values in zip(*columns, strict=True)
+                )
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A cell as Python has it; bytes, which no field takes, where it has no such value, as a date in the year 40000."""
+    """A cell as Python has it; bytes, which no field takes, where it has no such value, as a date
+    in the year 40000."""
     try:
         return scalar.as_py()
     except (ArithmeticError, LookupError, ValueError):
@@ -83,19 +94,24 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def join_tables(path: Path, parts: Sequence[Path]) -> None:
-    """Writes one file of several of the same columns, each of them checked; one column at a time is in memory."""
-    schema, digests = read_schema(parts[0]).with_metadata(None), {}
+    """Writes one file of several of the same columns, each of them checked; one column at a time is
+    in memory."""
+    schema = read_schema(parts[0]).with_metadata(None)
+    digests = {}
     for name in schema.names:
         chunks = [chunk for part in parts for chunk in read_table(part, [name])[name].chunks]
         digests[name] = _digest(pa.chunked_array(chunks, schema.field(name).type))
     notes = {DIGESTS: json.dumps(digests | {"": _digest_of({})})}
-    with pq.ParquetWriter(path, schema.with_metadata(notes), compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(
+        path, schema.with_metadata(notes), compression="zstd", write_page_checksum=True
+    ) as writer:
         for part in parts:
             writer.write_table(read_table(part).replace_schema_metadata(notes))
 
 
 def _checked(schema: pa.Schema) -> tuple[pa.Schema, Any]:
-    """The schema without the digests, and the digests, of which that of the metadata is compared; None without any."""
+    """The schema without the digests, and the digests, of which that of the metadata is compared;
+    None without any."""
     notes = dict(schema.metadata or {})
     if DIGESTS not in notes:
         return schema, None
@@ -110,9 +126,11 @@ def _digest_of(notes: Mapping[bytes, bytes]) -> str:
 
 
 def _digest(column: pa.ChunkedArray) -> str:
-    """Digest of a column's values: which are missing, and kind, lengths and bytes of the others, list by list."""
+    """Digest of a column's values: which are missing, and kind, lengths and bytes of the others,
+    list by list."""
     digest = hashlib.blake2b(digest_size=16)
-    if pa.types.is_string(column.type):  # 32-bit offsets would not reach over all chunks of a long column
+    # 32-bit offsets would not reach over all chunks of a long column
+    if pa.types.is_string(column.type):
         column = column.cast(pa.large_string())
     todo = [column.combine_chunks()]
     while todo:
@@ -121,9 +139,14 @@ def _digest(column: pa.ChunkedArray) -> str:
         digest.update(np.packbits(values.is_valid().to_numpy(zero_copy_only=False)).tobytes())
         values, kind = values.drop_null(), values.type
         if pa.types.is_list(kind):
-            digest.update(b"list" + values.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).tobytes())
+            digest.update(
+                b"list"
+                + values.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).tobytes()
+            )
             todo.append(values.flatten())
-        elif (text := pa.types.is_string(kind) or pa.types.is_large_string(kind)) or pa.types.is_binary(kind):
+        elif (
+            text := pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        ) or pa.types.is_binary(kind):
             values = values.cast(pa.large_binary())
             _, starts, data = values.buffers()
             ends = np.frombuffer(starts, np.int64)[values.offset : values.offset + len(values) + 1]
@@ -132,5 +155,7 @@ def _digest(column: pa.ChunkedArray) -> str:
         else:
             numbers = values.to_numpy(zero_copy_only=False)
             digest.update(str(kind).encode())
-            digest.update(numbers.tobytes() if numbers.dtype != object else repr(values.to_pylist()).encode())
+            digest.update(
+                numbers.tobytes() if numbers.dtype != object else repr(values.to_pylist()).encode()
+            )
     return digest.hexdigest()

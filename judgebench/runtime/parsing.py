@@ -1,14 +1,17 @@
-"""The one door for what comes from outside: JSON and YAML of files, servers and command lines, read within limits.
+"""The one door for what comes from outside: JSON and YAML of files, servers and command lines, read
+within limits.
 
-What passes is plain (dict with text keys, list, text, number, bool, None), no larger and no deeper than the limits, and
-of the shape that was asked for. Everything else is one `UserError` that names its source.
+What passes is plain (dict with text keys, list, text, number, bool, None), no larger and no deeper
+than the limits, and of the shape that was asked for. Everything else is one `UserError` that names
+its source.
 
 Example:
     >>> parse_json('{"phrase": "so good"}', "phrase.json", shape={"phrase": str})
     {'phrase': 'so good'}
     >>> parse_json('{"phrase": NaN}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too large).
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too
+        large).
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ class Limits:
     Attributes:
         size: bytes.
         depth: of nested lists and objects.
-        nodes: values and keys, where a YAML alias counts as all that it stands for. The characters of its texts count
-            so too, and may be as many as `size`.
+        nodes: values and keys, where a YAML alias counts as all that it stands for. The characters
+            of its texts count so too, and may be as many as `size`.
         loose: lets half surrogates, NaN and Infinity pass to a caller that checks them itself.
     """
 
@@ -59,14 +62,22 @@ YAML_LIMITS = Limits(size=4 * _MIB, nodes=100_000)
 """For YAML, which takes longer to read."""
 
 
-def read_json(path: Path, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = "") -> Any:
+def read_json(
+    path: Path, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = ""
+) -> Any:
     """The content of a JSON file; see `parse_json`."""
-    return parse_json(read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy)
+    return parse_json(
+        read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy
+    )
 
 
-def read_yaml(path: Path, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = "") -> Any:
+def read_yaml(
+    path: Path, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
+) -> Any:
     """The content of a YAML file; see `parse_yaml`."""
-    return parse_yaml(read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy)
+    return parse_yaml(
+        read_bytes(path, name, limits.size, remedy), name, shape=shape, limits=limits, remedy=remedy
+    )
 
 
 def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "") -> str:
@@ -76,13 +87,19 @@ def read_text(path: Path, name: str, *, size: int = LIMITS.size, remedy: str = "
 
 
 def read_bytes(path: Path, name: str, size: int = LIMITS.size, remedy: str = "") -> bytes:
-    """The bytes of a regular file; `UserError` where there is none, it is too large, or unreadable."""
+    """The bytes of a regular file; `UserError` where there is none, it is too large, or
+    unreadable."""
     with _one_sentence(f"{name} cannot be read", remedy):
         return _contents(path, size)
 
 
 def parse_json(
-    text: str | bytes | bytearray, name: str, *, shape: Any = None, limits: Limits = LIMITS, remedy: str = ""
+    text: str | bytes | bytearray,
+    name: str,
+    *,
+    shape: Any = None,
+    limits: Limits = LIMITS,
+    remedy: str = "",
 ) -> Any:
     """The value that a JSON text holds.
 
@@ -93,8 +110,8 @@ def parse_json(
         remedy: a clause that says what would be right.
 
     Raises:
-        UserError: no JSON, NaN or Infinity, a number that no float holds, half a surrogate, more than `limits` allow,
-            or another shape.
+        UserError: no JSON, NaN or Infinity, a number that no float holds, half a surrogate, more
+            than `limits` allow, or another shape.
     """
     with _one_sentence(f"{name}: not valid JSON", remedy):
         content = _within(text, limits)
@@ -110,10 +127,15 @@ def parse_json(
 
 
 def parse_yaml(
-    text: str | bytes, name: str, *, shape: Any = None, limits: Limits = YAML_LIMITS, remedy: str = ""
+    text: str | bytes,
+    name: str,
+    *,
+    shape: Any = None,
+    limits: Limits = YAML_LIMITS,
+    remedy: str = "",
 ) -> Any:
-    """The value that one YAML document holds, whose keys must be text; see `parse_json`. An alias that stands for
-    itself, a date, bytes and a class are refused too."""
+    """The value that one YAML document holds, whose keys must be text; see `parse_json`. An alias
+    that stands for itself, a date, bytes and a class are refused too."""
     with _one_sentence(f"{name}: not valid YAML", remedy):
         content = _within(text, limits)
         _count(content, limits)
@@ -131,10 +153,19 @@ def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
     except RecursionError as error:
         raise UserError(f"{fault} (lists or objects are nested too deep){end}") from error
     except Exception as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        reason = (
+            error.strerror
+            if isinstance(error, OSError) and error.strerror
+            else " ".join(str(error).split())
+        )
         if isinstance(error, UnicodeDecodeError):
-            reason = f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-        raise UserError(f"{fault} ({(reason or type(error).__name__)[:200].rstrip('.')}){end}") from error
+            reason = (
+                f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position "
+                f"{error.start + 1}"
+            )
+        raise UserError(
+            f"{fault} ({(reason or type(error).__name__)[:200].rstrip('.')}){end}"
+        ) from error
 
 
 def _contents(path: Path, size: int) -> bytes:
@@ -160,7 +191,9 @@ def _within(text: str | bytes | bytearray, limits: Limits) -> str:
 @cache
 def _decoder(loose: bool) -> json.JSONDecoder:
     numbers = _finite(float)
-    return json.JSONDecoder(parse_int=_finite(int), parse_float=numbers, parse_constant=None if loose else numbers)
+    return json.JSONDecoder(
+        parse_int=_finite(int), parse_float=numbers, parse_constant=None if loose else numbers
+    )
 
 
 def _finite(make: Callable[[str], float]) -> Callable[[str], float]:
@@ -177,14 +210,20 @@ def _finite(make: Callable[[str], float]) -> Callable[[str], float]:
 
 def _check_plain(value: Any, limits: Limits) -> Any:
     """The same value, if it is plain and within `limits`."""
-    level, count, depth = [value], 0, 0
+    level = [value]
+    count = 0
+    depth = 0
     while level:
         below: list[Any] = []
         for node in level:
             if depth == limits.depth and isinstance(node, dict | list):
                 raise RecursionError
             if isinstance(node, dict):
-                if odd := [key for key in node if not isinstance(key, str) and not (limits.loose and type(key) is int)]:
+                if odd := [
+                    key
+                    for key in node
+                    if not isinstance(key, str) and not (limits.loose and type(key) is int)
+                ]:
                     raise ValueError(f"the key {shown(odd[0])} is no text")
                 below += [*node, *node.values()]
             elif isinstance(node, list):
@@ -194,11 +233,14 @@ def _check_plain(value: Any, limits: Limits) -> Any:
             elif isinstance(node, int | float) and not (limits.loose or math.isfinite(node)):
                 raise ValueError(f"{node!r} is no number")
             elif not isinstance(node, str | int | float | None):
-                raise ValueError(f"{shown(node)} is a {type(node).__name__}; write it in quotation marks")
+                raise ValueError(
+                    f"{shown(node)} is a {type(node).__name__}; write it in quotation marks"
+                )
         count += len(below)
         if count > limits.nodes:
             raise ValueError(f"it holds more than {limits.nodes:,} values")
-        level, depth = below, depth + 1
+        level = below
+        depth = depth + 1
     return value
 
 
@@ -211,7 +253,9 @@ class _Loader(_Safe):
 
 def _number(loader: Any, node: yaml.ScalarNode) -> Any:
     if ":" in node.value:
-        raise ValueError(f"{shown(node.value)} is a number of base 60; write it in quotation marks, or in full")
+        raise ValueError(
+            f"{shown(node.value)} is a number of base 60; write it in quotation marks, or in full"
+        )
     value = _Safe.yaml_constructors[node.tag](loader, node)
     float(value)
     return value
@@ -224,12 +268,14 @@ for _kind in ("int", "float"):
 def check_columns(names: Sequence[str], name: str) -> None:
     """Checks that the columns of a table have names of their own; else `UserError`."""
     if doubled := [column for i, column in enumerate(names) if column in names[:i]]:
-        raise UserError(f"{name}: two columns are called '{doubled[0]}'; give each a name of its own.")
+        raise UserError(
+            f"{name}: two columns are called '{doubled[0]}'; give each a name of its own."
+        )
 
 
 def _count(text: str, limits: Limits) -> None:
-    """Refuses a YAML text that holds more than `limits`, before anything is made of it; an alias counts as what it
-    stands for."""
+    """Refuses a YAML text that holds more than `limits`, before anything is made of it; an alias
+    counts as what it stands for."""
     sizes: dict[str, tuple[int, int]] = {}  # anchor -> values and characters
     opened: list[tuple[str | None, int, int]] = []
     values = characters = 0
@@ -241,26 +287,38 @@ def _count(text: str, limits: Limits) -> None:
                 raise RecursionError
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, values_before, characters_before = opened.pop()
-            sizes |= {anchor: (values - values_before, characters - characters_before)} if anchor else {}
+            sizes |= (
+                {anchor: (values - values_before, characters - characters_before)} if anchor else {}
+            )
         elif isinstance(event, yaml.ScalarEvent):
-            values, characters = values + 1, characters + len(event.value)
+            values = values + 1
+            characters = characters + len(event.value)
             sizes |= {event.anchor: (1, len(event.value))} if event.anchor else {}
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise ValueError(f"alias {event.anchor} stands for nothing, or for a list or mapping that it is in")
-            values, characters = values + sizes[event.anchor][0], characters + sizes[event.anchor][1]
-        for total, most, unit in ((values, limits.nodes, "values"), (characters, limits.size, "characters")):
+                raise ValueError(
+                    f"alias {event.anchor} stands for nothing, or for a list or mapping that it is "
+                    "in"
+                )
+            values = values + sizes[event.anchor][0]
+            characters = characters + sizes[event.anchor][1]
+        for total, most, unit in (
+            (values, limits.nodes, "values"),
+            (characters, limits.size, "characters"),
+        ):
             if total > most:
-                raise ValueError(f"it holds more than {most:,} {unit}, aliases counted as what they stand for")
+                raise ValueError(
+                    f"it holds more than {most:,} {unit}, aliases counted as what they stand for"
+                )
 
 
 def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "") -> None:
     """Checks that a plain value has a shape.
 
     Args:
-        shape: a type as pydantic takes it, and `{"key": shape}` for an object that has these keys at least, "key?" for
-            one that may be missing, `{str: shape}` for any keys, `[shape]` for a list, and a tuple of shapes any of
-            which will do; `None` takes any value.
+        shape: a type as pydantic takes it, and `{"key": shape}` for an object that has these keys
+            at least, "key?" for one that may be missing, `{str: shape}` for any keys, `[shape]` for
+            a list, and a tuple of shapes any of which will do; `None` takes any value.
         at: position of `value` inside its source.
 
     Raises:
@@ -278,7 +336,9 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
     try:
         TypeAdapter(_typed(shape)).validate_python(value, strict=True)
     except ValidationError as error:
-        raise UserError(f"{name}: {faults(error, value, at)[0]}{f'; {remedy}' if remedy else ''}.") from None
+        raise UserError(
+            f"{name}: {faults(error, value, at)[0]}{f'; {remedy}' if remedy else ''}."
+        ) from None
 
 
 def _typed(shape: Any) -> Any:
@@ -293,25 +353,52 @@ def _typed(shape: Any) -> Any:
         return dict[str, _typed(shape[str])]  # type: ignore[misc]
     keys = {key.removesuffix("?"): _typed(inner) for key, inner in shape.items()}
     make: Any = TypedDict
-    return make("Object", {key: NotRequired[inner] if f"{key}?" in shape else inner for key, inner in keys.items()})
+    return make(
+        "Object",
+        {key: NotRequired[inner] if f"{key}?" in shape else inner for key, inner in keys.items()},
+    )
 
 
 def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
-    """A clause for each place of a value that pydantic refuses: the place, and what pydantic says of it."""
+    """A clause for each place of a value that pydantic refuses: the place, and what pydantic says
+    of it."""
     words: dict[str, list[str]] = {}
     for fault in error.errors(include_url=False, include_context=False):
-        node, place, kind = value, at, fault["type"]
+        node = value
+        place = at
+        kind = fault["type"]
         for part in fault["loc"]:  # of which some name no place, but a type of a union
-            keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list | tuple) else ()
+            keys = (
+                node
+                if isinstance(node, dict)
+                else range(len(node))
+                if isinstance(node, list | tuple)
+                else ()
+            )
             if part in keys or (kind == "missing" and part == fault["loc"][-1]):
-                place = f"{place}[{part}]" if isinstance(part, int) else f"{place}.{part[:60]}".removeprefix(".")
+                place = (
+                    f"{place}[{part}]"
+                    if isinstance(part, int)
+                    else f"{place}.{part[:60]}".removeprefix(".")
+                )
                 node = node[part] if part in keys else None
-        message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("dictionary", "mapping")
+        message = (
+            fault["msg"]
+            .removeprefix("Value error, ")
+            .removeprefix("Input ")
+            .replace("dictionary", "mapping")
+        )
         if kind == "sequence_str" or message.endswith("instance of Sequence"):
             message = "should be a valid list"
         if kind in ("missing", "extra_forbidden"):
             words[f"{place} is {'not given' if kind == 'missing' else 'unknown'}"] = []
         else:
             start = f"{place}{': ' if place else ''}{shown(fault['input'])}"
-            words[start] = [*words.get(start, ()), message.removeprefix("should ") if start in words else message]
-    return [" ".join([start, ", or ".join(dict.fromkeys(messages))]).rstrip() for start, messages in words.items()]
+            words[start] = [
+                *words.get(start, ()),
+                message.removeprefix("should ") if start in words else message,
+            ]
+    return [
+        " ".join([start, ", or ".join(dict.fromkeys(messages))]).rstrip()
+        for start, messages in words.items()
+    ]

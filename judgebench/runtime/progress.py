@@ -27,8 +27,8 @@ def left(done: float, total: float, seconds: float) -> str:
 
 
 class Progressing:
-    """Readings done of all, the time and the dollars left; a context. Of work in several parts the whole is shown: what
-    is done of a part while `part` holds goes there.
+    """Readings done of all, the time and the dollars left; a context. Of work in several parts the
+    whole is shown: what is done of a part while `part` holds goes there.
 
     Args:
         what: what is done, as "Reading with Qwen2.5".
@@ -40,11 +40,19 @@ class Progressing:
 
     _whole: ClassVar[Progressing | None] = None
 
-    def __init__(self, what: str, total: int, shown: bool = True, unit: str = "readings", before: int = 0) -> None:
-        # a sweep keeps what its trials print in a file, but a user before a terminal wants to see the reading
+    def __init__(
+        self, what: str, total: int, shown: bool = True, unit: str = "readings", before: int = 0
+    ) -> None:
+        # a sweep keeps what its trials print in a file, but a user before a terminal wants to see
+        # the reading
         self._console = Console(stderr=sys.stderr.isatty(), quiet=not shown)
-        self._what, self._total, self._unit, self._before = what, total, unit, before
-        self._done, self._spent, self._paid = before, 0.0, 0.0
+        self._what = what
+        self._total = total
+        self._unit = unit
+        self._before = before
+        self._done = before
+        self._spent = 0.0
+        self._paid = 0.0
         self._part: tuple[int, int] | None = None  # where it begins, and its size
         self._bar: Progress | None = None
         self._task: Any = None
@@ -52,26 +60,37 @@ class Progressing:
     def __enter__(self) -> Progressing:
         self._start = self._said = time.monotonic()
         if self._console.is_terminal and not self._console.quiet and Progressing._whole is None:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(*columns, TextColumn("{task.fields[left]}"), console=self._console)
             self._bar.start()
-            self._task = self._bar.add_task(self._what, total=self._total, completed=self._before, left="")
+            self._task = self._bar.add_task(
+                self._what, total=self._total, completed=self._before, left=""
+            )
         return self
 
     @contextmanager
     def part(self, size: int) -> Iterator[None]:
         """Work on the next `size` of all, which are done when the block ends well."""
         begin = self._done
-        self._part, Progressing._whole = (begin, size), self
+        self._part = (begin, size)
+        Progressing._whole = self
         try:
             yield
         finally:
-            self._part, Progressing._whole, self._paid = None, None, self._spent
+            self._part = None
+            Progressing._whole = None
+            self._paid = self._spent
         self._say(begin + size)
 
     def advance(self, readings: int, dollars: float = 0.0) -> None:
         """So many readings more; dollars: spent so far on all of them."""
-        self._done, self._spent = min(self._done + readings, self._total), dollars
+        self._done = min(self._done + readings, self._total)
+        self._spent = dollars
         whole = Progressing._whole
         if whole is None or whole._part is None:
             self._say(self._done)
@@ -82,18 +101,25 @@ class Progressing:
 
     def _say(self, done: int) -> None:
         self._done = done
-        now, here = time.monotonic(), done - self._before
+        now = time.monotonic()
+        here = done - self._before
         parts = [left(here, self._total - self._before, now - self._start)]
         if self._unit != "readings" and here:
             parts.insert(0, f"{here / (now - self._start):,.3g} {self._unit} a second")
         if self._spent and here:
-            parts.append(f"${self._spent:.4g} of about ${self._spent * (self._total - self._before) / here:.4g}")
+            parts.append(
+                f"${self._spent:.4g} of about "
+                f"${self._spent * (self._total - self._before) / here:.4g}"
+            )
         words = ", ".join(filter(None, parts))
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, left=words)
         elif now - self._said >= EVERY:
             self._said = now
-            line = f"{self._what}: {self._done:,} of {self._total:,} {self._unit}{f', {words}' if words else ''}"
+            line = (
+                f"{self._what}: {self._done:,} of {self._total:,} "
+                f"{self._unit}{f', {words}' if words else ''}"
+            )
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def __exit__(self, *raised: object) -> None:

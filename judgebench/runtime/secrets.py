@@ -14,19 +14,36 @@ MASK = "***"
 """What stands where a secret stood."""
 
 _SECRET_WORDS = {
-    *("key", "keys", "apikey", "apikeys", "token", "tokens", "secret", "secrets", "password", "passwords", "passwd"),
-    *("passphrase", "pwd", "credential", "credentials", "authorization", "bearer"),
+    "key",
+    "keys",
+    "apikey",
+    "apikeys",
+    "token",
+    "tokens",
+    "secret",
+    "secrets",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "credential",
+    "credentials",
+    "authorization",
+    "bearer",
 }
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 SHORTEST_REPEATED = 16
-"""Shorter masked texts are not looked for elsewhere: `label_key: coherence` must not erase every "coherence"."""
+"""Shorter masked texts are not looked for elsewhere: `label_key: coherence` must not erase every
+"coherence"."""
 _PLACES = ("PWD", "OLDPWD")
 """Variables whose names only look like a password's."""
 
 
 def looks_secret(key: str) -> bool:
-    """True if a key's name has a word such as key, token, secret or password. A `key_variable` names where a key is.
+    """True if a key's name has a word such as key, token, secret or password. A `key_variable`
+    names where a key is.
 
     Example:
         >>> looks_secret("api_key"), looks_secret("hfToken"), looks_secret("OPENAI_API_KEY"), looks_secret("tokenizer")
@@ -49,17 +66,22 @@ def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str
     return {
         value
         for name, value in variables.items()
-        if name not in _PLACES and looks_secret(name) and len(value) >= SHORTEST_REPEATED and not value.startswith("/")
+        if name not in _PLACES
+        and looks_secret(name)
+        and len(value) >= SHORTEST_REPEATED
+        and not value.startswith("/")
     }
 
 
 def mask_secrets(config: Any) -> Any:
-    """A copy of a resolved config, as plain dicts, lists, strings and numbers, that shows no secret.
+    """A copy of a resolved config, as plain dicts, lists, strings and numbers, that shows no
+    secret.
 
-    Masked are: text anywhere under a key that looks secret; the same text, if long, wherever else it occurs (an
-    interpolation such as `header: "Bearer ${judge.api_key}"` copies it), and so what the environment keeps as a secret
-    (`${oc.env:OPENAI_API_KEY}`); the password in an address (`postgresql://me:***@host/db`).
-    Numbers stay, except under `password` and `secret`: `max_new_tokens: 5` counts, it opens no door.
+    Masked are: text anywhere under a key that looks secret; the same text, if long, wherever else
+    it occurs (an interpolation such as `header: "Bearer ${judge.api_key}"` copies it), and so what
+    the environment keeps as a secret (`${oc.env:OPENAI_API_KEY}`); the password in an address
+    (`postgresql://me:***@host/db`). Numbers stay, except under `password` and `secret`:
+    `max_new_tokens: 5` counts, it opens no door.
 
     Example:
         >>> mask_secrets({"api_key": "sk-0123456789abcd", "header": "Bearer sk-0123456789abcd", "max_tokens": 5})
@@ -73,7 +95,8 @@ def mask_secrets(config: Any) -> Any:
                 key if isinstance(key, str | int | float | bool) else str(key): masked(
                     value,
                     secret or looks_secret(str(key)),
-                    numbers_too or re.search(r"pass|pwd|secret", str(key), re.IGNORECASE) is not None,
+                    numbers_too
+                    or re.search(r"pass|pwd|secret", str(key), re.IGNORECASE) is not None,
                 )
                 for key, value in node.items()
             }
@@ -105,8 +128,11 @@ def without_passwords(text: str) -> str:
     return _URL_PASSWORD.sub(rf"\1:{MASK}@", text)
 
 
-_GIVEN = re.compile(r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)")
-"""A key and what it is set to, wherever it stands in an override: `judge.api_key=x`, `judge={api_key: x}`."""
+_GIVEN = re.compile(
+    r"(?P<key>[A-Za-z_][\w.\-]*)(?P<is>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,{}\[\]\"']+)"
+)
+"""A key and what it is set to, wherever it stands in an override: `judge.api_key=x`,
+`judge={api_key: x}`."""
 _HARMLESS = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|none|\$\{.*", re.IGNORECASE)
 """Counts, switches, and interpolations, which name a secret without telling it."""
 
@@ -127,13 +153,18 @@ def masked_argument(argument: str) -> str:
 
 
 def argument_secrets(arguments: Sequence[str]) -> set[str]:
-    """The secrets that `masked_argument` takes out of arguments, as far as they are long enough to be secrets."""
+    """The secrets that `masked_argument` takes out of arguments, as far as they are long enough to
+    be secrets."""
     secrets = set()
     for argument in arguments:
         key, _, value = argument.partition("=")
         if looks_secret(key) and not _HARMLESS.fullmatch(value):
             secrets |= {value, value.strip("\"'")}
-        secrets |= {match["value"].strip("\"'") for match in _GIVEN.finditer(argument) if _masked(match) != match[0]}
+        secrets |= {
+            match["value"].strip("\"'")
+            for match in _GIVEN.finditer(argument)
+            if _masked(match) != match[0]
+        }
     return {secret for secret in secrets if len(secret) >= SHORTEST_REPEATED}
 
 
@@ -152,7 +183,8 @@ def hider(secrets: set[str]) -> Callable[[str], str]:
 
 
 def hide_in_file(path: Path, arguments: Sequence[str]) -> None:
-    """Masks the secrets of a command line in a text file that another library has written, if it exists."""
+    """Masks the secrets of a command line in a text file that another library has written, if it
+    exists."""
     secrets = argument_secrets(arguments)
     if secrets and path.is_file():
         text = path.read_text("utf-8")

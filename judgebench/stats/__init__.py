@@ -1,1 +1,2 @@
-"""Statistics of scores and ratings: each study its law and one dictionary of figures, over `clusters.Clusters`."""
+"""Statistics of scores and ratings: each study its law and one dictionary of figures, over
+`clusters.Clusters`."""

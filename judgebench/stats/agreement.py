@@ -1,20 +1,21 @@
 """Agreement among humans: Krippendorff's alpha and intraclass correlations.
 
-All take ragged ratings [N, R], NaN where a rater gave none. Raters are not resampled: figures speak for these raters.
-Where nearly all ratings are equal, alpha and ICC rest on the few texts that differ, and no interval that knows only
-these holds the truth often enough (73 to 88 % on 10 to 40 simulated articles of 8 texts, nine ratings in ten the
-highest): `scripts/simulate.py`.
+All take ragged ratings [N, R], NaN where a rater gave none. Raters are not resampled: figures speak
+for these raters. Where nearly all ratings are equal, alpha and ICC rest on the few texts that
+differ, and no interval that knows only these holds the truth often enough (73 to 88 % on 10 to 40
+simulated articles of 8 texts, nine ratings in ten the highest): `scripts/simulate.py`.
 
-The *alternative annotator test* asks whether a judge may stand in for one of the raters. Each rater in turn is left
-out. On each of their texts the judge and the rater are compared with the other raters: the one that lies closer wins
-the text, and both do where they are equally close. The judge wins over the rater where its share of texts won falls
-short of the rater's by less than epsilon, the price of a person; the judge passes where it wins over half of the
-raters. Calderon, Reichart and Dror, "The Alternative Annotator Test for LLM-as-a-Judge" (2025, arXiv 2501.10970).
+The *alternative annotator test* asks whether a judge may stand in for one of the raters. Each rater
+in turn is left out. On each of their texts the judge and the rater are compared with the other
+raters: the one that lies closer wins the text, and both do where they are equally close. The judge
+wins over the rater where its share of texts won falls short of the rater's by less than epsilon,
+the price of a person; the judge passes where it wins over half of the raters. Calderon, Reichart
+and Dror, "The Alternative Annotator Test for LLM-as-a-Judge" (2025, arXiv 2501.10970).
 
-Texts of one group (an article) are not independent: its texts are hard, or rated alike, together. The paper's t-test
-counts each text as an observation, which makes p too small then. Here the mean difference has a standard error from the
-sums of whole groups, and t has one degree of freedom less than there are groups; where each text is a group of its own,
-that is the paper's t-test exactly.
+Texts of one group (an article) are not independent: its texts are hard, or rated alike, together.
+The paper's t-test counts each text as an observation, which makes p too small then. Here the mean
+difference has a standard error from the sums of whole groups, and t has one degree of freedom less
+than there are groups; where each text is a group of its own, that is the paper's t-test exactly.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _SINGULAR = 1e10  # condition of the equations beyond which their answer is roun
 
 
 def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray | None:
-    """The whole numbers from one end of the scale to the other; None where they are too many, or where a rating [N, R]
-    is none of them.
+    """The whole numbers from one end of the scale to the other; None where they are too many, or
+    where a rating [N, R] is none of them.
 
     Example:
         >>> categories_of(np.array([[2.0, 4.0], [np.nan, 3.0]]), (1, 5)).tolist()
@@ -60,35 +61,54 @@ def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray
 
 
 def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np.ndarray]:
-    """Parts of the variance of ratings [N, R], texts and raters both random, each [1 + B]; NaN where they cannot be
-    separated, as where each text has raters of its own, or where all ratings are equal. A part may come out below 0.
+    """Parts of the variance of ratings [N, R], texts and raters both random, each [1 + B]; NaN
+    where they cannot be separated, as where each text has raters of its own, or where all ratings
+    are equal. A part may come out below 0.
 
-    Henderson's method I ("Estimation of Variance and Covariance Components", 1953): sums of squares of totals, set
-    equal to their expectations. Where all raters rated all texts, it is the analysis of variance behind Shrout and
-    Fleiss (1979).
+    Henderson's method I ("Estimation of Variance and Covariance Components", 1953): sums of squares
+    of totals, set equal to their expectations. Where all raters rated all texts, it is the analysis
+    of variance behind Shrout and Fleiss (1979).
 
     Returns:
-        text, rater, rest: parts of the texts, of the raters' severity, and of everything else; raters: ratings of a
-        text, the harmonic mean; unshared: share of the raters' part by which the texts' means differ, 0 where all
-        raters rated all texts, so that severity moves all means alike.
+        text, rater, rest: parts of the texts, of the raters' severity, and of everything else;
+            raters: ratings of a
+        text, the harmonic mean; unshared: share of the raters' part by which the texts' means
+        differ, 0 where all raters rated all texts, so that severity moves all means alike.
 
-        icc_single: ICC(2,1), the texts' share of the variance of one rating, agreement in points wanted; icc_mean:
-        ICC(2,k), of a mean of `raters` ratings, by raters drawn again; reliability: of the texts' mean ratings as they
-        stand, which limits any correlation with them: ICC(3,k), or Cronbach's alpha, where all raters rated all texts.
+        icc_single: ICC(2,1), the texts' share of the variance of one rating, agreement in points
+            wanted; icc_mean:
+        ICC(2,k), of a mean of `raters` ratings, by raters drawn again; reliability: of the texts'
+        mean ratings as they
+        stand, which limits any correlation with them: ICC(3,k), or Cronbach's alpha, where all
+            raters rated all texts.
     """
     # sums over texts, ratings centered
     given = ~np.isnan(ratings)
     rated = given.any(axis=1)
     x = np.where(given, ratings - (np.nanmean(ratings) if rated.any() else 0.0), 0.0)
     size = np.maximum(given.sum(axis=1), 1)
-    columns = (np.ones(len(x)), size, size**2, 1 / size, x.sum(axis=1), x.sum(axis=1) ** 2 / size, (x**2).sum(axis=1))
-    texts, n, squares, inverse, total, of_texts, raw = clusters.sums(np.stack(columns, axis=1), rated).T
-    counts, sums, loads = (clusters.sums(part, rated) for part in (1.0 * given, x, given / size[:, None]))
+    columns = (
+        np.ones(len(x)),
+        size,
+        size**2,
+        1 / size,
+        x.sum(axis=1),
+        x.sum(axis=1) ** 2 / size,
+        (x**2).sum(axis=1),
+    )
+    texts, n, squares, inverse, total, of_texts, raw = clusters.sums(
+        np.stack(columns, axis=1), rated
+    ).T
+    counts, sums, loads = (
+        clusters.sums(part, rated) for part in (1.0 * given, x, given / size[:, None])
+    )
     # sums of squares of raters' totals, and expectations of all of them
     raters = (counts > 0).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         of_raters = np.where(counts > 0, sums**2 / counts, 0.0).sum(axis=1)
-        mean, k_text, k_rater = total**2 / n, squares / n, (counts**2).sum(axis=1) / n
+        mean = total**2 / n
+        k_text = squares / n
+        k_rater = (counts**2).sum(axis=1) / n
         unshared = np.maximum((inverse - (loads**2).sum(axis=1) / texts) / (texts - 1), 0.0)
     left = [
         [n - k_text, texts - k_rater, texts - 1],
@@ -97,9 +117,15 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
     ]
     right = np.stack([of_texts - mean, of_raters - mean, raw - of_texts - of_raters + mean], axis=1)
     # three equations a row of weights
-    equations = np.moveaxis(np.array(left, dtype=np.float64), 2, 0) / np.maximum(n, 1)[:, None, None]
+    equations = (
+        np.moveaxis(np.array(left, dtype=np.float64), 2, 0) / np.maximum(n, 1)[:, None, None]
+    )
     right /= np.maximum(n, 1)[:, None]
-    solvable = np.isfinite(equations).all(axis=(1, 2)) & np.isfinite(right).all(axis=1) & (raw > _SAME * _SAME)
+    solvable = (
+        np.isfinite(equations).all(axis=(1, 2))
+        & np.isfinite(right).all(axis=1)
+        & (raw > _SAME * _SAME)
+    )
     solvable[solvable] &= np.linalg.cond(equations[solvable]) < _SINGULAR
     parts = np.full((3, len(n)), np.nan)
     parts[:, solvable] = np.linalg.solve(equations[solvable], right[solvable][..., None])[..., 0].T
@@ -113,27 +139,36 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
 
 
 def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
-    """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see `with_agreement_interval`),
-    groups left out in turn; raters_per_text: harmonic mean, the k of ICC(2,k); agreement_reason: sentences that say why
-    figures are None, else None."""
+    """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see
+    `with_agreement_interval`), groups left out in turn; raters_per_text: harmonic mean, the k of
+    ICC(2,k); agreement_reason: sentences that say why figures are None, else None."""
     rated = ~np.isnan(ratings).all(axis=1)
-    ratings, clusters = ratings[rated], clusters.at(rated)
+    ratings = ratings[rated]
+    clusters = clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
 
     def of_texts(rows: np.ndarray) -> dict[str, float | None]:
         part = ratings[rows]
-        several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1  # of one text, what raters differ by is all that varies
-        return {f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None for metric in _METRICS}
+        # of one text, what raters differ by is all that varies
+        several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
+        return {
+            f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None
+            for metric in _METRICS
+        }
 
     # neighboring groups are left out together where there are many, for each alpha takes all texts
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
     figures = jackknife(of_texts, blocks)
     figures |= variance_components(ratings, clusters.jackknifed)
-    record: dict[str, Any] = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
+    record: dict[str, Any] = {
+        "raters_per_text": float(figures["raters"][0]) if len(ratings) else None
+    }
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
     if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():
-        return record | {"agreement_reason": "No agreement among humans: no text has the ratings of two people."}
+        return record | {
+            "agreement_reason": "No agreement among humans: no text has the ratings of two people."
+        }
     equal = bool((values == values[0]).all())
     reasons = {
         "No alpha and no ICC: all ratings are equal.": equal,
@@ -141,26 +176,31 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
         and record["icc_single"] is None,
         "No intervals: there is one group, and they take at least two.": clusters.count < 2,
     }
-    return record | {"agreement_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None}
+    return record | {
+        "agreement_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None
+    }
 
 
-# --- alternative annotator test --------------------------------------------------------------------------------------
+# --- alternative annotator test -----------------------------------------------------------------
 
 
 FEWEST_RATED = 30
-"""Texts shared with others with which a rater is tested, as in the paper: t is no better with fewer."""
+"""Texts shared with others with which a rater is tested, as in the paper: t is no better with
+fewer."""
 
 FEWEST_RATERS = 3
 """Raters that the paper asks for; with fewer the test is done, and that is said."""
 
 FALSE_DISCOVERY = 0.05
-"""Expected share of raters falsely won over, kept by Benjamini and Yekutieli (2001) however the raters depend."""
+"""Expected share of raters falsely won over, kept by Benjamini and Yekutieli (2001) however the
+raters depend."""
 
 PASSED = 0.5
 """Winning rate from which on a judge passes."""
 
 EXPERTS = 0.2
-"""Epsilon that the paper suggests where raters are experts; .15 for skilled annotators, .1 for crowd workers."""
+"""Epsilon that the paper suggests where raters are experts; .15 for skilled annotators, .1 for
+crowd workers."""
 
 _TRIED = 101  # ratings, by their quantiles: all there are on usual scales
 _TIE = 1e-9  # of the spread: the two are equally close
@@ -170,14 +210,16 @@ Sides = tuple[np.ndarray, np.ndarray]
 
 
 def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
-    """Wins of judge and rater, by which of them has the smaller root mean squared distance from the other raters.
+    """Wins of judge and rater, by which of them has the smaller root mean squared distance from the
+    other raters.
 
     Args:
         scores: [N] a judge's, or one for all texts.
         ratings: [N, R], NaN where a rater gave none.
 
     Returns:
-        judge, rater: [N, R] 1.0 where that side wins or both are equally close, else 0.0; NaN where the rater gave no
+        judge, rater: [N, R] 1.0 where that side wins or both are equally close, else 0.0; NaN where
+            the rater gave no
         rating, nobody else did, or the judge gave no score.
 
     Example:
@@ -189,18 +231,23 @@ def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
     compared = given & (given.sum(axis=1, keepdims=True) > 1) & np.isfinite(scores)[:, None]
     spread = float(np.ptp(ratings[given])) if given.any() else 0.0
     tie = _TIE * (spread or 1.0) ** 2
-    x, s = np.where(given, ratings, 0.0), np.where(np.isfinite(scores), scores, 0.0)[:, None]
+    x = np.where(given, ratings, 0.0)
+    s = np.where(np.isfinite(scores), scores, 0.0)[:, None]
     others = np.maximum(given.sum(axis=1, keepdims=True) - 1, 1)
-    # the judge's mean squared distance less the rater's: the others' spread, alike in both, is never computed
+    # the judge's mean squared distance less the rater's: the others' spread, alike in both, is
+    # never computed
     ahead = (x - s) * (s + x - 2 * (x.sum(axis=1, keepdims=True) - x) / others)
-    judge, rater = (np.where(compared, 1.0 * side, np.nan) for side in (ahead >= -tie, ahead <= tie))
+    judge, rater = (
+        np.where(compared, 1.0 * side, np.nan) for side in (ahead >= -tie, ahead <= tie)
+    )
     return judge, rater
 
 
 def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> float:
-    """The one-sided p of a mean difference (the rater's wins less the judge's) below epsilon, groups being independent,
-    texts [n] within them not: Student's t with groups - 1 degrees of freedom; 1.0 with fewer than two groups. Where
-    nothing varies, 0.0 for a mean below epsilon, else 1.0."""
+    """The one-sided p of a mean difference (the rater's wins less the judge's) below epsilon,
+    groups being independent, texts [n] within them not: Student's t with groups - 1 degrees of
+    freedom; 1.0 with fewer than two groups. Where nothing varies, 0.0 for a mean below epsilon,
+    else 1.0."""
     apart = float(differences.mean()) - epsilon
     number = np.unique(group, return_inverse=True)[1]
     count = int(number.max()) + 1
@@ -219,26 +266,36 @@ def alternative_record(
     """The alternative annotator test of a judge.
 
     Args:
-        scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none. Raters give whole
-            categories, and a mean such as 4.7 never ties with them: round such scores first (`humans.rounded`), or
-            they lose every text on which people agree.
+        scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none.
+            Raters give whole categories, and a mean such as 4.7 never ties with them: round such
+            scores first (`humans.rounded`), or they lose every text on which people agree.
         ratings: [N, R], NaN where a rater gave none.
         clusters: of the texts; one a text gives the paper's test.
-        epsilon: the share of texts that the judge may lose more often than a rater, being cheaper, from 0 to 1.
+        epsilon: the share of texts that the judge may lose more often than a rater, being cheaper,
+            from 0 to 1.
 
     Returns:
-        tested: raters with at least `FEWEST_RATED` shared texts in `FEWEST` groups; winning_rate: the share of them
-        over whom the judge wins; paper_winning_rate: the same, texts counted as independent; advantage: the share of
-        texts on which the judge lies at least as close to the others as the rater, mean over raters.
-        favorite: the one rating that wins most if it is given to all texts, and favorite_*: a judge that always says
-        that; shuffled_*: the judge's scores, dealt to texts at random; _difference: the judge's advantage less theirs,
-        paired. by_favorite: the judge passes, as does one of the two from which it cannot be told: no sign of judgment.
+        tested: raters with at least `FEWEST_RATED` shared texts in `FEWEST` groups; winning_rate:
+            the share of them
+        over whom the judge wins; paper_winning_rate: the same, texts counted as independent;
+        advantage: the share of texts on which the judge lies at least as close to the others as the
+            rater, mean over raters.
+        favorite: the one rating that wins most if it is given to all texts, and favorite_*: a judge
+            that always says
+        that; shuffled_*: the judge's scores, dealt to texts at random; _difference: the judge's
+        advantage less theirs,
+        paired. by_favorite: the judge passes, as does one of the two from which it cannot be told:
+            no sign of judgment.
     """
     used = ((~np.isnan(ratings)).sum(axis=1) > 1) & np.isfinite(scores)
-    ratings, scores, clusters = ratings[used], scores[used], clusters.at(used)
-    sides, group = closer(scores, ratings), clusters.number
+    ratings = ratings[used]
+    scores = scores[used]
+    clusters = clusters.at(used)
+    sides = closer(scores, ratings)
+    group = clusters.number
     tested, rate = _tested(sides, group, epsilon)
-    columns, passes = list(tested), None if rate is None else rate >= PASSED
+    columns = list(tested)
+    passes = None if rate is None else rate >= PASSED
     advantage = _advantage(sides[0], columns, clusters)
     record: dict[str, Any] = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
     record |= {"winning_rate": rate, "passes": passes}
@@ -246,7 +303,11 @@ def alternative_record(
     record |= clusters.record({"advantage": advantage}) | {"raters": []}
     for column, (p, p_by) in tested.items():
         rows = ~np.isnan(sides[0][:, column])
-        head: dict[str, Any] = {"column": column, "texts": int(rows.sum()), "groups": len(np.unique(group[rows]))}
+        head: dict[str, Any] = {
+            "column": column,
+            "texts": int(rows.sum()),
+            "groups": len(np.unique(group[rows])),
+        }
         judge, rater = (float(side[rows, column].mean()) for side in sides)
         head |= {"advantage_judge": judge, "advantage_rater": rater}
         record["raters"].append(head | {"p": p, "p_by": p_by, "wins": p_by <= FALSE_DISCOVERY})
@@ -254,20 +315,31 @@ def alternative_record(
     favorite, blind = _blind(scores, ratings, columns) if columns else (None, {})
     record["favorite"], by_favorite = favorite, False
     for name in ("favorite", "shuffled"):
-        other_rate, other = None, np.full(len(advantage), np.nan)
+        other_rate = None
+        other = np.full(len(advantage), np.nan)
         if name in blind:
-            other_rate, other = _tested(blind[name], group, epsilon)[1], _advantage(blind[name][0], columns, clusters)
-        record |= {f"{name}_winning_rate": other_rate, f"{name}_advantage": float(other[0]) if columns else None}
+            other_rate = _tested(blind[name], group, epsilon)[1]
+            other = _advantage(blind[name][0], columns, clusters)
+        record |= {
+            f"{name}_winning_rate": other_rate,
+            f"{name}_advantage": float(other[0]) if columns else None,
+        }
         record |= clusters.record({f"{name}_difference": advantage - other})
         low = record[f"{name}_difference_low"]
         alike = (float(advantage[0] - other[0]) if low is None else low) <= 0
         by_favorite |= bool(passes) and other_rate is not None and other_rate >= PASSED and alike
-    few = f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares with others."
+    few = (
+        f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
+        "with others."
+    )
     return record | {"by_favorite": by_favorite, "alternative_reason": None if columns else few}
 
 
-def _tested(sides: Sides, group: np.ndarray, epsilon: float) -> tuple[dict[int, tuple[float, float]], float | None]:
-    """Columns of the raters that are tested -> p and corrected p; and the winning rate, None without any."""
+def _tested(
+    sides: Sides, group: np.ndarray, epsilon: float
+) -> tuple[dict[int, tuple[float, float]], float | None]:
+    """Columns of the raters that are tested -> p and corrected p; and the winning rate, None
+    without any."""
     judge, rater = sides
     p_values = {}
     for column in range(judge.shape[1]):
@@ -282,15 +354,17 @@ def _tested(sides: Sides, group: np.ndarray, epsilon: float) -> tuple[dict[int, 
 
 
 def _by_false_discovery(p_values: np.ndarray) -> np.ndarray:
-    """P-values [m] corrected so that so large a share of those below a level is false at most, however they depend on
-    each other: the least of p_(j) m / j * (1 + 1/2 + ... + 1/m) over the ranks j from its own on (Benjamini and
-    Yekutieli, "The control of the false discovery rate in multiple testing under dependency", 2001, theorem 1.3).
+    """P-values [m] corrected so that so large a share of those below a level is false at most,
+    however they depend on each other: the least of p_(j) m / j * (1 + 1/2 + ... + 1/m) over the
+    ranks j from its own on (Benjamini and Yekutieli, "The control of the false discovery rate in
+    multiple testing under dependency", 2001, theorem 1.3).
 
     Example:
         >>> _by_false_discovery(np.array([0.04, 0.01])).round(12).tolist()
         [0.06, 0.03]
     """
-    order, ranks = np.argsort(p_values), np.arange(1, len(p_values) + 1)
+    order = np.argsort(p_values)
+    ranks = np.arange(1, len(p_values) + 1)
     raised = p_values[order] * len(ranks) / ranks * (1 / ranks).sum()
     corrected = np.empty_like(p_values)
     corrected[order] = np.minimum.accumulate(raised[::-1])[::-1].clip(0, 1)
@@ -302,19 +376,27 @@ def _advantage(judge: np.ndarray, columns: Sequence[int], clusters: Clusters) ->
     if not columns:
         return np.full(len(clusters.weights), np.nan)
     won = judge[:, columns]
-    return np.nanmean(divided(clusters.sums(np.nan_to_num(won)), clusters.sums(1.0 * ~np.isnan(won))), axis=1)
+    return np.nanmean(
+        divided(clusters.sums(np.nan_to_num(won)), clusters.sums(1.0 * ~np.isnan(won))), axis=1
+    )
 
 
-def _blind(scores: np.ndarray, ratings: np.ndarray, columns: Sequence[int]) -> tuple[float, dict[str, Sides]]:
-    """The rating that wins most texts if it is given to all, the lowest of equals; and what `closer` says of it, and
-    expects of the judge's scores in any order."""
+def _blind(
+    scores: np.ndarray, ratings: np.ndarray, columns: Sequence[int]
+) -> tuple[float, dict[str, Sides]]:
+    """The rating that wins most texts if it is given to all, the lowest of equals; and what
+    `closer` says of it, and expects of the judge's scores in any order."""
     places = np.linspace(0, 1, _TRIED)
     tried = np.unique(np.quantile(ratings[~np.isnan(ratings)], places, method="nearest")).tolist()
     sides = {rating: closer(np.full(len(ratings), rating), ratings) for rating in tried}
-    best = max(sides, key=lambda rating: float(np.nanmean(sides[rating][0][:, columns], axis=0).mean()))
+    best = max(
+        sides, key=lambda rating: float(np.nanmean(sides[rating][0][:, columns], axis=0).mean())
+    )
     values, counts = np.unique(scores, return_counts=True)
     if len(values) > _TRIED:
-        values, counts = np.unique(np.quantile(scores, places, method="nearest"), return_counts=True)
+        values, counts = np.unique(
+            np.quantile(scores, places, method="nearest"), return_counts=True
+        )
     shuffled = np.zeros((2, *ratings.shape))
     for value, share in zip(values, counts / counts.sum(), strict=True):
         shuffled += share * np.array(closer(np.full(len(ratings), value), ratings))

@@ -1,13 +1,15 @@
-"""Strengths of systems compared two at a time, and preferences between two texts compared with the humans'.
+"""Strengths of systems compared two at a time, and preferences between two texts compared with the
+humans'.
 
-The model is Bradley and Terry's ("Rank Analysis of Incomplete Block Designs", 1952). A comparison of i and j is won by
-i with odds of `e^d`, where d is the strength of i less that of j, and more where i stood in place one. What a place is
-worth enters as in Davidson and Beaver ("On Extending the Bradley-Terry Model to Incorporate Within-Pair Order Effects",
-1977). A tie is half a win for each. Outcomes may be shares: a judge that prefers a text with probability 0.7 has 0.7 of
-a win, and the likelihood is then a quasi-likelihood, whose intervals must come from resampling.
+The model is Bradley and Terry's ("Rank Analysis of Incomplete Block Designs", 1952). A comparison
+of i and j is won by i with odds of `e^d`, where d is the strength of i less that of j, and more
+where i stood in place one. What a place is worth enters as in Davidson and Beaver ("On Extending
+the Bradley-Terry Model to Incorporate Within-Pair Order Effects", 1977). A tie is half a win for
+each. Outcomes may be shares: a judge that prefers a text with probability 0.7 has 0.7 of a win, and
+the likelihood is then a quasi-likelihood, whose intervals must come from resampling.
 
-Two systems of which one won 3 of 4 comparisons are log(3 / 1) = 1.1 apart, 191 Elo points. Kept by hand: no library
-fits a thousand resamples at a time, with places and shares.
+Two systems of which one won 3 of 4 comparisons are log(3 / 1) = 1.1 apart, 191 Elo points. Kept by
+hand: no library fits a thousand resamples at a time, with places and shares.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from typing import Any
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, chunks, divided, unknown, with_intervals
+from judgebench.stats.clusters import (
+    MOST_ENTRIES,
+    Clusters,
+    chunks,
+    divided,
+    unknown,
+    with_intervals,
+)
 from judgebench.stats.correlation import ratio
 
 ELO = 400 / math.log(10)
@@ -38,8 +47,10 @@ class Comparisons:
 
     Attributes:
         systems: number of systems, K.
-        first, second: [E] numbers of the two, `first` below `second`; several entries may be about the same two.
-        place: [E] 1 where `first` stood in place one, -1 where `second` did, 0 where that is unknown.
+        first, second: [E] numbers of the two, `first` below `second`; several entries may be about
+            the same two.
+        place: [E] 1 where `first` stood in place one, -1 where `second` did, 0 where that is
+            unknown.
         counts: [3 * E, G] how often `first` won, both tied, `first` lost, in each group.
     """
 
@@ -50,7 +61,9 @@ class Comparisons:
     counts: scipy.sparse.csr_array
 
     @classmethod
-    def of(cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray) -> Comparisons:
+    def of(
+        cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray
+    ) -> Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
         Args:
@@ -58,7 +71,8 @@ class Comparisons:
             group: [n] 0 to G - 1.
             outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
         """
-        turned, apart = met[0] > met[1], met[0] != met[1]
+        turned = met[0] > met[1]
+        apart = met[0] != met[1]
         kinds = np.where(turned, [met[1], met[0], -met[2]], met)
         ends = np.where(turned, outcomes[::-1], outcomes)
         entries, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
@@ -69,13 +83,16 @@ class Comparisons:
         return cls(systems, entries[0], entries[1], entries[2], counts)
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights` [B, G] say; over all
-        groups without."""
+        """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights`
+        [B, G] say; over all groups without."""
         weights = np.ones((1, self.counts.shape[1])) if weights is None else weights
-        return np.asarray((self.counts @ weights.T).reshape(3, len(self.first), len(weights)).transpose(0, 2, 1))
+        return np.asarray(
+            (self.counts @ weights.T).reshape(3, len(self.first), len(weights)).transpose(0, 2, 1)
+        )
 
     def table(self) -> np.ndarray:
-        """[3, K, K] how often the row's system won against, tied with and lost to the column's, over all groups."""
+        """[3, K, K] how often the row's system won against, tied with and lost to the column's,
+        over all groups."""
         wins, ties, losses = self.outcomes()[:, 0]
         counts = np.zeros((3, self.systems, self.systems))
         for kind, (ahead, behind) in enumerate(((wins, losses), (ties, ties), (losses, wins))):
@@ -85,19 +102,24 @@ class Comparisons:
 
     @property
     def parts(self) -> list[list[int]]:
-        """The systems that met, directly or through others, a list a part; nothing compares one part with another."""
+        """The systems that met, directly or through others, a list a part; nothing compares one
+        part with another."""
         return _components(self.table().sum(axis=0), "weak")
 
     @property
     def levels(self) -> list[list[int]]:
-        """The systems in levels, of which none above ever lost to or tied with any below: one level where strengths
-        are finite without a prior. The best level is first, if levels have met."""
+        """The systems in levels, of which none above ever lost to or tied with any below: one level
+        where strengths are finite without a prior. The best level is first, if levels have met."""
         wins, tied, _ = self.table()
         beaten = wins + tied
         return sorted(
             _components(beaten, "strong"),
             key=lambda level: (
-                -len(scipy.sparse.csgraph.breadth_first_order(beaten > 0, level[0], return_predecessors=False))
+                -len(
+                    scipy.sparse.csgraph.breadth_first_order(
+                        beaten > 0, level[0], return_predecessors=False
+                    )
+                )
             ),
         )
 
@@ -105,27 +127,39 @@ class Comparisons:
     def decided_by_place(self) -> bool:
         """True where the side in place one wins every comparison, or loses every one."""
         won, tied, lost = self.outcomes()[:, 0]
-        ahead, behind = np.where(self.place > 0, won, lost), np.where(self.place > 0, lost, won)
+        ahead = np.where(self.place > 0, won, lost)
+        behind = np.where(self.place > 0, lost, won)
         decided = bool(len(self.place)) and bool(self.place.all()) and not tied.any()
         return decided and not (ahead.any() and behind.any())
 
     def design(self, place: bool) -> scipy.sparse.csr_array:
-        """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for what the first place is
-        worth, if that is asked for and can be told from strengths."""
+        """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for
+        what the first place is worth, if that is asked for and can be told from strengths."""
         entries = np.arange(len(self.first))
-        ends = (np.repeat((1.0, -1.0), len(entries)), (np.tile(entries, 2), np.append(self.first, self.second)))
+        ends = (
+            np.repeat((1.0, -1.0), len(entries)),
+            (np.tile(entries, 2), np.append(self.first, self.second)),
+        )
         strengths = scipy.sparse.csr_array(ends, shape=(len(entries), self.systems))
-        wider = scipy.sparse.hstack([strengths, scipy.sparse.coo_array(self.place[:, None])], format="csr")
+        wider = scipy.sparse.hstack(
+            [strengths, scipy.sparse.coo_array(self.place[:, None])], format="csr"
+        )
         return wider if place and _rank(wider) > _rank(strengths) else strengths
 
 
 def _components(table: np.ndarray, connection: str) -> list[list[int]]:
-    number, label = scipy.sparse.csgraph.connected_components(table > 0, directed=True, connection=connection)
+    number, label = scipy.sparse.csgraph.connected_components(
+        table > 0, directed=True, connection=connection
+    )
     return [np.flatnonzero(label == part).tolist() for part in range(number)]
 
 
 def _rank(columns: scipy.sparse.csr_array) -> int:
-    return int(np.linalg.matrix_rank((columns.T @ columns).toarray(), hermitian=True)) if columns.shape[0] else 0
+    return (
+        int(np.linalg.matrix_rank((columns.T @ columns).toarray(), hermitian=True))
+        if columns.shape[0]
+        else 0
+    )
 
 
 def fit_strengths(
@@ -134,14 +168,15 @@ def fit_strengths(
     """The parameters that make the outcomes most likely, in each resample of group weights [B, G].
 
     Args:
-        prior: how many comparisons each system is given beforehand with an imagined one of strength 0, half of them
-            won, and what the first place is worth likewise; above 0, so that nothing becomes infinite (Ford, "Solution
-            of a Ranking Problem from Binary Comparisons", 1957).
+        prior: how many comparisons each system is given beforehand with an imagined one of strength
+            0, half of them won, and what the first place is worth likewise; above 0, so that
+            nothing becomes infinite (Ford, "Solution of a Ranking Problem from Binary Comparisons",
+            1957).
         place: whether the first place has a parameter.
 
     Returns:
-        In log-odds: strengths [B, K], their mean 0 in each row; place [B], what the first place is worth, where it has
-        a parameter and the comparisons can tell it from strengths.
+        In log-odds: strengths [B, K], their mean 0 in each row; place [B], what the first place is
+        worth, where it has a parameter and the comparisons can tell it from strengths.
     """
     # 1. a row an entry, then one a parameter for the prior
     entries = comparisons.design(place)
@@ -153,7 +188,8 @@ def fit_strengths(
     for rows in chunks(len(weights), max(design.shape[0], size * size)):
         won, tied, lost = comparisons.outcomes(weights[rows])
         before = np.full((len(won), size), prior)
-        wins, met = np.hstack([won + tied / 2, before / 2]), np.hstack([won + tied + lost, before])
+        wins = np.hstack([won + tied / 2, before / 2])
+        met = np.hstack([won + tied + lost, before])
         fitted[rows] = _likeliest(design, products, wins, met)
     # 3. strengths around their mean
     strengths = fitted[:, : comparisons.systems]
@@ -162,12 +198,16 @@ def fit_strengths(
 
 
 def _likeliest(
-    design: scipy.sparse.csr_array, products: scipy.sparse.csr_array, wins: np.ndarray, met: np.ndarray
+    design: scipy.sparse.csr_array,
+    products: scipy.sparse.csr_array,
+    wins: np.ndarray,
+    met: np.ndarray,
 ) -> np.ndarray:
     """[B, P] where the log-likelihood is highest, by Newton's method, all resamples at a time.
 
-    A full step may lead down. One of log(1 + c) / c of it, where c is the largest change of log-odds, never does (Sun
-    and Tran-Dinh, "Generalized Self-Concordant Functions: A Recipe for Newton-Type Methods", 2019).
+    A full step may lead down. One of log(1 + c) / c of it, where c is the largest change of
+    log-odds, never does (Sun and Tran-Dinh, "Generalized Self-Concordant Functions: A Recipe for
+    Newton-Type Methods", 2019).
 
     Args:
         design: [R, P]; products: [R, P * P], see `_products`.
@@ -195,10 +235,12 @@ def _products(design: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     partners = design[row].tocoo()  # all entries of that row
     entry, partner = partners.coords
     places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
-    return scipy.sparse.csr_array((design.data[entry] * partners.data, places), shape=(rows, size * size))
+    return scipy.sparse.csr_array(
+        (design.data[entry] * partners.data, places), shape=(rows, size * size)
+    )
 
 
-# --- preferences -----------------------------------------------------------------------------------------------------
+# --- preferences --------------------------------------------------------------------------------
 
 
 MEASURES = ("position_bias", "consistency", "human_agreement")
@@ -215,23 +257,29 @@ def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
     return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
-def comparative(first: np.ndarray, second: np.ndarray, human: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+def comparative(
+    first: np.ndarray, second: np.ndarray, human: np.ndarray, clusters: Clusters
+) -> dict[str, Any]:
     """Measures of pairs that were read in both orders, with 95 % percentile intervals.
 
     Args:
-        first, second: [n] the probability that the judged text wins where it stands first, and where it stands second.
+        first, second: [n] the probability that the judged text wins where it stands first, and
+            where it stands second.
         human: [n] by how much the humans prefer it; NaN where nobody rated both texts.
 
     Returns:
-        - position_bias: the probability that the text in place one wins, mean over pairs and orders, less 1/2;
-        - consistency: share of pairs in which the same text wins in both orders; a pair with a tie in an order does not
-          count among these;
-        - decided_consistency: the same share of the pairs that both orders decide; tied_share: share of the others;
-        - human_agreement: share of the pairs with a human preference in which the humans' text is the judge's winner,
-          both orders averaged; undecided pairs count half;
+        - position_bias: the probability that the text in place one wins, mean over pairs and
+          orders, less 1/2;
+        - consistency: share of pairs in which the same text wins in both orders; a pair with a tie
+          in an order does not count among these;
+        - decided_consistency: the same share of the pairs that both orders decide; tied_share:
+          share of the others;
+        - human_agreement: share of the pairs with a human preference in which the humans' text is
+          the judge's winner, both orders averaged; undecided pairs count half;
         - pairs, preferred: numbers of pairs, and of those with a human preference.
 
-        Each of `MEASURES` and decided_consistency with `_low` and `_high`; None where there is no such pair.
+        Each of `MEASURES` and decided_consistency with `_low` and `_high`; None where there is no
+        such pair.
 
     Example:
         >>> first, second, human = np.array([0.9, 0.8]), np.array([0.6, 0.1]), np.array([1, 2])
@@ -240,14 +288,21 @@ def comparative(first: np.ndarray, second: np.ndarray, human: np.ndarray, cluste
         [0.25, 0.5, 0.5]
     """
     if not len(first):
-        return {"pairs": 0, "preferred": 0} | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
+        return (
+            {"pairs": 0, "preferred": 0}
+            | unknown((*MEASURES, "decided_consistency"))
+            | {"tied_share": None}
+        )
     side = preferred(np.nan_to_num(human))
     winners = [preferred(order - 0.5) for order in (first, second)]
-    decided, same = (winners[0] != 0) & (winners[1] != 0), (winners[0] == winners[1]).astype(float)
+    decided = (winners[0] != 0) & (winners[1] != 0)
+    same = (winners[0] == winners[1]).astype(float)
     figures = {
         "position_bias": clusters.mean((first - second) / 2),
         "consistency": clusters.mean(same * decided),
-        "human_agreement": clusters.mean((1 + preferred((first + second) / 2 - 0.5) * side) / 2, side != 0),
+        "human_agreement": clusters.mean(
+            (1 + preferred((first + second) / 2 - 0.5) * side) / 2, side != 0
+        ),
         "decided_consistency": clusters.mean(same, decided),
     }
     record: dict[str, Any] = {"pairs": len(first), "preferred": int((side != 0).sum())}
@@ -261,7 +316,8 @@ class Preferences:
     Attributes:
         judge: [n] by how much the judge prefers the first of the two, -1/2 to 1/2.
         human: [n] by how much the humans do, on any scale; finite.
-        share: [n] how much of a pair each row is: a half where the same two texts stand there twice.
+        share: [n] how much of a pair each row is: a half where the same two texts stand there
+            twice.
         clusters: of the n pairs.
         tie: humans that prefer a text by no more than this prefer neither.
     """
@@ -282,22 +338,26 @@ class Preferences:
         return self.clusters.sums(self.share * values)
 
     def agreement(self, threshold: float | None) -> dict[str, Any]:
-        """Agreement of judge and humans; `threshold`: up to which the judge's preferences are ties in
-        `accuracy_calibrated`, see `best_threshold`.
+        """Agreement of judge and humans; `threshold`: up to which the judge's preferences are ties
+        in `accuracy_calibrated`, see `best_threshold`.
 
         Returns:
             - tau: Kendall's tau-b of the two preferences' signs, over pairs of texts;
-            - auc: the chance that the judge's preference for a text over its rival is greater where the humans prefer
-              the text than where they prefer the rival; ties count half;
-            - accuracy: share of pairs in which both name one text, or both a tie (Deutsch, Foster and Freitag, "Ties
-              Matter", 2023: acc_eq); accuracy_calibrated: the same with the judge's ties by threshold;
-            - tie_threshold: that threshold; human_tie_share, judge_tie_share: shares of pairs that are ties;
+            - auc: the chance that the judge's preference for a text over its rival is greater where
+              the humans prefer the text than where they prefer the rival; ties count half;
+            - accuracy: share of pairs in which both name one text, or both a tie (Deutsch, Foster
+              and Freitag, "Ties Matter", 2023: acc_eq); accuracy_calibrated: the same with the
+              judge's ties by threshold;
+            - tie_threshold: that threshold; human_tie_share, judge_tie_share: shares of pairs that
+              are ties;
             - rated: distinct pairs.
 
             Each of `AGREEMENT_MEASURES` with `_low` and `_high`; None where nothing is known.
         """
-        sides, winners = self.sides, preferred(self.judge)
-        total, agree = self.sums(np.ones(len(sides))), self.sums(sides * winners)
+        sides = self.sides
+        winners = preferred(self.judge)
+        total = self.sums(np.ones(len(sides)))
+        agree = self.sums(sides * winners)
         of_judge, of_humans = (self.sums(np.abs(side)) for side in (winners, sides))
         nothing = np.full(len(total), np.nan)
         figures = {
@@ -310,42 +370,54 @@ class Preferences:
             figures["accuracy_calibrated"] = divided(
                 self.sums(1.0 * (preferred(self.judge, threshold) == sides)), total
             )
-        record: dict[str, Any] = {"rated": float(total[0])} | with_intervals(figures) | {"tie_threshold": threshold}
+        record: dict[str, Any] = (
+            {"rated": float(total[0])} | with_intervals(figures) | {"tie_threshold": threshold}
+        )
         for name, decided in (("human_tie_share", of_humans), ("judge_tie_share", of_judge)):
             record[name] = float(1 - decided[0] / total[0]) if total[0] > 0 else None
         return record
 
     def agreed(self, rows: np.ndarray) -> dict[str, Any]:
-        """Of some rows in which the humans prefer a text, the share in which the judge names it: preferred (how many),
-        agreement with `_low` and `_high`."""
+        """Of some rows in which the humans prefer a text, the share in which the judge names it:
+        preferred (how many), agreement with `_low` and `_high`."""
         sides = self.sides * rows
         total = self.sums(np.abs(sides))
         right = self.sums((1 + preferred(self.judge) * sides) / 2 * np.abs(sides))
         return {"preferred": float(total[0])} | with_intervals({"agreement": divided(right, total)})
 
     def _auc(self) -> np.ndarray:
-        """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans prefer nothing."""
-        weights, rows = self.clusters.weights, self.sides != 0
-        towards = np.round(self.judge * self.sides, 12)[rows]  # how far the judge leans to the humans' text
+        """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans
+        prefer nothing."""
+        weights = self.clusters.weights
+        rows = self.sides != 0
+        # how far the judge leans to the humans' text
+        towards = np.round(self.judge * self.sides, 12)[rows]
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
         places = (np.searchsorted(values, towards), self.clusters.number[rows])
         counts = scipy.sparse.csr_array(
-            scipy.sparse.coo_array((self.share[rows], places), shape=(len(values), weights.shape[1]))
+            scipy.sparse.coo_array(
+                (self.share[rows], places), shape=(len(values), weights.shape[1])
+            )
         )
         areas = np.full(len(weights), np.nan)
         chunk = max(1, MOST_ENTRIES // len(values))
         for start in range(0, len(weights), chunk):
             positive = (counts @ weights[start : start + chunk].T).T
-            negative = positive[:, ::-1]  # the same pairs from their other texts, for the values are symmetric
+            # the same pairs from their other texts, for the values are symmetric
+            negative = positive[:, ::-1]
             below = negative.cumsum(axis=1) - negative / 2
-            areas[start : start + chunk] = divided((positive * below).sum(axis=1), positive.sum(axis=1) ** 2)
+            areas[start : start + chunk] = divided(
+                (positive * below).sum(axis=1), positive.sum(axis=1) ** 2
+            )
         return areas
 
 
 def best_threshold(preferences: Preferences) -> float | None:
-    """Up to where a judge's preference is best called a tie, by accuracy over the pairs (Deutsch et al. 2023).
+    """Up to where a judge's preference is best called a tie, by accuracy over the pairs (Deutsch et
+    al. 2023).
 
-    Tried are 0 and every preference that the judge has; of equally good ones the least is taken. None without pairs.
+    Tried are 0 and every preference that the judge has; of equally good ones the least is taken.
+    None without pairs.
 
     Example:
         >>> judge, human = np.array([0.4, 0.02, -0.3, -0.01]), np.array([1.0, 0.0, -1.0, 0.0])
@@ -354,13 +426,16 @@ def best_threshold(preferences: Preferences) -> float | None:
     """
     if not len(preferences.judge):
         return None
-    size, sides = np.round(np.abs(preferences.judge), 9), preferences.sides
+    size = np.round(np.abs(preferences.judge), 9)
+    sides = preferences.sides
     order = np.argsort(size, kind="stable")
     share = preferences.share[order]
     tie = (sides == 0)[order] * share
     right = np.where(size <= _EQUAL, 0.0, preferred(preferences.judge) == sides)[order] * share
-    # with the k smallest as ties: their ties are right, and of the others those that name the humans' text
+    # with the k smallest as ties: their ties are right, and of the others those that name the
+    # humans' text
     good = np.append(0.0, tie.cumsum()) + right.sum() - np.append(0.0, right.cumsum())
     sizes = np.append(0.0, size[order])
-    candidates = np.flatnonzero(np.append(sizes[1:] > sizes[:-1], True))  # equal ones are ties together
+    # equal ones are ties together
+    candidates = np.flatnonzero(np.append(sizes[1:] > sizes[:-1], True))
     return float(sizes[candidates[np.argmax(np.round(good[candidates], 9))]])

@@ -1,11 +1,13 @@
 """Texts in clusters, resampled together: the one engine behind the intervals of all studies.
 
-Articles are drawn, never single texts: the texts of an article share its difficulty (a cluster bootstrap). A figure is
-computed once for the data and once for each resample, from how often each cluster was drawn: [1 + B], the data first.
+Articles are drawn, never single texts: the texts of an article share its difficulty (a cluster
+bootstrap). A figure is computed once for the data and once for each resample, from how often each
+cluster was drawn: [1 + B], the data first.
 
     clusters = Clusters.of(group_ids)
-    error, spread = clusters.mean(np.abs(judge - human)), clusters.mean(human**2) - clusters.mean(human) ** 2
-    record = clusters.record({"error": error, "error_in_spreads": error / np.sqrt(spread)})
+    error, spread = clusters.mean(np.abs(judge - human)), clusters.mean(human**2) -
+    clusters.mean(human) ** 2 record = clusters.record({"error": error, "error_in_spreads": error /
+    np.sqrt(spread)})
 
 A statistic for which no such form is at hand is a plain function of rows, and takes `jackknife`.
 """
@@ -31,9 +33,10 @@ SIGNIFICANCE = 0.05
 """Two-sided risk of taking noise for a difference."""
 
 FEWEST = math.ceil(1 - math.log2(SIGNIFICANCE))
-"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of the paired
-permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of simulated scores like SummEval's
-the percentile interval held the truth in 59, 84, 87 and 90 % of the cases on 2 to 5 groups."""
+"""The fewest groups, 6, on which a difference can be told from chance: the smallest two-sided p of
+the paired permutation test is 2 / 2^groups. With fewer, a 95 % interval is too narrow as well: of
+simulated scores like SummEval's the percentile interval held the truth in 59, 84, 87 and 90 % of
+the cases on 2 to 5 groups."""
 
 MOST_LEFT_OUT = 1000
 """Rows of a jackknife, which would else grow with the square of the groups."""
@@ -42,8 +45,9 @@ MOST_ENTRIES = 4_000_000
 """Of a temporary array, so that memory stays flat however much is resampled."""
 
 MOST_WEIGHTS = 50_000_000
-"""Of all resamples together, in 8 bytes each: so many clusters have fewer resamples, 200 at least, that memory stays
-bounded. The ends of an interval are then noisier, with 200 by a twentieth of its width."""
+"""Of all resamples together, in 8 bytes each: so many clusters have fewer resamples, 200 at least,
+that memory stays bounded. The ends of an interval are then noisier, with 200 by a twentieth of its
+width."""
 
 _CHUNK = 1 << 16  # numbers drawn at a time: memory that is used again is faster than new memory
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
@@ -56,10 +60,12 @@ def chunks(rows: int, entries: int) -> list[slice]:
 
 
 def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing to `groups`.
+    """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing
+    to `groups`.
 
-    The same arguments give the same weights, so that what is measured on the same groups is resampled alike, and
-    differences are paired. They are the resamples of `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
+    The same arguments give the same weights, so that what is measured on the same groups is
+    resampled alike, and differences are paired. They are the resamples of
+    `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
     """
     weights = np.zeros((resamples, groups), dtype=np.int32)
     rng = np.random.default_rng(seed)
@@ -67,7 +73,8 @@ def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.
     for start in range(0, resamples if groups else 0, step):
         part = weights[start : start + step]
         drawn = rng.integers(0, groups, part.shape)
-        drawn += groups * np.arange(len(part))[:, None]  # each resample counts in numbers of its own
+        # each resample counts in numbers of its own
+        drawn += groups * np.arange(len(part))[:, None]
         part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
     return weights
 
@@ -79,8 +86,8 @@ def affordable(groups: int, resamples: int) -> int:
 
 @lru_cache(maxsize=8)
 def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """[1 + B, G] float64 how often each group counts: once in the data, which come first, then in each resample; no
-    resamples where there are fewer than two groups.
+    """[1 + B, G] float64 how often each group counts: once in the data, which come first, then in
+    each resample; no resamples where there are fewer than two groups.
 
     Example:
         >>> weights_of(3, resamples=2).tolist()
@@ -88,15 +95,17 @@ def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.nda
     """
     drawn = group_weights(groups, affordable(groups, resamples) if groups >= 2 else 0, seed)
     weights = np.concatenate([np.ones((1, groups)), drawn], dtype=np.float64)
-    weights.flags.writeable = False  # shared by all callers: of many groups this is the largest array of a run
+    # shared by all callers: of many groups this is the largest array of a run
+    weights.flags.writeable = False
     return weights
 
 
 def expanded(groups: int) -> tuple[float, float]:
-    """The ends at which the percentile interval of a mean over few groups holds the truth in 95 % of cases, as
-    Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), section 5.3. The plain
-    interval is too narrow by sqrt((G - 1) / G) and by what the normal quantile is less than t's. `CONFIDENCE` for
-    fewer than two groups, which have no interval.
+    """The ends at which the percentile interval of a mean over few groups holds the truth in 95 %
+    of cases, as Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap"
+    (2015), section 5.3. The plain interval is too narrow by sqrt((G - 1) / G) and by what the
+    normal quantile is less than t's. `CONFIDENCE` for fewer than two groups, which have no
+    interval.
 
     Example:
         >>> [round(end, 4) for end in expanded(6)]
@@ -104,11 +113,17 @@ def expanded(groups: int) -> tuple[float, float]:
     """
     if groups < 2:
         return CONFIDENCE
-    low = float(scipy.special.ndtr(math.sqrt(groups / (groups - 1)) * scipy.special.stdtrit(groups - 1, CONFIDENCE[0])))
+    low = float(
+        scipy.special.ndtr(
+            math.sqrt(groups / (groups - 1)) * scipy.special.stdtrit(groups - 1, CONFIDENCE[0])
+        )
+    )
     return low, 1 - low
 
 
-def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE) -> tuple[float, float] | None:
+def percentile_interval(
+    resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE
+) -> tuple[float, float] | None:
     """The percentile interval of a statistic's resampled values [B]; None without resamples."""
     if not resampled.size:
         return None
@@ -119,23 +134,29 @@ def percentile_interval(resampled: np.ndarray, ends: tuple[float, float] = CONFI
 def with_intervals(
     figures: Mapping[str, np.ndarray], ends: tuple[float, float] = CONFIDENCE
 ) -> dict[str, float | None]:
-    """Of each figure [1 + B] the number of the data (its first) and the interval of its resamples (the rest), as name,
-    name_low and name_high. Resamples in which it is unknown (NaN) are left out; all three are None where it is
-    itself.
+    """Of each figure [1 + B] the number of the data (its first) and the interval of its resamples
+    (the rest), as name, name_low and name_high. Resamples in which it is unknown (NaN) are left
+    out; all three are None where it is itself.
 
-    The interval is extended to the number where all resamples between its ends lie on one side. Resamples have more
-    noise than the data, so that those of a share of ordered pairs lie nearer to a coin. On 10 to 60 simulated articles
-    of 6 and 12 systems the extended interval of such a share holds the truth in 90 to 100 % of cases. Resamples that
-    are moved to the number as their mean hold it in 84 to 99 %.
+    The interval is extended to the number where all resamples between its ends lie on one side.
+    Resamples have more noise than the data, so that those of a share of ordered pairs lie nearer to
+    a coin. On 10 to 60 simulated articles of 6 and 12 systems the extended interval of such a share
+    holds the truth in 90 to 100 % of cases. Resamples that are moved to the number as their mean
+    hold it in 84 to 99 %.
     """
     record: dict[str, float | None] = {}
     for name, values in figures.items():
-        value, known = float(values[0]), values[1:][~np.isnan(values[1:])]
+        value = float(values[0])
+        known = values[1:][~np.isnan(values[1:])]
         interval = percentile_interval(known, ends)
         if np.isnan(value) or interval is None:
             record |= unknown([name]) | {name: None if np.isnan(value) else value}
         else:
-            record |= {name: value, f"{name}_low": min(interval[0], value), f"{name}_high": max(interval[1], value)}
+            record |= {
+                name: value,
+                f"{name}_low": min(interval[0], value),
+                f"{name}_high": max(interval[1], value),
+            }
     return record
 
 
@@ -198,14 +219,17 @@ class Clusters:
     seed: int = 0
 
     @classmethod
-    def of(cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> Clusters:
+    def of(
+        cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0
+    ) -> Clusters:
         """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
         resamples = affordable(len(labels), resamples)
         return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
 
     def at(self, where: np.ndarray) -> Clusters:
-        """Of some texts alone, such as those that humans rated: [N] True for each, or their numbers."""
+        """Of some texts alone, such as those that humans rated: [N] True for each, or their
+        numbers."""
         return Clusters.of(self.number[where], self.resamples, self.seed)
 
     @property
@@ -215,23 +239,27 @@ class Clusters:
 
     @property
     def jackknifed(self) -> Clusters:
-        """The same texts with other weights [1 + J, G]: the data, then each cluster left out in turn; only the data
-        where there is one cluster."""
+        """The same texts with other weights [1 + J, G]: the data, then each cluster left out in
+        turn; only the data where there is one cluster."""
         rows = left_out(self.count) if self.count >= 2 else np.zeros((0, self.count))
         return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
 
     @property
     def fifths(self) -> Clusters:
-        """The same texts with other weights [1 + P, G]: the data, then each of five parts of the clusters left out in
-        turn; of each cluster where there are fewer than five. The parts are drawn by the seed."""
+        """The same texts with other weights [1 + P, G]: the data, then each of five parts of the
+        clusters left out in turn; of each cluster where there are fewer than five. The parts are
+        drawn by the seed."""
         parts = min(5, self.count)
         part = np.random.default_rng(self.seed).permutation(self.count) % parts
         rows = part != np.arange(parts)[:, None]
         return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
 
     def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-        """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G, K]."""
-        number, values = (self.number, values) if where is None else (self.number[where], values[where])
+        """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G,
+        K]."""
+        number, values = (
+            (self.number, values) if where is None else (self.number[where], values[where])
+        )
         if values.ndim == 1:
             return np.bincount(number, weights=values, minlength=self.count)
         sums = np.zeros((self.count, values.shape[1]))
@@ -243,20 +271,25 @@ class Clusters:
         return np.asarray(self.weights @ self.totals(values, where))
 
     def mean(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-        """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds none of them."""
+        """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds
+        none of them."""
         number = self.number if where is None else self.number[where]
-        return divided(self.sums(values, where), self.weights @ np.bincount(number, minlength=self.count))
+        return divided(
+            self.sums(values, where), self.weights @ np.bincount(number, minlength=self.count)
+        )
 
     def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
-        """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see `expanded`); all three
-        are None where the figure is undefined (NaN), and the ends without resamples."""
+        """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see
+        `expanded`); all three are None where the figure is undefined (NaN), and the ends without
+        resamples."""
         return with_intervals(figures, expanded(self.count))
 
 
 def left_out(groups: int) -> np.ndarray:
     """The jackknife's weights: [groups, groups] int32, each row without one group.
 
-    Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no more rows than that.
+    Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no
+    more rows than that.
     """
     together = -(-groups // MOST_LEFT_OUT) or 1
     block = np.arange(groups) // together
@@ -264,22 +297,27 @@ def left_out(groups: int) -> np.ndarray:
 
 
 def with_jackknife(clusters: Clusters) -> Clusters:
-    """The same with the weights of the data, of the resamples, and of the jackknife: [1 + B + J, G]."""
+    """The same with the weights of the data, of the resamples, and of the jackknife: [1 + B + J,
+    G]."""
     return replace(clusters, weights=np.vstack([clusters.weights, clusters.jackknifed.weights[1:]]))
 
 
 def resampled_and_left_out(values: np.ndarray, clusters: Clusters) -> tuple[np.ndarray, np.ndarray]:
-    """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in both."""
+    """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in
+    both."""
     end = 1 + (clusters.resamples if clusters.count > 1 else 0)
     return values[:end], np.concatenate([values[:1], values[end:]])
 
 
-def jackknife(figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray) -> dict[str, np.ndarray]:
-    """Figures of the data, then with each group left out in turn: name -> [1 + J]; NaN where one is undefined. Only of
-    the data where there is one group.
+def jackknife(
+    figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Figures of the data, then with each group left out in turn: name -> [1 + J]; NaN where one is
+    undefined. Only of the data where there is one group.
 
     Args:
-        figures: rows [n], numbers of texts, -> name -> figure of these texts, None or NaN where it is undefined.
+        figures: rows [n], numbers of texts, -> name -> figure of these texts, None or NaN where it
+            is undefined.
         groups: [N] labels of all texts' groups.
 
     Example:
@@ -289,21 +327,27 @@ def jackknife(figures: Callable[[np.ndarray], Mapping[str, float | None]], group
     """
     labels, number = np.unique(np.asarray(groups), return_inverse=True)
     kept = left_out(len(labels)).astype(bool) if len(labels) >= 2 else ()
-    parts = [figures(rows) for rows in (np.arange(len(number)), *(np.flatnonzero(row[number]) for row in kept))]
+    parts = [
+        figures(rows)
+        for rows in (np.arange(len(number)), *(np.flatnonzero(row[number]) for row in kept))
+    ]
     return {name: np.array([part[name] for part in parts], dtype=np.float64) for name in parts[0]}
 
 
 def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
-    """The keys of `with_intervals` for a figure of agreement corrected for chance, such as kappa or an intraclass
-    correlation: 1 for agreement, and skewed, so that percentiles are too short. The interval is Student's t of
-    log(1 - figure), with the jackknife's standard error over groups (Tukey, 1958). On ten simulated articles (1,000
-    data sets) it held the truth in 93 to 95 % of cases, `expanded` percentiles in 90 to 93 %.
+    """The keys of `with_intervals` for a figure of agreement corrected for chance, such as kappa or
+    an intraclass correlation: 1 for agreement, and skewed, so that percentiles are too short. The
+    interval is Student's t of log(1 - figure), with the jackknife's standard error over groups
+    (Tukey, 1958). On ten simulated articles (1,000 data sets) it held the truth in 93 to 95 % of
+    cases, `expanded` percentiles in 90 to 93 %.
 
     Args:
-        values: [1 + J] of `jackknife`; the ends are None with fewer than two groups, where one is unknown (NaN), and
-            where agreement is perfect. The lower one is at least -1, where such figures end.
+        values: [1 + J] of `jackknife`; the ends are None with fewer than two groups, where one is
+            unknown (NaN), and where agreement is perfect. The lower one is at least -1, where such
+            figures end.
     """
-    value, rest = float(values[0]), values[1:]
+    value = float(values[0])
+    rest = values[1:]
     if np.isnan(value):
         return unknown((name,))
     if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
@@ -312,4 +356,8 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
     error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
     far = error * float(scipy.special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
     ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
-    return {name: value, f"{name}_low": max(float(ends[0]), min(value, -1.0)), f"{name}_high": float(ends[1])}
+    return {
+        name: value,
+        f"{name}_low": max(float(ends[0]), min(value, -1.0)),
+        f"{name}_high": float(ends[1]),
+    }

@@ -1,12 +1,15 @@
-"""Causes of a judge's errors: what it gives beyond the humans' mean, by the length, form and author of the text.
+"""Causes of a judge's errors: what it gives beyond the humans' mean, by the length, form and author
+of the text.
 
-Two views of the same errors. A regression has factors of the text together: length, form and the judge's own family.
-Slices compare the texts of one system, or of one third of lengths, with all others. Standard errors are clustered by
-group (CR1), with Student's t of one degree of freedom less than there are groups.
+Two views of the same errors. A regression has factors of the text together: length, form and the
+judge's own family. Slices compare the texts of one system, or of one third of lengths, with all
+others. Standard errors are clustered by group (CR1), with Student's t of one degree of freedom less
+than there are groups.
 
-There are no slices by the humans' score: a judge that is right on average gives less than the humans to the texts that
-they scored highest, and more to the lowest, as soon as humans or judge err at all (regression to the mean). Systems
-show it, too: a judge that tells texts apart poorly favors bad ones. So a slice comes with the humans' mean.
+There are no slices by the humans' score: a judge that is right on average gives less than the
+humans to the texts that they scored highest, and more to the lowest, as soon as humans or judge err
+at all (regression to the mean). Systems show it, too: a judge that tells texts apart poorly favors
+bad ones. So a slice comes with the humans' mean.
 """
 
 from __future__ import annotations
@@ -26,18 +29,57 @@ MOST_SYSTEMS = 100
 """More systems get no slice each."""
 
 LEAST = {"length": 0.5, "format": 0.5}
-"""How far texts must differ, from the 5th percentile to the 95th of lengths (in doublings), and from the least to the
-most marked-up (share of lines), so that a coefficient is no extrapolation."""
+"""How far texts must differ, from the 5th percentile to the 95th of lengths (in doublings), and
+from the least to the most marked-up (share of lines), so that a coefficient is no extrapolation."""
 
 FAMILIES = (
-    *("gpt", "claude", "gemini", "gemma", "llama", "mistral", "mixtral", "qwen", "qwq", "phi", "deepseek", "command"),
-    *("falcon", "olmo", "vicuna", "alpaca", "yi", "glm", "granite", "nemotron", "smollm", "grok", "palm", "bard"),
-    *("prometheus", "internlm", "baichuan", "zephyr", "kimi", "minimax", "dolly", "mpt", "opt", "bloom", "pythia"),
-    *("stablelm", "starcoder", "nova", "jamba", "bart", "pegasus"),
+    "gpt",
+    "claude",
+    "gemini",
+    "gemma",
+    "llama",
+    "mistral",
+    "mixtral",
+    "qwen",
+    "qwq",
+    "phi",
+    "deepseek",
+    "command",
+    "falcon",
+    "olmo",
+    "vicuna",
+    "alpaca",
+    "yi",
+    "glm",
+    "granite",
+    "nemotron",
+    "smollm",
+    "grok",
+    "palm",
+    "bard",
+    "prometheus",
+    "internlm",
+    "baichuan",
+    "zephyr",
+    "kimi",
+    "minimax",
+    "dolly",
+    "mpt",
+    "opt",
+    "bloom",
+    "pythia",
+    "stablelm",
+    "starcoder",
+    "nova",
+    "jamba",
+    "bart",
+    "pegasus",
 )
 """Names of families of models, as they stand in the names of models and systems."""
 
-_MARKED = re.compile(r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*")
+_MARKED = re.compile(
+    r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*"
+)
 """A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words."""
 
 _SAME = {
@@ -49,25 +91,31 @@ _UNKNOWN = "the texts are not known"
 _NEAR = 1e-9
 
 
-def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray) -> list[dict[str, float | None]]:
-    """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with errors clustered by
-    groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1 G/(G-1) (n-1)/(n-k). Cameron and
-    Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015).
+def clustered_regression(
+    factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray
+) -> list[dict[str, float | None]]:
+    """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with
+    errors clustered by groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1
+    G/(G-1) (n-1)/(n-k). Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference"
+    (2015).
 
     Returns:
-        A record a factor: estimate with `_low` and `_high` of its 95 % interval, and p; None where there is no error,
+        A record a factor: estimate with `_low` and `_high` of its 95 % interval, and p; None where
+            there is no error,
         as with one group or without any noise.
     """
     number = np.unique(groups, return_inverse=True)[1]
     freedom = int(number.max())
     if freedom < 1:
-        estimates, errors = np.linalg.lstsq(factors, outcome)[0], np.zeros(factors.shape[1])
+        estimates = np.linalg.lstsq(factors, outcome)[0]
+        errors = np.zeros(factors.shape[1])
     else:
         inverse, (n, k) = np.linalg.pinv(factors), factors.shape
         estimates = inverse @ outcome
         sums = np.zeros((freedom + 1, k))
         np.add.at(sums, number, factors * (outcome - factors @ estimates)[:, None])
-        small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)  # where n = k there is no error at all
+        # where n = k there is no error at all
+        small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)
         errors = np.sqrt(small * ((inverse @ inverse.T @ sums.T) ** 2).sum(axis=1))
     records: list[dict[str, float | None]] = []
     for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
@@ -81,8 +129,8 @@ def clustered_regression(factors: np.ndarray, outcome: np.ndarray, groups: np.nd
 
 
 def marked_share(text: str) -> float:
-    """The share of a text's lines that are marked up: of lists, headings, code, quotations and tables, or with bold
-    words; 0 without lines.
+    """The share of a text's lines that are marked up: of lists, headings, code, quotations and
+    tables, or with bold words; 0 without lines.
 
     Example:
         >>> marked_share("Two reasons:\\n- speed\\n- **cost**\\n\\nThat is all.")
@@ -106,15 +154,16 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", name.lower())
 
 
-# --- the study --------------------------------------------------------------------------------------------------------
+# --- the study ----------------------------------------------------------------------------------
 
 
 def error_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in points of the humans'
-    scale; factors of the regression; slices (systems, thirds of lengths) with the humans' mean, the mean error, and
-    apart, that less the mean of all other texts; left_out: factor or slice -> the reason; p_holm over all factors, and
-    over all slices."""
-    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}  # for all samples that judged the same texts
+    """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
+    points of the humans' scale; factors of the regression; slices (systems, thirds of lengths) with
+    the humans' mean, the mean error, and apart, that less the mean of all other texts; left_out:
+    factor or slice -> the reason; p_holm over all factors, and over all slices."""
+    # for all samples that judged the same texts
+    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}
     records = []
     for sample in samples:
         key = (tuple(sample.names.tolist()), sample.model)
@@ -125,8 +174,8 @@ def error_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 
 def text_factors(sample: Sample) -> dict[str, np.ndarray | str]:
-    """length (log2 of the characters: one more is twice as long), format, family -> [N] of the texts, independent of
-    what the judge said; or why it is unknown."""
+    """length (log2 of the characters: one more is twice as long), format, family -> [N] of the
+    texts, independent of what the judge said; or why it is unknown."""
     factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
     if len(sample.texts):
         factors["length"] = np.log2([max(1, len(text.strip())) for text in sample.texts])
@@ -134,27 +183,37 @@ def text_factors(sample: Sample) -> dict[str, np.ndarray | str]:
     family = family_of(sample.model)
     factors["family"] = "the judge's name tells no family of models"
     if family is not None:
-        factors["family"] = np.array([float(family in _words(str(name))) for name in sample.systems])
+        factors["family"] = np.array(
+            [float(family in _words(str(name))) for name in sample.systems]
+        )
     return factors
 
 
 def _record(sample: Sample, of_texts: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
-    errors, groups, human, systems = errors[used], sample.groups[used], sample.human[used], sample.systems[used]
+    errors = errors[used]
+    groups = sample.groups[used]
+    human = sample.human[used]
+    systems = sample.systems[used]
     record: dict[str, Any] = {"texts": len(errors), "groups": len(np.unique(groups))}
     record |= unknown(["bias"]) | {"factors": [], "slices": [], "left_out": {}, "reason": None}
     if sample.scale is None or sample.scale[0] >= sample.scale[1]:
         return record | {"reason": "No errors: the humans' scale is unknown."}
     if len(errors) < 2:
-        return record | {"reason": "No errors: there are fewer than two texts with a score and a rating."}
+        return record | {
+            "reason": "No errors: there are fewer than two texts with a score and a rating."
+        }
     if record["groups"] < 2:
         record["reason"] = "No intervals: there is one group, and they take at least two."
     # all texts
     (mean,) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
     record |= {f"bias{end}": mean[f"estimate{end}"] for end in ("", "_low", "_high")}
     # factors together
-    factors = {name: values if isinstance(values, str) else values[used] for name, values in of_texts.items()}
+    factors = {
+        name: values if isinstance(values, str) else values[used]
+        for name, values in of_texts.items()
+    }
     columns, left_out = _columns(factors, groups)
     if columns:
         design = np.column_stack([np.ones(len(errors)), *columns.values()])
@@ -162,15 +221,21 @@ def _record(sample: Sample, of_texts: Mapping[str, np.ndarray | str]) -> dict[st
         rows = [{"factor": name, **row} for name, row in zip(columns, fitted, strict=True)]
         record["factors"] = _corrected(rows)
     # slices, each compared with all other texts
-    lengths = np.array([len(text.strip()) for text in sample.texts])[used] if len(sample.texts) else None
+    lengths = (
+        np.array([len(text.strip()) for text in sample.texts])[used] if len(sample.texts) else None
+    )
     slices, without = _slices(systems, lengths)
     rows = []
     for (kind, name), inside in slices.items():
         mean = apart = unknown(["estimate"]) | {"p": None}
         if inside.sum() > 1:
-            (mean,) = clustered_regression(np.ones((int(inside.sum()), 1)), errors[inside], groups[inside])
+            (mean,) = clustered_regression(
+                np.ones((int(inside.sum()), 1)), errors[inside], groups[inside]
+            )
         if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
-            _, apart = clustered_regression(np.column_stack([np.ones(len(errors)), inside]), errors, groups)
+            _, apart = clustered_regression(
+                np.column_stack([np.ones(len(errors)), inside]), errors, groups
+            )
         row: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(inside.sum())}
         row |= {"human": float(human[inside].mean()), "error": float(errors[inside].mean())}
         row |= {f"error{end}": mean[f"estimate{end}"] for end in ("_low", "_high")}
@@ -183,12 +248,15 @@ def _record(sample: Sample, of_texts: Mapping[str, np.ndarray | str]) -> dict[st
 def _columns(
     factors: Mapping[str, np.ndarray | str], groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Centered columns [n] of the factors that can be told from each other and from chance; reasons for the others."""
-    columns, left_out = dict[str, np.ndarray](), {n: values for n, values in factors.items() if isinstance(values, str)}
+    """Centered columns [n] of the factors that can be told from each other and from chance; reasons
+    for the others."""
+    columns = dict[str, np.ndarray]()
+    left_out = {n: values for n, values in factors.items() if isinstance(values, str)}
     for name, values in factors.items():
         if isinstance(values, str):
             continue
-        # with few groups that have a text off the most frequent value, clustered errors are too small
+        # with few groups that have a text off the most frequent value, clustered errors are too
+        # small
         kinds, counts = np.unique(values, return_counts=True)
         differing = len(np.unique(groups[values != kinds[counts.argmax()]]))
         centered = values - values.mean()
@@ -214,9 +282,10 @@ def _span(name: str, values: np.ndarray) -> float:
 def _slices(
     systems: np.ndarray, lengths: np.ndarray | None
 ) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
-    """(kind, slice) -> [n] which texts lie in it: systems, and thirds of lengths such as "up to 30 characters"; and
-    reasons for kinds that are left out."""
-    slices, left_out = dict[tuple[str, str], np.ndarray](), dict[str, str]()
+    """(kind, slice) -> [n] which texts lie in it: systems, and thirds of lengths such as "up to 30
+    characters"; and reasons for kinds that are left out."""
+    slices = dict[tuple[str, str], np.ndarray]()
+    left_out = dict[str, str]()
     names, counts = np.unique(systems, return_counts=True)
     if len(names) < 2:
         left_out["slices by system"] = "there is one system"
@@ -242,5 +311,9 @@ def _slices(
 
 def _corrected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records with p corrected over all that have one, as p_holm."""
-    corrected = iter(holm(np.array([record["p"] for record in records if record["p"] is not None])).tolist())
-    return [record | {"p_holm": None if record["p"] is None else next(corrected)} for record in records]
+    corrected = iter(
+        holm(np.array([record["p"] for record in records if record["p"] is not None])).tolist()
+    )
+    return [
+        record | {"p_holm": None if record["p"] is None else next(corrected)} for record in records
+    ]

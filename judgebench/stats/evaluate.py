@@ -1,32 +1,35 @@
-"""From scores to the records of metrics.json, of effects of attacks (attacked texts against the same texts unattacked;
-of learned phrases as they grow), and of costs.
+"""From scores to the records of metrics.json, of effects of attacks (attacked texts against the
+same texts unattacked; of learned phrases as they grow), and of costs.
 
-A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature) and level holds JSON's own
-types, never NaN. Besides these keys:
+A record per (split, dimension, range, attack, defense, judge, decoding, lambda, temperature) and
+level holds JSON's own types, never NaN. Besides these keys:
 
 - rule: `argmax` or `expectation`, what the decoding's scores are;
 - n: pairs (dataset), groups (document), systems (system); groups: distinct groups;
-- pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, groups resampled, which
-  are None with fewer than two groups or without resamples; at system level they speak for these systems, and
-  `_systems_low` and `_systems_high`, where systems are resampled as well, for systems like these (None at other
-  levels, and with fewer than three systems); at document level `_varied`, the value without the groups whose
-  humans do not differ (None at other levels);
-- missing: a sentence that says why the three are None (nobody rated, one system), or why their intervals are
-  (one group, too many systems); else None;
+- pearson, spearman, kendall, each with `_low` and `_high` of its 95 % percentile interval, groups
+  resampled, which are None with fewer than two groups or without resamples; at system level they
+  speak for these systems, and `_systems_low` and `_systems_high`, where systems are resampled as
+  well, for systems like these (None at other levels, and with fewer than three systems); at
+  document level `_varied`, the value without the groups whose humans do not differ (None at other
+  levels);
+- missing: a sentence that says why the three are None (nobody rated, one system), or why their
+  intervals are (one group, too many systems); else None;
 - constant, constant_groups, human_constant_groups: see `Correlated`;
-- failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as scored;
-- where answers could not be read, which the figures of agreement leave out: each correlation as `_worst` and `_best`,
-  with the scores of `scores.stand_ins` in their place, and in `lowest` the three with their intervals as the papers
-  count them, with the lowest score;
-- modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of what was
-  rated;
-- stability: see there; self_agreement: the mean Spearman of the judge with itself over pairs of ranges; both over the
-  ranges in which this judge and decoding stand (None for one range); tuning may choose another lambda and temperature
-  in each;
+- failed_share, clamped_share: of the answers; mean_score: failed ones included, at the minimum as
+  scored;
+- where answers could not be read, which the figures of agreement leave out: each correlation as
+  `_worst` and `_best`, with the scores of `scores.stand_ins` in their place, and in `lowest` the
+  three with their intervals as the papers count them, with the lowest score;
+- modal_score, modal_share: see `favorite`; bias_wasserstein, bias_kl, bias_shift: see `bias`, of
+  what was rated;
+- stability: see there; self_agreement: the mean Spearman of the judge with itself over pairs of
+  ranges; both over the ranges in which this judge and decoding stand (None for one range); tuning
+  may choose another lambda and temperature in each;
 - flags: failure signatures, of `constant`, `constant humans`, `inverted` and `unstable`;
 - where texts are compared what `comparative` returns, alike at all levels;
-- where attack is not none, against the clean scores of the same cell: what `robustness` returns, alike at all
-  levels, and of this level clean_spearman and spearman_change, with `_low` and `_high` of its paired interval.
+- where attack is not none, against the clean scores of the same cell: what `robustness` returns,
+  alike at all levels, and of this level clean_spearman and spearman_change, with `_low` and `_high`
+  of its paired interval.
 """
 
 from __future__ import annotations
@@ -41,7 +44,15 @@ import scipy  # its parts come when they are first used
 
 from judgebench.config.fields import MetricSettings
 from judgebench.stats.bradley_terry import comparative
-from judgebench.stats.clusters import FEWEST, RESAMPLES, Clusters, divided, percentile_interval, unknown, with_intervals
+from judgebench.stats.clusters import (
+    FEWEST,
+    RESAMPLES,
+    Clusters,
+    divided,
+    percentile_interval,
+    unknown,
+    with_intervals,
+)
 from judgebench.stats.correlation import (
     CORRELATIONS,
     LEVELS,
@@ -56,9 +67,18 @@ from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stan
 from judgebench.types import CLAMPED, FAILED, LABELS, RANGE, ScoreRange
 
 CHANGES = (
-    *("change", "delta", "rate_of_means", "mean_of_rates", "raised_share", "net_raised_share"),
-    *("maximum_share", "clean_maximum_share"),
-    *("places_gained", "win_share", "clean_win_share", "standardized"),
+    "change",
+    "delta",
+    "rate_of_means",
+    "mean_of_rates",
+    "raised_share",
+    "net_raised_share",
+    "maximum_share",
+    "clean_maximum_share",
+    "places_gained",
+    "win_share",
+    "clean_win_share",
+    "standardized",
 )
 """What `robustness` says of an attack, each number with an interval."""
 
@@ -66,10 +86,12 @@ MEANS = ("clean_mean_score", "attacked_mean_score")
 """What it says of both sides, with intervals too."""
 
 FAR = 0.1
-"""The part of the range by which a score rises or falls at least where `net_raised_share` counts it."""
+"""The part of the range by which a score rises or falls at least where `net_raised_share` counts
+it."""
 
 _EQUAL = 1e-9  # scores no farther apart differ by rounding alone
-_SPREAD = 1e-7  # what rounding leaves of the spread of equal scores, whose variance is a difference of squares
+# what rounding leaves of the spread of equal scores, whose variance is a difference of squares
+_SPREAD = 1e-7
 
 
 def robustness(
@@ -79,16 +101,21 @@ def robustness(
     clusters: Clusters,
     texts: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """The record of `changes`, with paired 95 % percentile intervals: with a text come both its scores.
+    """The record of `changes`, with paired 95 % percentile intervals: with a text come both its
+    scores.
 
     Returns:
-        paired: n; each of `MEANS` and `CHANGES` with `_low` and `_high`, which are None with fewer than two groups or
-        without resamples; all but `paired` are None where no text was scored on both sides. Delta's interval is never
+        paired: n; each of `MEANS` and `CHANGES` with `_low` and `_high`, which are None with fewer
+            than two groups or
+        without resamples; all but `paired` are None where no text was scored on both sides. Delta's
+        interval is never
         below 0: `change` says whether it is more than noise.
     """
     if not len(clean):
         return {"paired": 0} | unknown((*MEANS, *CHANGES))
-    return {"paired": len(clean)} | with_intervals(changes(clean, attacked, score_range, clusters, texts))
+    return {"paired": len(clean)} | with_intervals(
+        changes(clean, attacked, score_range, clusters, texts)
+    )
 
 
 def changes(
@@ -98,47 +125,57 @@ def changes(
     clusters: Clusters,
     texts: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """Changes of scores by an attack, each of `MEANS` and `CHANGES` as [1 + B]; NaN where it is unknown.
+    """Changes of scores by an attack, each of `MEANS` and `CHANGES` as [1 + B]; NaN where it is
+    unknown.
 
-    - clean_mean_score, attacked_mean_score; change: attacked less clean; delta: its absolute value, the CAP paper's
-      score change;
-    - rate_of_means: delta over the mean clean score; mean_of_rates: the mean of the texts' own (attacked - clean) /
-      clean, absolute: the two readings of the paper's relative score change rate. Unknown where the mean (a text's own)
-      clean score is not above 0;
-    - raised_share: of texts whose score rises; net_raised_share: of texts whose score rises by `FAR` of the range or
-      more, less the share of those whose score falls as far; maximum_share, clean_maximum_share: of texts whose score
-      lies nearer to the range's maximum than to any other score of it;
-    - places_gained: mean rise in rank of an attacked text among the clean texts of the other systems of its group (ties
-      share their ranks); win_share: how often it then comes first (of k that tie, each has 1/k), clean_win_share: how
-      often it does unattacked. Of groups with two texts at least. Where texts are compared, a text has its mean over
-      the rivals that it met;
-    - standardized: change over the standard deviation of the clean scores over all texts: the same change moves a text
-      past more others where scores spread little. Unknown where the clean scores are all the same.
+    - clean_mean_score, attacked_mean_score; change: attacked less clean; delta: its absolute value,
+      the CAP paper's score change;
+    - rate_of_means: delta over the mean clean score; mean_of_rates: the mean of the texts' own
+      (attacked - clean) / clean, absolute: the two readings of the paper's relative score change
+      rate. Unknown where the mean (a text's own) clean score is not above 0;
+    - raised_share: of texts whose score rises; net_raised_share: of texts whose score rises by
+      `FAR` of the range or more, less the share of those whose score falls as far; maximum_share,
+      clean_maximum_share: of texts whose score lies nearer to the range's maximum than to any other
+      score of it;
+    - places_gained: mean rise in rank of an attacked text among the clean texts of the other
+      systems of its group (ties share their ranks); win_share: how often it then comes first (of k
+      that tie, each has 1/k), clean_win_share: how often it does unattacked. Of groups with two
+      texts at least. Where texts are compared, a text has its mean over the rivals that it met;
+    - standardized: change over the standard deviation of the clean scores over all texts: the same
+      change moves a text past more others where scores spread little. Unknown where the clean
+      scores are all the same.
 
     Args:
         clean, attacked: [n >= 1] scores of the same texts.
         clusters: of their groups.
-        texts: [n] names of the judged texts where texts are compared, as one stands in several pairs.
+        texts: [n] names of the judged texts where texts are compared, as one stands in several
+            pairs.
 
     Example:
         >>> both = changes(np.array([1.0, 2.0]), np.array([3.0, 2.0]), ScoreRange(1, 5), Clusters.of(["a", "a"]))
         >>> [both[name].tolist() for name in ("change", "rate_of_means", "mean_of_rates", "win_share")]
         [[1.0], [0.6666666666666666], [1.0], [1.0]]
     """
-    mean, at_maximum = clusters.mean, score_range.maximum - score_range.step / 2 - _EQUAL
-    change, clean_mean = mean(attacked - clean), mean(clean)
+    mean = clusters.mean
+    at_maximum = score_range.maximum - score_range.step / 2 - _EQUAL
+    change = mean(attacked - clean)
+    clean_mean = mean(clean)
     far = FAR * (score_range.maximum - score_range.minimum) - _EQUAL
-    rises, falls = attacked - clean >= far, clean - attacked >= far
+    rises = attacked - clean >= far
+    falls = clean - attacked >= far
     centered = clean - clean.mean()
     spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
     # ranks are of texts: where texts are compared, each has the mean of its pairs
-    sides, ranked = [clean, attacked], clusters
+    sides = [clean, attacked]
+    ranked = clusters
     if texts is not None:
         _, row, text = np.unique(texts.astype(str), return_index=True, return_inverse=True)
         sides = [np.bincount(text, weights=side) / np.bincount(text) for side in sides]
         ranked = Clusters(clusters.number[row], clusters.weights)
     several = np.bincount(ranked.number)[ranked.number] > 1
-    (clean_rank, clean_win), (rank, win) = (_standing(sides[0], side, ranked.number) for side in sides)
+    (clean_rank, clean_win), (rank, win) = (
+        _standing(sides[0], side, ranked.number) for side in sides
+    )
     return {
         "clean_mean_score": clean_mean,
         "attacked_mean_score": mean(attacked),
@@ -157,10 +194,13 @@ def changes(
     }
 
 
-def _standing(clean: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standing of each text with its score [n] among the clean scores [n] of the others of its group: its rank, 1 is
-    best and ties share theirs, and its share of the first place."""
-    rank, win = np.ones(len(clean)), np.ones(len(clean))
+def _standing(
+    clean: np.ndarray, scores: np.ndarray, group: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standing of each text with its score [n] among the clean scores [n] of the others of its
+    group: its rank, 1 is best and ties share theirs, and its share of the first place."""
+    rank = np.ones(len(clean))
+    win = np.ones(len(clean))
     order = np.argsort(group, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
         ascending = np.sort(clean[rows])
@@ -182,19 +222,26 @@ def against_clean(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Changes of one cell by its attack, an entry a level: `robustness`, paired_groups, clean_correlation (Spearman of
-    attacked with clean scores), and Spearman under attack less Spearman of the clean texts; with 95 % intervals, and
-    None where there is no clean cell.
+    """Changes of one cell by its attack, an entry a level: `robustness`, paired_groups,
+    clean_correlation (Spearman of attacked with clean scores), and Spearman under attack less
+    Spearman of the clean texts; with 95 % intervals, and None where there is no clean cell.
 
     Args:
         parts: the columns of scores of each cell.
         correlated: those of each cell and level with the humans, all resampled alike.
     """
-    nothing: dict[str, Any] = {"clean_spearman": None} | unknown(["spearman_change", "clean_correlation"])
+    nothing: dict[str, Any] = {"clean_spearman": None} | unknown(
+        ["spearman_change", "clean_correlation"]
+    )
     if cell.clean not in parts:
-        return [{"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing for _ in levels]
+        return [
+            {"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing
+            for _ in levels
+        ]
     clean, attacked = shared([parts[cell.clean], parts[cell]])
-    sides, groups, human = (clean["score"], attacked["score"]), attacked["group_id"], attacked["human"]
+    sides = (clean["score"], attacked["score"])
+    groups = attacked["group_id"]
+    human = attacked["human"]
     drawn = Clusters.of(groups, resamples, seed)
     changed = robustness(*sides, cell.range, drawn, attacked.get("text_id"))
     changed["paired_groups"] = drawn.count
@@ -206,17 +253,22 @@ def against_clean(
     for level in levels:
         both = [correlated[cell.clean, level], correlated[cell, level]]
         read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
-        if not read.all() or not len(human) == len(parts[cell]["human"]) == len(parts[cell.clean]["human"]):
+        if not read.all() or not len(human) == len(parts[cell]["human"]) == len(
+            parts[cell.clean]["human"]
+        ):
             # then only the rated texts of both count
             rated = np.isfinite(human) & (read | ~read.any())
             clusters = Clusters.of(groups[rated], resamples, seed)
             both = [
-                correlate(level, side[rated], human[rated], clusters, attacked["system_id"][rated]) for side in sides
+                correlate(level, side[rated], human[rated], clusters, attacked["system_id"][rated])
+                for side in sides
             ]
         record = changed | nothing | kept_order
         if all(side.known for side in both):
             before, after = (side.values[SPEARMAN] for side in both)
-            record |= {"clean_spearman": float(before[0])} | with_intervals({"spearman_change": after - before})
+            record |= {"clean_spearman": float(before[0])} | with_intervals(
+                {"spearman_change": after - before}
+            )
         records.append(record)
     return records
 
@@ -231,21 +283,34 @@ def cost_records(
         ready: defense -> seconds of getting ready: `once`, for each `context` and for each `text`.
 
     Returns:
-        `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, in this or an earlier run; `text_seconds`, of
-            what the defense made for a text, or its share of what it made for the context of several;
-            `context_seconds`, of what it made for one context; `once_seconds`, whatever is judged, as this run took;
-            `seconds`, reading and text together.
+        `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, in this or an earlier
+        run; `text_seconds`, of
+            what the defense made for a text, or its share of what it made for the context of
+            several; `context_seconds`, of what it made for one context; `once_seconds`, whatever is
+            judged, as this run took; `seconds`, reading and text together.
     """
-    defenses, seconds, records = np.array(columns["defense"]), np.array(columns["seconds"]), []
+    defenses = np.array(columns["defense"])
+    seconds = np.array(columns["seconds"])
+    records = []
     for defense in dict.fromkeys(columns["defense"]):
-        readings, cost = seconds[defenses == defense], ready.get(defense, {})
-        record = {"dataset": dataset, "defense": defense, "n": len(readings), "reading_seconds": float(readings.mean())}
-        record |= {f"{name}_seconds": float(cost.get(name, 0.0)) for name in ("text", "context", "once")}
+        readings = seconds[defenses == defense]
+        cost = ready.get(defense, {})
+        record = {
+            "dataset": dataset,
+            "defense": defense,
+            "n": len(readings),
+            "reading_seconds": float(readings.mean()),
+        }
+        record |= {
+            f"{name}_seconds": float(cost.get(name, 0.0)) for name in ("text", "context", "once")
+        }
         records.append(record | {"seconds": record["reading_seconds"] + record["text_seconds"]})
     return records
 
 
-SEEN, UNSEEN, ALL = "seen", "unseen", "all"
+SEEN = "seen"
+UNSEEN = "unseen"
+ALL = "all"
 """Whether a phrase was learned on these contexts, or systems."""
 
 
@@ -256,22 +321,25 @@ def suffix_records(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Changes by each phrase, by its length and by whether it was learned on the text's context and system.
+    """Changes by each phrase, by its length and by whether it was learned on the text's context and
+    system.
 
     Args:
         phrases: of `judgebench.attacks.LearnedPhrase`.
 
     Returns:
-        A record per phrase, cell (split, dimension, range, defense, judge, decoding, lambda, temperature), part and
-        length, in this order; of lengths that were scored, and none where no length was. A part is one of contexts
-        `seen` and `unseen` with one of systems `all`, `seen` and `unseen`, as far as there are texts of it. JSON's own
+        A record per phrase, cell (split, dimension, range, defense, judge, decoding, lambda,
+        temperature), part and length, in this order; of lengths that were scored, and none where no
+        length was. A part is one of contexts `seen` and `unseen` with one of systems `all`, `seen`
+        and `unseen`, as far as there are texts of it. JSON's own
         types, never NaN: dataset, the cell, and
 
         - suffix, objective, length, phrase, attack: length 0 are the clean texts, attack `none`;
-        - contexts, systems: the part; n: its texts that were scored both clean and attacked, groups: theirs;
-        - clean_mean_score and mean_score, the attacked ones' (those of length 0 are the same), and all numbers of
-          `robustness`, with `_low` and `_high` of their article-clustered 95 % percentile intervals. Ranks are those
-          among the part's own systems.
+        - contexts, systems: the part; n: its texts that were scored both clean and attacked,
+          groups: theirs;
+        - clean_mean_score and mean_score, the attacked ones' (those of length 0 are the same), and
+          all numbers of `robustness`, with `_low` and `_high` of their article-clustered 95 %
+          percentile intervals. Ranks are those among the part's own systems.
     """
     table = Scores.of(scores)
     records = []
@@ -279,10 +347,21 @@ def suffix_records(
         # 1. the clean texts, and those with the first word, with the first two, ...
         attacks = [CLEAN, *(attack.name for attack in learned.attacks())]
         cells = {length: cell._replace(attack=attack) for length, attack in enumerate(attacks)}
-        parts = {length: table.part(attacked) for length, attacked in cells.items() if attacked in table.cells}
+        parts = {
+            length: table.part(attacked)
+            for length, attacked in cells.items()
+            if attacked in table.cells
+        }
         # 2. those of each part: contexts and systems on which the phrase was learned, or was not
-        for contexts, systems in product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)) if len(parts) > 1 else ():
-            head = {"dataset": dataset, "split": cell.split, "suffix": learned.prefix, "objective": learned.against}
+        for contexts, systems in (
+            product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)) if len(parts) > 1 else ()
+        ):
+            head = {
+                "dataset": dataset,
+                "split": cell.split,
+                "suffix": learned.prefix,
+                "objective": learned.against,
+            }
             sides = {}
             for length, part in parts.items():
                 keep = np.ones(len(part["score"]), dtype=bool)
@@ -291,37 +370,51 @@ def suffix_records(
                     ("system_id", learned.systems, systems),
                 ):
                     if kind != ALL:
-                        keep &= np.isin(part[name].astype(str), np.array([*names], dtype=str)) == (kind == SEEN)
+                        keep &= np.isin(part[name].astype(str), np.array([*names], dtype=str)) == (
+                            kind == SEEN
+                        )
                 sides[length] = {name: column[keep] for name, column in part.items()}
             for length, side in sides.items():
                 clean, attacked = shared([sides[0], side])
-                n, groups, texts = len(clean["score"]), attacked["group_id"], attacked.get("text_id")
+                n = len(clean["score"])
+                groups = attacked["group_id"]
+                texts = attacked.get("text_id")
                 if not n:
                     continue
                 clusters = Clusters.of(groups, resamples, seed)
                 numbers = robustness(clean["score"], attacked["score"], cell.range, clusters, texts)
                 del numbers["paired"]
-                record = head | {"length": length, "phrase": learned.by_length[length - 1] if length else ""}
+                record = head | {
+                    "length": length,
+                    "phrase": learned.by_length[length - 1] if length else "",
+                }
                 record |= cells[length].named | {"contexts": contexts, "systems": systems, "n": n}
                 record |= {"groups": clusters.count}
-                records.append(record | {name.replace("attacked_mean", "mean"): x for name, x in numbers.items()})
+                records.append(
+                    record
+                    | {name.replace("attacked_mean", "mean"): x for name, x in numbers.items()}
+                )
     return records
 
 
-# --- records of agreement --------------------------------------------------------------------------------------------
+# --- records of agreement -----------------------------------------------------------------------
 
 
-CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE = "constant", "constant humans", "inverted", "unstable"
-"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies wholly below 0; its
-Spearman depends on the score range (see `stability`). The last two rest on resamples, and are not raised on fewer
-than `FEWEST` groups, whose resamples say too little."""
+CONSTANT = "constant"
+CONSTANT_HUMANS = "constant humans"
+INVERTED = "inverted"
+UNSTABLE = "unstable"
+"""Failure signatures: the judge always says the same; the humans do; its Spearman interval lies
+wholly below 0; its Spearman depends on the score range (see `stability`). The last two rest on
+resamples, and are not raised on fewer than `FEWEST` groups, whose resamples say too little."""
 
 SMOOTHING = 0.5
-"""Added to every count before shares are taken for `bias_kl`: a score that was never given is rare, not impossible."""
+"""Added to every count before shares are taken for `bias_kl`: a score that was never given is rare,
+not impossible."""
 
 UNSTABLE_ABOVE = 0.05
-"""A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's own example, Llama
-3.1 8B on coherence (0.367, 0.338, 0.257, 0.372: 0.053)."""
+"""A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's
+own example, Llama 3.1 8B on coherence (0.367, 0.338, 0.257, 0.372: 0.053)."""
 
 _TIE = 1e-9  # means of experts and steps of a range carry rounding errors; a tie must stay a tie
 _NOISE = 0.95  # the quantile of what sampling alone brings about
@@ -336,46 +429,60 @@ def evaluate(
     scale: Mapping[str, tuple[float, float] | None] | None = None,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Agreement of each judge under each condition with the humans: a record per cell, in the order in which these
-    appear, and level; see above.
+    """Agreement of each judge under each condition with the humans: a record per cell, in the order
+    in which these appear, and level; see above.
 
     Args:
-        levels, resamples, seed: see `MetricSettings`; records over the same groups are resampled alike.
+        levels, resamples, seed: see `MetricSettings`; records over the same groups are resampled
+            alike.
         scale: dimension -> lowest and highest score that a human can give; without it bias is None.
         rules: name of a decoding -> its `rule`, put into its records.
     """
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores)
-    # 1. each cell by itself; texts that nobody rated, and failed answers, count in the shares and the mean alone
+    # 1. each cell by itself; texts that nobody rated, and failed answers, count in the shares and
+    # the mean alone
     parts = {cell: table.part(cell) for cell in table.cells}
     answered = {cell: table.answered.part(cell) for cell in table.cells}
     correlated: dict[tuple[Cell, str], Correlated] = {}
     described: dict[Cell, dict[str, Any]] = {}
     failures: dict[tuple[Cell, str], dict[str, Any]] = {}
     for cell, part in parts.items():
-        score, status = part["score"], part["status"]
+        score = part["score"]
+        status = part["status"]
         rated = np.isfinite(answered[cell]["human"])
-        columns = [answered[cell][name][rated] for name in ("score", "human", "group_id", "system_id")]
+        columns = [
+            answered[cell][name][rated] for name in ("score", "human", "group_id", "system_id")
+        ]
         judge, human, groups, systems = columns
         clusters = Clusters.of(groups, resamples, seed)
         for level in levels:
             correlated[cell, level] = correlate(level, judge, human, clusters, systems)
             if len(answered[cell]["score"]) < len(score):
                 failures[cell, level] = _with_failures(level, part, cell, resamples, seed)
-        shares = {"failed_share": float((status == FAILED).mean()), "clamped_share": float((status == CLAMPED).mean())}
+        shares = {
+            "failed_share": float((status == FAILED).mean()),
+            "clamped_share": float((status == CLAMPED).mean()),
+        }
         described[cell] = shares | {"mean_score": float(score.mean())} | favorite(score, cell.range)
         described[cell] |= bias(judge, human, cell.range, (scale or {}).get(cell.dimension))
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
-            described[cell] |= comparative(part["score_first"], part["score_second"], part["human"], pairs)
+            described[cell] |= comparative(
+                part["score_first"], part["score_second"], part["human"], pairs
+            )
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
-        by_range = (pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells)
+        by_range = (
+            pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells
+        )
         agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
-            values = [correlated[cell, level].values for cell in cells if correlated[cell, level].known]
+            values = [
+                correlated[cell, level].values for cell in cells if correlated[cell, level].known
+            ]
             spread, unstable = stability(values)
             for cell in cells:
                 head = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
@@ -396,7 +503,9 @@ def evaluate(
 def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
     """Raises `UserError` for settings that are no `MetricSettings`."""
     # numbers of numpy are taken from who calls from Python
-    numbers = (int(value) if isinstance(value, np.integer) else value for value in (resamples, seed))
+    numbers = (
+        int(value) if isinstance(value, np.integer) else value for value in (resamples, seed)
+    )
     MetricSettings(levels, *numbers)
 
 
@@ -417,16 +526,28 @@ def _of_level(measured: Correlated) -> dict[str, Any]:
     return record
 
 
-def _with_failures(level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int) -> dict[str, Any]:
-    """The correlations of all rated texts of a cell where some answers could not be read: with other scores in their
-    place, at worst and at best; and in `lowest` with the lowest score, as the papers count them."""
+def _with_failures(
+    level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int
+) -> dict[str, Any]:
+    """The correlations of all rated texts of a cell where some answers could not be read: with
+    other scores in their place, at worst and at best; and in `lowest` with the lowest score, as the
+    papers count them."""
     part = {name: column[np.isfinite(part["human"])] for name, column in part.items()}
-    human, systems = part["human"], part["system_id"]
-    lowest = correlate(level, part["score"], human, Clusters.of(part["group_id"], resamples, seed), systems)
+    human = part["human"]
+    systems = part["system_id"]
+    lowest = correlate(
+        level, part["score"], human, Clusters.of(part["group_id"], resamples, seed), systems
+    )
     values = dict(zip(CORRELATIONS, lowest.values, strict=True))
-    record: dict[str, Any] = {"lowest": with_intervals(values) if lowest.known else unknown(CORRELATIONS)}
+    record: dict[str, Any] = {
+        "lowest": with_intervals(values) if lowest.known else unknown(CORRELATIONS)
+    }
     answered = part["status"] != FAILED
-    sides = stand_ins(part["score"], human, answered, cell.range) if answered.any() else [part["score"]] * 2
+    sides = (
+        stand_ins(part["score"], human, answered, cell.range)
+        if answered.any()
+        else [part["score"]] * 2
+    )
     for end, side in zip(("worst", "best"), sides, strict=True):
         measured = correlate(level, side, human, Clusters.of(part["group_id"], 0), systems)
         for name, value in zip(CORRELATIONS, measured.values[:, 0].tolist(), strict=True):
@@ -446,11 +567,14 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
     return [flag for flag, holds in flags.items() if holds]
 
 
-# --- bias of a judge, stability over ranges, likeness to its assistant ------------------------------------------------
+# --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(human: np.ndarray, scale: tuple[float, float], score_range: ScoreRange) -> np.ndarray | None:
-    """Human scores [n], mapped linearly from the data's scale to the range; None where the scale has no length.
+def mapped(
+    human: np.ndarray, scale: tuple[float, float], score_range: ScoreRange
+) -> np.ndarray | None:
+    """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
+    has no length.
 
     Example:
         >>> mapped(np.array([1, 2.5, 5]), (1, 5), ScoreRange(0, 4)).tolist()
@@ -483,12 +607,14 @@ def histogram(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
 def bias(
     judge: np.ndarray, human: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> dict[str, float | None]:
-    """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these ends, mapped linearly to
-    the range; None without a scale of some length, or without a rating.
+    """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these
+    ends, mapped linearly to the range; None without a scale of some length, or without a rating.
 
     Returns:
-        bias_wasserstein: the Wasserstein-1 distance, the mean distance of the sorted scores, as a share of the range.
-        bias_kl: KL(humans || judge) in nats of the histograms over the candidates, smoothed by `SMOOTHING`.
+        bias_wasserstein: the Wasserstein-1 distance, the mean distance of the sorted scores, as a
+            share of the range.
+        bias_kl: KL(humans || judge) in nats of the histograms over the candidates, smoothed by
+            `SMOOTHING`.
         bias_shift: the judge's mean less the humans', as a share of the range.
 
     Example:
@@ -509,20 +635,24 @@ def bias(
 
 
 def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
-    """modal_score: the candidate that most scores [n >= 1] lie nearest to, the lowest of equals; modal_share: their
-    share."""
+    """modal_score: the candidate that most scores [n >= 1] lie nearest to, the lowest of equals;
+    modal_share: their share."""
     counts = histogram(judge, score_range)
-    return {"modal_score": score_range.values[int(counts.argmax())], "modal_share": float(counts.max() / len(judge))}
+    return {
+        "modal_score": score_range.values[int(counts.argmax())],
+        "modal_share": float(counts.max() / len(judge)),
+    }
 
 
 def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
-    """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges, each [3, 1 + B] as in
-    `Correlated.values`, None for a single range; and whether Spearman depends on the range: it is above
-    `UNSTABLE_ABOVE`, and beyond what noise explains.
+    """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges, each [3,
+    1 + B] as in `Correlated.values`, None for a single range; and whether Spearman depends on the
+    range: it is above `UNSTABLE_ABOVE`, and beyond what noise explains.
 
-    Sampling noise is the standard deviation over ranges of what a resample adds to each range's own mean; the articles
-    are resampled jointly, so that an easy article, easy in every range, is no instability. The deviation must exceed
-    what 95 % of the resamples show. Without resamples nothing is unstable.
+    Sampling noise is the standard deviation over ranges of what a resample adds to each range's own
+    mean; the articles are resampled jointly, so that an easy article, easy in every range, is no
+    instability. The deviation must exceed what 95 % of the resamples show. Without resamples
+    nothing is unstable.
     """
     if len(correlations) < 2:
         return None, False
@@ -535,21 +665,31 @@ def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
 
 
 def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
-    """Likeness of main model and assistant under each condition: what contrasting them can take away.
+    """Likeness of main model and assistant under each condition: what contrasting them can take
+    away.
 
     Args:
         readings: readings.parquet, one row per example and condition.
 
     Returns:
-        A record per split, dimension, range, attack and defense, in order of appearance, with these keys and: n
-        (examples); logprob_correlation, Pearson's r over candidates of the two models' mean log-probabilities (None
-        with fewer than two candidates that both find possible); mode_agreement, the share of examples with the same
-        most likely candidate, the first of equals; main_mode and assistant_mode, the candidate that is most often the
-        most likely one, the lowest of equals; main_mode_share, assistant_mode_share. JSON's own types, never NaN.
+        A record per split, dimension, range, attack and defense, in order of appearance, with these
+            keys and: n
+        (examples); logprob_correlation, Pearson's r over candidates of the two models' mean
+        log-probabilities (None with fewer than two candidates that both find possible);
+        mode_agreement, the share of examples with the same most likely candidate, the first of
+        equals; main_mode and assistant_mode, the candidate that is most often the most likely one,
+        the lowest of equals; main_mode_share, assistant_mode_share. JSON's own types, never NaN.
         Readings without log-probabilities of both models give none.
     """
     columns = ["main_logprobs", "assistant_logprobs"]
-    keys = ["split", "dimension", *RANGE, "attack", "defense", *([LABELS] if LABELS in readings else [])]
+    keys = [
+        "split",
+        "dimension",
+        *RANGE,
+        "attack",
+        "defense",
+        *([LABELS] if LABELS in readings else []),
+    ]
     records = []
     for key, part in readings.dropna(subset=columns).groupby(keys, sort=False, dropna=False):
         record: dict[str, Any] = dict(zip(keys, key, strict=True))
@@ -557,7 +697,8 @@ def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
             del record[LABELS]
         main, assistant = (np.array(part[name].tolist(), dtype=np.float64) for name in columns)
         # which candidates each finds likely, on the whole and text by text
-        means, modes = (main.mean(axis=0), assistant.mean(axis=0)), (main.argmax(axis=1), assistant.argmax(axis=1))
+        means = (main.mean(axis=0), assistant.mean(axis=0))
+        modes = (main.argmax(axis=1), assistant.argmax(axis=1))
         possible = np.isfinite(means[0]) & np.isfinite(means[1])
         record |= {"n": len(part), "logprob_correlation": None}
         if possible.sum() > 1:

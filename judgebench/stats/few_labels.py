@@ -1,27 +1,30 @@
-"""Few human ratings of many texts, and a judge's scores of all: means of systems whose intervals hold at 10 to 20
-labelled articles, by prediction-powered inference.
+"""Few human ratings of many texts, and a judge's scores of all: means of systems whose intervals
+hold at 10 to 20 labelled articles, by prediction-powered inference.
 
-**Intervals.** Articles are the unit: their texts are labelled together, and articles to label must be drawn at random.
-Where ratings hardly vary, the plain interval of 10 to 20 labelled articles holds the truth in 50 to 85 % of cases. Here
-variance follows the mean: on a scale from a to b a mean m allows a variance of at most (m - a)(b - m), and ratings take
-a share of it, the dispersion (1 of a rating that knows the two ends alone, 1/3 of one spread evenly). The share is
-estimated from all systems together, and of one system it is drawn towards that: a system whose ten ratings were all 5
-is not certain to be perfect. The interval has all means that are not refuted with the variance that they would have
-themselves; Wilson's interval of a proportion is the case of dispersion 1. Student's t has the labelled articles less
-one as degrees of freedom. `scripts/simulate.py` has the coverage.
+**Intervals.** Articles are the unit: their texts are labelled together, and articles to label must
+be drawn at random. Where ratings hardly vary, the plain interval of 10 to 20 labelled articles
+holds the truth in 50 to 85 % of cases. Here variance follows the mean: on a scale from a to b a
+mean m allows a variance of at most (m - a)(b - m), and ratings take a share of it, the dispersion
+(1 of a rating that knows the two ends alone, 1/3 of one spread evenly). The share is estimated from
+all systems together, and of one system it is drawn towards that: a system whose ten ratings were
+all 5 is not certain to be perfect. The interval has all means that are not refuted with the
+variance that they would have themselves; Wilson's interval of a proportion is the case of
+dispersion 1. Student's t has the labelled articles less one as degrees of freedom.
+`scripts/simulate.py` has the coverage.
 
-**Targets.** *These very articles*: the mean that the ratings of all N articles would have, of which n are labelled; the
-interval shrinks by sqrt(1 - n / N), and to a point where all are labelled (Cochran, "Sampling Techniques", 1977,
-section 2.6). *Articles like these*: the mean over all articles that might have been drawn. Keys that end in `_these`
-speak of the former.
+**Targets.** *These very articles*: the mean that the ratings of all N articles would have, of which
+n are labelled; the interval shrinks by sqrt(1 - n / N), and to a point where all are labelled
+(Cochran, "Sampling Techniques", 1977, section 2.6). *Articles like these*: the mean over all
+articles that might have been drawn. Keys that end in `_these` speak of the former.
 
-**With a judge** the estimate is that of the labels, moved by how far the judge's scores of all texts lie from its
-scores of the labelled ones: labels + beta * (judge on all - judge on labelled). With labels 3.0, and a judge that gave
-these articles 3.4 and all 3.8 on average, beta .5 makes it 3.2. It is right for any judge, and narrower by a good one.
-With the beta chosen here it is PPI++ with power tuning (Angelopoulos, Duchi and Zrnic, arXiv 2311.01453, section 6),
-whose lambda is beta / (1 + n / N) for n labelled and N other articles. The correlation behind beta is one for all
-systems, corrected for its optimism, and no interval of the combination is reported that is wider than that of the
-labels alone: lambda is then 0.
+**With a judge** the estimate is that of the labels, moved by how far the judge's scores of all
+texts lie from its scores of the labelled ones: labels + beta * (judge on all - judge on labelled).
+With labels 3.0, and a judge that gave these articles 3.4 and all 3.8 on average, beta .5 makes it
+3.2. It is right for any judge, and narrower by a good one. With the beta chosen here it is PPI++
+with power tuning (Angelopoulos, Duchi and Zrnic, arXiv 2311.01453, section 6), whose lambda is beta
+/ (1 + n / N) for n labelled and N other articles. The correlation behind beta is one for all
+systems, corrected for its optimism, and no interval of the combination is reported that is wider
+than that of the labels alone: lambda is then 0.
 """
 
 from __future__ import annotations
@@ -54,8 +57,8 @@ class Means(NamedTuple):
 
     Attributes:
         mean: [S]; NaN of a system without texts.
-        apart: [S, G] each article's part in the mean's error: its texts' distance from the mean, summed, over the mean
-            number of texts an article. 0 where an article has none.
+        apart: [S, G] each article's part in the mean's error: its texts' distance from the mean,
+            summed, over the mean number of texts an article. 0 where an article has none.
         articles: [S] with texts of the system.
         squares: [S] sums of apart^2.
         variance: [S] of a single article; 0 with fewer than two.
@@ -70,9 +73,13 @@ class Means(NamedTuple):
     @classmethod
     def of(cls, sums: np.ndarray, sizes: np.ndarray) -> Means:
         """Of sums and numbers of texts [S, G]."""
-        texts, articles = sizes.sum(axis=1), (sizes > 0).sum(axis=1)
+        texts = sizes.sum(axis=1)
+        articles = (sizes > 0).sum(axis=1)
         mean = divided(sums.sum(axis=1), texts)
-        apart = np.where(sizes > 0, sums - mean[:, None] * sizes, 0.0) * divided(articles, texts)[:, None]
+        apart = (
+            np.where(sizes > 0, sums - mean[:, None] * sizes, 0.0)
+            * divided(articles, texts)[:, None]
+        )
         apart = np.nan_to_num(apart)
         squares = (apart**2).sum(axis=1)
         return cls(mean, apart, articles, squares, squares / np.maximum(articles - 1, 1))
@@ -86,27 +93,40 @@ class FewLabels:
         judge: [N] the judge's scores, on any scale.
         groups: [N] labels of the articles. Those with ratings must be a random part of all.
         systems: [N] labels of the systems.
-        scale: the lowest and highest rating that can be given; None where ratings have no ends, which leaves ratings
-            that do not vary with intervals that are too narrow.
+        scale: the lowest and highest rating that can be given; None where ratings have no ends,
+            which leaves ratings that do not vary with intervals that are too narrow.
 
     Attributes:
         names: [S] of the systems, sorted.
         sizes: the numbers [S, G] of labelled texts, and of all.
-        ratings, labelled, every: means of the humans, of the judge on the labelled texts, and of the judge on all.
+        ratings, labelled, every: means of the humans, of the judge on the labelled texts, and of
+            the judge on all.
     """
 
     def __init__(
-        self, human: np.ndarray, judge: np.ndarray, groups: np.ndarray, systems: np.ndarray, scale: Scale
+        self,
+        human: np.ndarray,
+        judge: np.ndarray,
+        groups: np.ndarray,
+        systems: np.ndarray,
+        scale: Scale,
     ) -> None:
-        self.human, self.judge, self.groups, self.systems, self.scale = human, judge, groups, systems, scale
+        self.human = human
+        self.judge = judge
+        self.groups = groups
+        self.systems = systems
+        self.scale = scale
         names, system = np.unique(np.asarray(systems), return_inverse=True)
         labels, group = np.unique(np.asarray(groups), return_inverse=True)
 
         def table(values: np.ndarray, where: np.ndarray) -> np.ndarray:
             place = (system * len(labels) + group)[where]
-            return np.bincount(place, values[where], len(names) * len(labels)).reshape(len(names), len(labels))
+            return np.bincount(place, values[where], len(names) * len(labels)).reshape(
+                len(names), len(labels)
+            )
 
-        rated, texts = ~np.isnan(human), np.ones(len(human))
+        rated = ~np.isnan(human)
+        texts = np.ones(len(human))
         self.names = [str(name) for name in names]
         self.sizes = table(texts, rated), table(texts, texts > 0)
         self.ratings = Means.of(table(human, rated), self.sizes[0])
@@ -120,19 +140,20 @@ class FewLabels:
         return cls(human, sample.on_scale, sample.groups, sample.systems, sample.scale)
 
     def unlabelled(self) -> np.ndarray:
-        """[S] the finite population correction of means of these very articles: 1 less the share of a system's articles
-        that have ratings, times the share of these articles' texts that do."""
+        """[S] the finite population correction of means of these very articles: 1 less the share of
+        a system's articles that have ratings, times the share of these articles' texts that do."""
         rated, every = self.sizes
         within = np.where(rated > 0, every, 0).sum(axis=1)
         shares = np.nan_to_num(divided(rated.sum(axis=1), within))
         return 1 - shares * (rated > 0).sum(axis=1) / (every > 0).sum(axis=1)
 
 
-# --- means ------------------------------------------------------------------------------------------------------------
+# --- means --------------------------------------------------------------------------------------
 
 
 class Estimates(NamedTuple):
-    """[S] estimates, the ends of their 95 % intervals (NaN below `FEWEST_LABELLED`), and the judge's beta in them."""
+    """[S] estimates, the ends of their 95 % intervals (NaN below `FEWEST_LABELLED`), and the
+    judge's beta in them."""
 
     value: np.ndarray
     low: np.ndarray
@@ -146,21 +167,32 @@ def from_labels(data: FewLabels, these: bool = False) -> Estimates:
 
 
 def with_judge(data: FewLabels, these: bool = False) -> Estimates:
-    """The systems' means from labels and judge; those of the labels alone where these are narrower."""
+    """The systems' means from labels and judge; those of the labels alone where these are
+    narrower."""
     alone = from_labels(data, these)
-    both = estimates(data, np.where(data.every.articles > data.ratings.articles, shares_of_judge(data), 0.0), these)
+    both = estimates(
+        data,
+        np.where(data.every.articles > data.ratings.articles, shares_of_judge(data), 0.0),
+        these,
+    )
     better = (both.beta > 0) & (both.high - both.low < alone.high - alone.low)
-    return Estimates(*(np.where(better, ours, theirs) for ours, theirs in zip(both, alone, strict=True)))
+    return Estimates(
+        *(np.where(better, ours, theirs) for ours, theirs in zip(both, alone, strict=True))
+    )
 
 
 def estimates(data: FewLabels, beta: np.ndarray, these: bool) -> Estimates:
     """The systems' means with the parts `beta` [S] of the judge; 0 are the labels alone."""
-    human, every = data.ratings, data.every
+    human = data.ratings
+    every = data.every
     value = human.mean + beta * (every.mean - data.labelled.mean)
     squares = ((human.apart - beta[:, None] * data.labelled.apart) ** 2).sum(axis=1)
     value = value if data.scale is None else np.clip(value, *data.scale)
-    usable, share = human.articles >= 2, np.full(len(value), np.nan)
-    share[usable] = dispersions(squares[usable], human.articles[usable] - 1, human.mean[usable], data.scale)
+    usable = human.articles >= 2
+    share = np.full(len(value), np.nan)
+    share[usable] = dispersions(
+        squares[usable], human.articles[usable] - 1, human.mean[usable], data.scale
+    )
     times = student(human.articles - 1) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = times * share / human.articles * (data.unlabelled() if these else 1.0)
@@ -171,11 +203,15 @@ def estimates(data: FewLabels, beta: np.ndarray, these: bool) -> Estimates:
     return Estimates(value, np.where(enough, low, np.nan), np.where(enough, high, np.nan), beta)
 
 
-def dispersions(squares: np.ndarray, degrees: np.ndarray, means: np.ndarray, scale: Scale) -> np.ndarray:
-    """The share that each system's variance takes of the most that its mean allows, [S]; without a scale, the variance.
+def dispersions(
+    squares: np.ndarray, degrees: np.ndarray, means: np.ndarray, scale: Scale
+) -> np.ndarray:
+    """The share that each system's variance takes of the most that its mean allows, [S]; without a
+    scale, the variance.
 
-    Of all systems together it is drawn to that of evenly spread ratings, with the weight of one rating in the middle of
-    the scale; of one system to that of all, with the weight of four articles.
+    Of all systems together it is drawn to that of evenly spread ratings, with the weight of one
+    rating in the middle of the scale; of one system to that of all, with the weight of four
+    articles.
 
     Args:
         squares: [S] sums of squared distances from the mean, over articles.
@@ -186,7 +222,8 @@ def dispersions(squares: np.ndarray, degrees: np.ndarray, means: np.ndarray, sca
         >>> dispersions(np.array([4.0]), np.array([9]), np.array([3.0]), (1, 5))  # (4 + 4/3) / (9 x 2 x 2 + 4)
         array([0.13333333])
     """
-    allowed, flat = np.ones_like(means), 0.0
+    allowed = np.ones_like(means)
+    flat = 0.0
     if scale is not None:
         allowed = np.maximum((means - scale[0]) * (scale[1] - means), 0.0)
         flat = _FLAT * (scale[1] - scale[0]) ** 2 / 4
@@ -201,9 +238,10 @@ def dispersions(squares: np.ndarray, degrees: np.ndarray, means: np.ndarray, sca
 def means_not_refuted(
     value: np.ndarray, relative: np.ndarray, fixed: np.ndarray, scale: Scale
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest mean m [S] with (value - m)^2 <= relative * (m - a)(b - m) + fixed, at the most the
-    ends a and b of the scale; without a scale, with (value - m)^2 <= relative + fixed. With relative = z^2 / n and
-    fixed = 0 on a scale from 0 to 1 it is Wilson's interval."""
+    """The lowest and the highest mean m [S] with (value - m)^2 <= relative * (m - a)(b - m) +
+    fixed, at the most the ends a and b of the scale; without a scale, with (value - m)^2 <=
+    relative + fixed. With relative = z^2 / n and fixed = 0 on a scale from 0 to 1 it is Wilson's
+    interval."""
     if scale is None:
         half = np.sqrt(relative + fixed)
         return value - half, value + half
@@ -216,15 +254,20 @@ def means_not_refuted(
 
 
 def student(degrees: np.ndarray | float) -> np.ndarray:
-    """The quantile of Student's t that ends a 95 % interval, of degrees of freedom [...]; infinite below one."""
+    """The quantile of Student's t that ends a 95 % interval, of degrees of freedom [...]; infinite
+    below one."""
     degrees = np.asarray(degrees, dtype=np.float64)
-    return np.where(degrees >= 1, scipy.special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1]), np.inf)
+    return np.where(
+        degrees >= 1, scipy.special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1]), np.inf
+    )
 
 
 def common_correlation(data: FewLabels) -> float:
-    """Pearson's r of humans and judge over the labelled articles within systems, one for all systems, corrected for its
-    optimism as adjusted R^2 is; 0.0 where it is negative, or below what chance gives."""
-    human, labelled = data.ratings, data.labelled
+    """Pearson's r of humans and judge over the labelled articles within systems, one for all
+    systems, corrected for its optimism as adjusted R^2 is; 0.0 where it is negative, or below what
+    chance gives."""
+    human = data.ratings
+    labelled = data.labelled
     both = human.articles >= 2
     scale = np.sqrt(human.squares * labelled.squares)[both].sum()
     if not scale > 0:
@@ -236,17 +279,20 @@ def common_correlation(data: FewLabels) -> float:
 
 
 def shares_of_judge(data: FewLabels) -> np.ndarray:
-    """The betas [S], how far the humans' mean follows the judge's; 0 where one of them does not vary."""
+    """The betas [S], how far the humans' mean follows the judge's; 0 where one of them does not
+    vary."""
     spread = np.nan_to_num(divided(data.ratings.variance, data.every.variance))
     return common_correlation(data) * np.sqrt(spread)
 
 
 def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
-    """A record a system, by name: its mean on the humans' scale by labels alone, by the judge's own scores (on the
-    judge's scale and with its bias: no estimate of what humans say) and by both (predicted), with 95 % intervals over
-    articles like these; lambda: the weight of the judge in predicted, as PPI++ counts it; narrower: the share of the
-    labels' interval that the judge saves. Keys in `_these` are of these very articles."""
-    human, every = data.ratings, data.every
+    """A record a system, by name: its mean on the humans' scale by labels alone, by the judge's own
+    scores (on the judge's scale and with its bias: no estimate of what humans say) and by both
+    (predicted), with 95 % intervals over articles like these; lambda: the weight of the judge in
+    predicted, as PPI++ counts it; narrower: the share of the labels' interval that the judge saves.
+    Keys in `_these` are of these very articles."""
+    human = data.ratings
+    every = data.every
     texts = [sizes.sum(axis=1).astype(int) for sizes in data.sizes]
     columns: dict[str, Any] = {"system": data.names, "texts": texts[1], "articles": every.articles}
     columns |= {"labelled_texts": texts[0], "labelled_articles": human.articles}
@@ -254,7 +300,8 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
         half = student(every.articles - 1) * np.sqrt(every.variance / np.maximum(every.articles, 1))
     columns |= _interval("judge", every.mean, every.mean - half, every.mean + half)
     for end, these in TARGETS.items():
-        alone, both = from_labels(data, these), with_judge(data, these)
+        alone = from_labels(data, these)
+        both = with_judge(data, these)
         columns |= _interval(f"labels{end}", *alone[:3]) | _interval(f"predicted{end}", *both[:3])
         columns[f"lambda{end}"] = both.beta * (1 - human.articles / every.articles)
         columns[f"narrower{end}"] = 1 - divided(both.high - both.low, alone.high - alone.low)
@@ -284,22 +331,29 @@ def _too_few(articles: int) -> str | None:
     return f"No interval: {counted} ratings, and it takes {FEWEST_LABELLED}."
 
 
-# --- the study --------------------------------------------------------------------------------------------------------
+# --- the study ----------------------------------------------------------------------------------
 
 
 def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge, decoding and range.
+    """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge,
+    decoding and range.
 
-    `labels_within` and `predicted_within` are half of the mean width over systems; `judge_misses`: True where the
-    judge's own interval leaves out `predicted`, `misses` of `counted` systems.
+    `labels_within` and `predicted_within` are half of the mean width over systems; `judge_misses`:
+    True where the judge's own interval leaves out `predicted`, `misses` of `counted` systems.
     """
     records = []
     for sample in samples:
         rated = ~np.isnan(sample.human)
         if not 0 < rated.sum() < len(rated):
             continue
-        record: dict[str, Any] = sample.head | {"texts": len(rated), "articles": sample.clusters.count}
-        record |= {"labelled_texts": int(rated.sum()), "labelled_articles": sample.clusters.at(rated).count}
+        record: dict[str, Any] = sample.head | {
+            "texts": len(rated),
+            "articles": sample.clusters.count,
+        }
+        record |= {
+            "labelled_texts": int(rated.sum()),
+            "labelled_articles": sample.clusters.at(rated).count,
+        }
         # 1. each system, and the mean over those that are measured
         data = FewLabels.of(sample)
         systems = predicted_means(data)
@@ -310,9 +364,15 @@ def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         for end in TARGETS:
             record[f"narrower{end}"] = _mean(row[f"narrower{end}"] for row in measured)
             for name in (f"labels{end}", f"predicted{end}"):
-                record[f"{name}_within"] = _mean((row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured)
+                record[f"{name}_within"] = _mean(
+                    (row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured
+                )
         missed = [row["judge_misses"] for row in systems if row["judge_misses"] is not None]
-        record |= {"misses": sum(missed) if missed else None, "counted": len(missed), "systems": systems}
+        record |= {
+            "misses": sum(missed) if missed else None,
+            "counted": len(missed),
+            "systems": systems,
+        }
         reasons = [row["reason"] for row in systems if row["reason"]]
         record["reason"] = None if measured or not reasons else reasons[0]
         records.append(record)

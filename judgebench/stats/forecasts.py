@@ -1,23 +1,25 @@
 """A judge's distribution over scores as a forecast of what raters say, and of its own errors.
 
-A judge that gives 40 % to a 4 and 60 % to a 5 has said more than the 4.6 or the 5 that a decoding takes from it. Here
-the whole distribution is measured, by three laws:
+A judge that gives 40 % to a 4 and 60 % to a 5 has said more than the 4.6 or the 5 that a decoding
+takes from it. Here the whole distribution is measured, by three laws:
 
 1. **Proper scores** and **calibration** against single raters' scores: `forecast_record`.
 2. The **mass** that lies on scores at all: `mass_record`.
-3. **Intervals** of single texts, which hold the humans' score with a promised chance: `coverage_record`.
+3. **Intervals** of single texts, which hold the humans' score with a promised chance:
+  `coverage_record`.
 
 The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
 
-- At the borders 1|2, 2|3, 3|4, 4|5 the judge's probability of lying below is 0, 0, 0, .4. Of the rater who said 4 it is
-  0, 0, 0, 1; of the others 0 everywhere. Mean squared distances are .36 / 4 = .09, and .16 / 4 = .04 twice: the ranked
-  probability score `rps` is their mean, .0567.
+- At the borders 1|2, 2|3, 3|4, 4|5 the judge's probability of lying below is 0, 0, 0, .4. Of the
+  rater who said 4 it is 0, 0, 0, 1; of the others 0 everywhere. Mean squared distances are .36 / 4
+  = .09, and .16 / 4 = .04 twice: the ranked probability score `rps` is their mean, .0567.
 - The log score is the mean of -log .4, -log .6 and -log .6: .646 nats.
-- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the judge is underconfident
-  by .067.
+- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the
+  judge is underconfident by .067.
 
-Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be compared. Figures
-are means over the raters of a text, then over texts, with intervals from resampled articles (`clusters.Clusters`).
+Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be
+compared. Figures are means over the raters of a text, then over texts, with intervals from
+resampled articles (`clusters.Clusters`).
 """
 
 from __future__ import annotations
@@ -55,8 +57,17 @@ LEVEL = 0.9
 """Share of texts whose interval is to hold the humans' score."""
 
 FIGURES = (
-    *("rps", "rps_others", "rps_base", "rps_skill", "log_score", "log_base", "ece", "ece_categories"),
-    *("confidence", "confirmed", "overconfidence"),
+    "rps",
+    "rps_others",
+    "rps_base",
+    "rps_skill",
+    "log_score",
+    "log_base",
+    "ece",
+    "ece_categories",
+    "confidence",
+    "confirmed",
+    "overconfidence",
 )
 """Figures of `forecast_record`, which says each."""
 
@@ -66,8 +77,9 @@ _MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
 
 
 def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/forecasts.json, one a distribution, which several `decodings` may share: the head of the
-    first, and the three records of this module; without probabilities texts, groups (0) and reason alone."""
+    """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
+    the head of the first, and the three records of this module; without probabilities texts, groups
+    (0) and reason alone."""
     shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
     for sample in samples:
         cell, (logprobs, reason) = sample.cell, distribution_of(sample)
@@ -79,24 +91,31 @@ def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         shared.setdefault(key, ([], logprobs, reason))[0].append(sample)
     records = []
     for decodings, logprobs, reason in shared.values():
-        record: dict[str, Any] = decodings[0].head | {"decodings": [sample.cell.decoding for sample in decodings]}
+        record: dict[str, Any] = decodings[0].head | {
+            "decodings": [sample.cell.decoding for sample in decodings]
+        }
         nothing = {"texts": 0, "groups": 0, "reason": reason}
         records.append(record | (nothing if logprobs is None else _record(decodings[0], logprobs)))
     return records
 
 
 def distribution_of(sample: Sample) -> tuple[np.ndarray | None, str]:
-    """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the reason, a sentence.
+    """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the
+    reason, a sentence.
 
-    Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the cell's lambda and
-    temperature, and are believed only where the scores are theirs: a decoding of the user's own may contrast by
-    another law.
+    Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the
+    cell's lambda and temperature, and are believed only where the scores are theirs: a decoding of
+    the user's own may contrast by another law.
     """
     cell, values = sample.cell, np.array(sample.cell.range.values)
     if cell.judge != PAIR:
         if cell.judge in sample.logprobs:
             return sample.logprobs[cell.judge], ""
-        return None, "No probabilities: the judge's answers are known, and not what else it might have said."
+        return (
+            None,
+            "No probabilities: the judge's answers are known, and not what else it might have "
+            "said.",
+        )
     if len(sample.logprobs) < 2:
         return None, "No probabilities: those of main model and assistant are not both known."
     if cell.lambda_ is None or cell.temperature is None:
@@ -104,20 +123,36 @@ def distribution_of(sample: Sample) -> tuple[np.ndarray | None, str]:
     law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
     adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
     laws = (values[adjusted.argmax(axis=1)], expected_value(adjusted, values))
-    if not any(np.abs(scores - sample.scores).max(initial=0.0) <= _ROUNDING * np.abs(values).max() for scores in laws):
-        return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
+    if not any(
+        np.abs(scores - sample.scores).max(initial=0.0) <= _ROUNDING * np.abs(values).max()
+        for scores in laws
+    ):
+        return (
+            None,
+            "No probabilities: the decoding's scores are not those of contrastive decoding.",
+        )
     return adjusted, ""
 
 
 def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
-    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each row."""
-    judge, clusters = sample.cell.judge, sample.clusters
-    values, probabilities = np.array(sample.cell.range.values), candidate_distribution(logprobs)
+    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each
+    row."""
+    judge = sample.cell.judge
+    clusters = sample.clusters
+    values = np.array(sample.cell.range.values)
+    probabilities = candidate_distribution(logprobs)
     scale = sample.scale if sample.scale is not None and sample.scale[0] < sample.scale[1] else None
     placed = values if scale is None else on_scale(values, sample.cell.range, scale)
     # 1. as a forecast of single ratings
-    reason = "No forecast: the humans' ratings are no list of whole numbers, so their categories are unknown."
-    record: dict[str, Any] = {"texts": len(probabilities), "groups": clusters.count, "reason": reason}
+    reason = (
+        "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
+        "unknown."
+    )
+    record: dict[str, Any] = {
+        "texts": len(probabilities),
+        "groups": clusters.count,
+        "reason": reason,
+    }
     if sample.categories is not None and len(sample.categories) > 1:
         record = forecast_record(probabilities, sample.ratings, clusters, placed, sample.categories)
     # 2. the mass on scores
@@ -137,39 +172,51 @@ def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
     return record | coverage_record(fitted, sample.human, clusters, scale)
 
 
-# --- 1. forecasts of the raters' scores -------------------------------------------------------------------------------
+# --- 1. forecasts of the raters' scores ---------------------------------------------------------
 
 
 def forecast_record(
-    probabilities: np.ndarray, ratings: np.ndarray, clusters: Clusters, values: np.ndarray, categories: np.ndarray
+    probabilities: np.ndarray,
+    ratings: np.ndarray,
+    clusters: Clusters,
+    values: np.ndarray,
+    categories: np.ndarray,
 ) -> dict[str, Any]:
     """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals.
 
     Args:
-        probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge said nothing.
+        probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge
+            said nothing.
         ratings: [N, R], NaN where a rater gave none.
         values: [K] the candidates on the humans' scale.
         categories: [C >= 2] all numbers that a rater may give, ascending.
     """
     total = probabilities.sum(axis=1)
     used = ~np.isnan(ratings).all(axis=1) & (np.nan_to_num(total) > 0)
-    clusters, ratings = clusters.at(used), ratings[used]
+    clusters = clusters.at(used)
+    ratings = ratings[used]
     forecast = (probabilities[used] / total[used, None]) @ category_shares(values, categories)
     shares = rater_shares(ratings, categories)
     # the base knows the ratings of all texts of other groups, and nothing of the text
-    sums, sizes = clusters.totals(shares), np.bincount(clusters.number, minlength=clusters.count)
+    sums = clusters.totals(shares)
+    sizes = np.bincount(clusters.number, minlength=clusters.count)
     rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
     base = divided(sums.sum(axis=0) - sums, rest)[clusters.number]
-    rps, rps_base = (clusters.mean(ranked_scores(side, shares, categories)) for side in (forecast, base))
+    rps, rps_base = (
+        clusters.mean(ranked_scores(side, shares, categories)) for side in (forecast, base)
+    )
     # the likeliest category of each text, and the share of raters who gave it
     likeliest = forecast.argmax(axis=1)[:, None]
     top, agreed = (np.take_along_axis(side, likeliest, axis=1) for side in (forecast, shares))
-    confidence, confirmed = clusters.mean(top[:, 0]), clusters.mean(agreed[:, 0])
+    confidence = clusters.mean(top[:, 0])
+    confirmed = clusters.mean(agreed[:, 0])
     figures = {
         "rps": rps,
-        "rps_others": clusters.mean(*others_scores(ratings, categories)),  # of texts with two raters or more
+        # of texts with two raters or more
+        "rps_others": clusters.mean(*others_scores(ratings, categories)),
         "rps_base": rps_base,
-        "rps_skill": 1 - divided(rps, rps_base),  # above 0 where the judge knows something of the texts
+        # above 0 where the judge knows something of the texts
+        "rps_skill": 1 - divided(rps, rps_base),
         "log_score": clusters.mean(log_scores(forecast, shares)),
         "log_base": clusters.mean(log_scores(base, shares)),
         "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
@@ -188,14 +235,17 @@ def forecast_record(
         "groups": clusters.count,
         **clusters.record(figures),
         # the share of texts in which a rater's category had less than FLOOR
-        "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean()) if used.any() else None,
+        "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean())
+        if used.any()
+        else None,
         "reason": reason,
     }
 
 
 def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that the mean stays; a
-    value outside goes to the end. Probabilities of candidates @ the shares of their values are those of categories.
+    """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that
+    the mean stays; a value outside goes to the end. Probabilities of candidates @ the shares of
+    their values are those of categories.
 
     Example:
         >>> category_shares(np.array([2.25, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
@@ -204,14 +254,15 @@ def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
     inside = np.clip(values, categories[0], categories[-1])
     upper = np.clip(np.searchsorted(categories, inside), 1, len(categories) - 1)
     share = (inside - categories[upper - 1]) / (categories[upper] - categories[upper - 1])
-    shares, rows = np.zeros((len(values), len(categories))), np.arange(len(values))
+    shares = np.zeros((len(values), len(categories)))
+    rows = np.arange(len(values))
     shares[rows, upper], shares[rows, upper - 1] = share, 1 - share
     return shares
 
 
 def rater_shares(ratings: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings [N, R], NaN where
-    there is none; one between two categories counts for both in part."""
+    """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings
+    [N, R], NaN where there is none; one between two categories counts for both in part."""
     rated = ~np.isnan(ratings)
     shares = np.zeros((len(ratings), len(categories)))
     np.add.at(shares, np.nonzero(rated)[0], category_shares(ratings[rated], categories))
@@ -219,10 +270,10 @@ def rater_shares(ratings: np.ndarray, categories: np.ndarray) -> np.ndarray:
 
 
 def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """[N] the ranked probability score of each text, mean over its raters, as a share of the scale: 0 for certainty of
-    what all raters say, 1 for certainty of the far end. Epstein (1969), a mean over the borders of equally spaced
-    categories; for all others the continuous ranked probability score, divided by the scale's length. Forecast and
-    shares of the raters [N, C].
+    """[N] the ranked probability score of each text, mean over its raters, as a share of the scale:
+    0 for certainty of what all raters say, 1 for certainty of the far end. Epstein (1969), a mean
+    over the borders of equally spaced categories; for all others the continuous ranked probability
+    score, divided by the scale's length. Forecast and shares of the raters [N, C].
 
     Example:
         >>> judge, raters = np.array([[0, 0, 0, 0.4, 0.6]]), np.array([[0, 0, 0, 1, 2]]) / 3
@@ -234,10 +285,13 @@ def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarr
     return ((judge - human) ** 2 + human * (1 - human)) @ width
 
 
-def forecast_losses(decoding: Decoding, readings: Sequence[Ranged], ratings: np.ndarray) -> np.ndarray:
-    """[N] the ranked probability scores of what a decoding gives, mean over the raters, as shares of the scale: of its
-    distribution over the candidates, or of its score with all the mass, which is its distance from the rating. Ratings
-    [N, R] on the scale of the first range, NaN where there is none; one in each text.
+def forecast_losses(
+    decoding: Decoding, readings: Sequence[Ranged], ratings: np.ndarray
+) -> np.ndarray:
+    """[N] the ranked probability scores of what a decoding gives, mean over the raters, as shares
+    of the scale: of its distribution over the candidates, or of its score with all the mass, which
+    is its distance from the rating. Ratings [N, R] on the scale of the first range, NaN where there
+    is none; one in each text.
 
     Example:
         >>> from judgebench.decoding import Expectation, Greedy
@@ -256,27 +310,30 @@ def forecast_losses(decoding: Decoding, readings: Sequence[Ranged], ratings: np.
 
 
 def log_scores(forecast: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters; probabilities below `FLOOR`
-    count as that."""
+    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
+    probabilities below `FLOOR` count as that."""
     return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
 
 
 def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over raters; and [N] where
-    there are two raters or more."""
+    """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
+    raters; and [N] where there are two raters or more."""
     rated = ~np.isnan(ratings)
     paired = rated.sum(axis=1) > 1
     total = np.zeros(len(ratings))
     for column in range(ratings.shape[1]):
         rows = rated[:, column] & paired
         others = rater_shares(np.delete(ratings[rows], column, axis=1), categories)
-        total[rows] += ranked_scores(others, category_shares(ratings[rows, column], categories), categories)
+        total[rows] += ranked_scores(
+            others, category_shares(ratings[rows, column], categories), categories
+        )
     return total / np.maximum(rated.sum(axis=1), 1), paired
 
 
 def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clusters) -> np.ndarray:
-    """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten equal bins of the
-    forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger than 0, and its interval with it.
+    """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten
+    equal bins of the forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger
+    than 0, and its interval with it.
 
     Args:
         forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
@@ -284,19 +341,22 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
     reached = np.clip(np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12) - 1, 0, _BINS - 1)
     member = reached[..., None] == np.arange(_BINS)
     columns = (np.ones_like(forecast), forecast, observed)
-    mass, predicted, came = (clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns)
+    mass, predicted, came = (
+        clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns
+    )
     share = divided(mass, np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape))
-    predicted, came = divided(predicted, mass), divided(came, mass)
+    predicted = divided(predicted, mass)
+    came = divided(came, mass)
     return np.asarray((share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1))
 
 
-# --- 2. the mass on scores --------------------------------------------------------------------------------------------
+# --- 2. the mass on scores ----------------------------------------------------------------------
 
 
 def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
-    """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the full vocabulary: its
-    mean over texts with interval, the lowest, the share of texts below `ANSWERS`, and if the mean reaches it (the judge
-    answers); None without texts."""
+    """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
+    full vocabulary: its mean over texts with interval, the lowest, the share of texts below
+    `ANSWERS`, and if the mean reaches it (the judge answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
     record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
@@ -308,38 +368,53 @@ def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
 def with_silent(
     metrics: Sequence[Mapping[str, Any]], forecasts: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked texts as they
-    were."""
-    names = ("split", "dimension", "range_min", "range_max", "range_step", "range_labels", "attack", "defense", "judge")
+    """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
+    texts as they were."""
+    names = (
+        "split",
+        "dimension",
+        "range_min",
+        "range_max",
+        "range_step",
+        "range_labels",
+        "attack",
+        "defense",
+        "judge",
+    )
 
     def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(record.get(name) for name in names)
 
     silent = {place(record) for record in forecasts if record.get("answers") is False}
     return [
-        {**record, "flags": [*record["flags"], NOT_ANSWERING]} if place(record) in silent else record
+        {**record, "flags": [*record["flags"], NOT_ANSWERING]}
+        if place(record) in silent
+        else record
         for record in metrics
     ]
 
 
-# --- 3. intervals of single texts -------------------------------------------------------------------------------------
+# --- 3. intervals of single texts ---------------------------------------------------------------
 
 
 def coverage_record(
     scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
 ) -> dict[str, Any]:
-    """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the intervals' width."""
+    """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the
+    intervals' width."""
     low, high, _ = text_intervals(scores, human, clusters, scale)
     rated = np.isfinite(human) & np.isfinite(low)
     inside = ((low - _ROUNDING <= human) & (human <= high + _ROUNDING))[rated]
-    clusters, needed = clusters.at(rated), 2 * round(LEVEL / (1 - LEVEL))
+    clusters = clusters.at(rated)
+    needed = 2 * round(LEVEL / (1 - LEVEL))
     figures = {"coverage": clusters.mean(1.0 * inside), "width": clusters.mean((high - low)[rated])}
     reason = None
     if not rated.any():
         reason = "No coverage: no rated text has an interval."
     elif clusters.count < needed:
         reason = (
-            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are {clusters.count}."
+            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are "
+            f"{clusters.count}."
         )
     return {"level": LEVEL} | clusters.record(figures) | {"coverage_reason": reason}
 
@@ -347,42 +422,51 @@ def coverage_record(
 def text_intervals(
     scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Conformal intervals of the humans' score of each text, split by group: a new text belongs to a new article, so
-    articles, not texts, are exchangeable.
+    """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
+    a new article, so articles, not texts, are exchangeable.
 
-    Coverage is at least `LEVEL` on average over new articles, for any judge, and at most 1 / (articles + 1) more. Where
-    a half has too few groups for that, the other half's intervals are the whole scale.
+    Coverage is at least `LEVEL` on average over new articles, for any judge, and at most 1 /
+    (articles + 1) more. Where a half has too few groups for that, the other half's intervals are
+    the whole scale.
 
     Args:
-        scores: [N] the judge's on the humans' scale, best its expectation; NaN where it gave none. Intervals of a
-            biased judge are wide: `scores.cross_fitted` takes the bias off, after which coverage holds nearly, as
-            texts of both halves have taught the map.
-        human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach nothing.
+        scores: [N] the judge's on the humans' scale, best its expectation; NaN where it gave none.
+            Intervals of a biased judge are wide: `scores.cross_fitted` takes the bias off, after
+            which coverage holds nearly, as texts of both halves have taught the map.
+        human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach
+            nothing.
         scale: the ends of the humans' scale, which no interval leaves.
 
     Returns:
-        [N] the lower and upper ends, NaN where the judge gave no score; and [N] 0 or 1, the half of the groups in which
+        [N] the lower and upper ends, NaN where the judge gave no score; and [N] 0 or 1, the half of
+        the groups in which
         a text lies: its interval comes of the other half.
     """
-    group, rated = clusters.number, np.isfinite(scores) & np.isfinite(human)
+    group = clusters.number
+    rated = np.isfinite(scores) & np.isfinite(human)
     order = np.random.default_rng([clusters.seed, 2]).permutation(clusters.count)
-    order = order[np.argsort(~np.isin(order, group[rated]), kind="stable")]  # rated groups are dealt first
+    # rated groups are dealt first
+    order = order[np.argsort(~np.isin(order, group[rated]), kind="stable")]
     half = np.empty(clusters.count, dtype=np.int64)
     half[order] = np.arange(clusters.count) % 2
-    split, margin = half[group], np.full(len(scores), np.nan)
+    split = half[group]
+    margin = np.full(len(scores), np.nan)
     for side in (0, 1):
         taught = rated & (split != side)
-        margin[split == side] = conformal_quantile(np.abs(human - scores)[taught], group[taught], LEVEL)
+        margin[split == side] = conformal_quantile(
+            np.abs(human - scores)[taught], group[taught], LEVEL
+        )
     return np.clip(scores - margin, *scale), np.clip(scores + margin, *scale), split
 
 
 def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> float:
-    """The number that the score of a text of a new group exceeds with a chance of at most 1 - level; infinite where
-    there are too few groups, fewer than level / (1 - level).
+    """The number that the score of a text of a new group exceeds with a chance of at most 1 -
+    level; infinite where there are too few groups, fewer than level / (1 - level).
 
-    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th smallest score. Each
-    group counts alike, its texts [n] sharing its weight, and one place is kept for the unseen one: Lee, Barber and
-    Willett, "Distribution-free inference with hierarchical data" (2023).
+    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th
+    smallest score. Each group counts alike, its texts [n] sharing its weight, and one place is kept
+    for the unseen one: Lee, Barber and Willett, "Distribution-free inference with hierarchical
+    data" (2023).
 
     Example:
         >>> conformal_quantile(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1]), 0.5)  # weights 1/2 1/2 | 1, of 2 + 1

@@ -1,9 +1,10 @@
 """Humans among themselves, and a judge compared with them.
 
-A judge is usually compared with the mean of all raters, and a rater with the mean of the others, which has more noise:
-the two are no fair pair. Here both sides meet the same means. For each rater, the texts that they and somebody else
-rated: Spearman's rho of their ratings, or of a judge's scores, with the mean of the other raters; then the mean over
-raters, weighted by their texts (leave one rater out). That of the raters is the human ceiling.
+A judge is usually compared with the mean of all raters, and a rater with the mean of the others,
+which has more noise: the two are no fair pair. Here both sides meet the same means. For each rater,
+the texts that they and somebody else rated: Spearman's rho of their ratings, or of a judge's
+scores, with the mean of the other raters; then the mean over raters, weighted by their texts (leave
+one rater out). That of the raters is the human ceiling.
 """
 
 from __future__ import annotations
@@ -33,34 +34,40 @@ from judgebench.stats.clusters import (
     with_intervals,
     with_jackknife,
 )
-from judgebench.stats.correlation import DistinctPairs, is_constant, krippendorff_alpha, mean_pairwise_spearman
+from judgebench.stats.correlation import (
+    DistinctPairs,
+    is_constant,
+    krippendorff_alpha,
+    mean_pairwise_spearman,
+)
 from judgebench.stats.scores import CLEAN, Cell, Sample, Scores, cross_fitted, ratings_of
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
 
-RAW, CALIBRATED = "raw", "calibrated"
-"""Scores mapped linearly to the humans' scale; and those that isotonic regression on other groups' texts makes of
-them, see `scores.cross_fitted`."""
+RAW = "raw"
+CALIBRATED = "calibrated"
+"""Scores mapped linearly to the humans' scale; and those that isotonic regression on other groups'
+texts makes of them, see `scores.cross_fitted`."""
 
 _DIGITS = 12  # of the ratings' spread, to which means are rounded: those equal in truth must tie
 _MEANS = "several ratings of a text, and only one, or their mean, is known."
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "icc")
-"""Figures of agreement in points: mean of judge less human; mean distance; share of texts with the same category, and
-with the same or a neighboring one; quadratic weighted kappa; ICC(2,1)."""
+"""Figures of agreement in points: mean of judge less human; mean distance; share of texts with the
+same category, and with the same or a neighboring one; quadratic weighted kappa; ICC(2,1)."""
 
 _CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_agreement_interval`
 _COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
 
 
-# --- one rater and the others -----------------------------------------------------------------------------------------
+# --- one rater and the others -------------------------------------------------------------------
 
 
 def means_of_others(ratings: np.ndarray) -> np.ndarray:
-    """The mean of the other raters' scores, for each rater: [N, R] -> [N, R]; NaN where the rater gave none, and where
-    the text has no other rating.
+    """The mean of the other raters' scores, for each rater: [N, R] -> [N, R]; NaN where the rater
+    gave none, and where the text has no other rating.
 
     Example:
         >>> means_of_others(np.array([[1.0, 2.0, 4.0], [3.0, np.nan, 5.0], [2.0, np.nan, np.nan]])).tolist()
@@ -69,7 +76,8 @@ def means_of_others(ratings: np.ndarray) -> np.ndarray:
     rated = ~np.isnan(ratings)
     if not rated.any():
         return np.full(ratings.shape, np.nan)
-    low, spread = np.nanmin(ratings), np.nanmax(ratings) - np.nanmin(ratings)
+    low = np.nanmin(ratings)
+    spread = np.nanmax(ratings) - np.nanmin(ratings)
     scaled = np.where(rated, (ratings - low) / (spread or 1.0), 0.0)
     others = rated.sum(axis=1, keepdims=True) - 1
     means = divided(scaled.sum(axis=1, keepdims=True) - scaled, np.where(rated, others, 0))
@@ -83,7 +91,8 @@ class Panel:
     Args:
         ratings: [N, R], NaN where a rater gave none.
         of_texts: the texts in their groups, articles or questions.
-        names: [N] the texts' example_ids, by which a judge's scores are joined; only `beside_raters` needs them.
+        names: [N] the texts' example_ids, by which a judge's scores are joined; only
+            `beside_raters` needs them.
     """
 
     ratings: np.ndarray
@@ -97,7 +106,8 @@ class Panel:
 
     @cached_property
     def counted(self) -> list[int]:
-        """Columns of the raters with at least `FEWEST_TEXTS` texts that somebody else rated, too."""
+        """Columns of the raters with at least `FEWEST_TEXTS` texts that somebody else rated,
+        too."""
         return np.flatnonzero((~np.isnan(self.others)).sum(axis=0) >= FEWEST_TEXTS).tolist()
 
     @property
@@ -111,82 +121,101 @@ class Panel:
 
     @cached_property
     def clusters(self) -> Clusters:
-        """Of the groups that hold a text of a counted rater, so that no resample is without any; other texts have
-        number 0, and are never summed."""
+        """Of the groups that hold a text of a counted rater, so that no resample is without any;
+        other texts have number 0, and are never summed."""
         rated = (~np.isnan(self.others[:, self.counted])).any(axis=1)
-        clusters, number = self.of_texts.at(rated), np.zeros(len(rated), dtype=np.int64)
+        clusters = self.of_texts.at(rated)
+        number = np.zeros(len(rated), dtype=np.int64)
         number[rated] = clusters.number
         return Clusters(number, clusters.weights)
 
     @cached_property
     def ceiling(self) -> np.ndarray:
-        """[1 + B] the mean over raters of their rho with the others; NaN in all where `missing`. A constant rater
-        counts 0.0."""
+        """[1 + B] the mean over raters of their rho with the others; NaN in all where `missing`. A
+        constant rater counts 0.0."""
         return self._agreement(self.ratings)
 
     def agreement(self, scores: np.ndarray) -> np.ndarray:
-        """[1 + B] of a judge's finite scores [N], as `ceiling`: for each rater the judge's rho with the mean of the
-        others, on that rater's texts, with the same weights. Resamples are those of `ceiling`, so that differences are
-        paired."""
-        return self._agreement(np.broadcast_to(np.asarray(scores, dtype=np.float64)[:, None], self.ratings.shape))
+        """[1 + B] of a judge's finite scores [N], as `ceiling`: for each rater the judge's rho with
+        the mean of the others, on that rater's texts, with the same weights. Resamples are those of
+        `ceiling`, so that differences are paired."""
+        return self._agreement(
+            np.broadcast_to(np.asarray(scores, dtype=np.float64)[:, None], self.ratings.shape)
+        )
 
     def _agreement(self, sides: np.ndarray) -> np.ndarray:
         def rho(column: int, rows: np.ndarray) -> np.ndarray:
-            side, clusters = sides[rows, column], self.clusters
+            side = sides[rows, column]
+            clusters = self.clusters
             if is_constant(side):
                 return np.zeros(len(clusters.weights))
-            pairs = DistinctPairs(side, self.others[rows, column], clusters.number[rows], clusters.count)
+            pairs = DistinctPairs(
+                side, self.others[rows, column], clusters.number[rows], clusters.count
+            )
             return pairs.spearman(clusters.weights)
 
         return self.over_raters(rho)
 
     def over_raters(self, figure: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
-        """[..., 1 + B] the mean over counted raters of a figure [..., 1 + B], weighted by their texts, where it is
-        known. The figure is of a rater's column, and of the texts [N] that they and others rated."""
+        """[..., 1 + B] the mean over counted raters of a figure [..., 1 + B], weighted by their
+        texts, where it is known. The figure is of a rater's column, and of the texts [N] that they
+        and others rated."""
         total, mass = np.zeros((2, len(self.clusters.weights)))
         for column in self.counted:
             rows = ~np.isnan(self.others[:, column])
             values = figure(column, rows)
             undefined = np.isnan(values).any(axis=tuple(range(values.ndim - 1)))
             texts = np.where(undefined, 0.0, self.clusters.sums(1.0 * rows))
-            total, mass = total + texts * np.nan_to_num(values), mass + texts
+            total = total + texts * np.nan_to_num(values)
+            mass = mass + texts
         return divided(total, np.broadcast_to(mass, total.shape))
 
 
 def panels_of(
     scores: Scores, ratings: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[tuple[str, str], Panel]:
-    """Dimension and split -> the raters of its texts, of dimensions with single ratings; see `scores.ratings_of`."""
-    panels, dimensions = dict[tuple[str, str], Panel](), set(ratings["dimension"])
+    """Dimension and split -> the raters of its texts, of dimensions with single ratings; see
+    `scores.ratings_of`."""
+    panels = dict[tuple[str, str], Panel]()
+    dimensions = set(ratings["dimension"])
     for cell, rows in scores.cells.items():
         if cell.dimension in dimensions and (cell.dimension, cell.split) not in panels:
             names, groups = (scores.columns[name][rows] for name in ("example_id", "group_id"))
             table, _ = ratings_of(ratings, cell.dimension, names.tolist())
-            panels[cell.dimension, cell.split] = Panel(table, Clusters.of(groups, resamples, seed), names.tolist())
+            panels[cell.dimension, cell.split] = Panel(
+                table, Clusters.of(groups, resamples, seed), names.tolist()
+            )
     return panels
 
 
 def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Dimension -> `alpha`, Krippendorff's, and `spearman`, mean over pairs of raters, of single ratings in long form;
-    none where no two people rated one text."""
+    """Dimension -> `alpha`, Krippendorff's, and `spearman`, mean over pairs of raters, of single
+    ratings in long form; none where no two people rated one text."""
     agreement = {}
     for dimension, part in ratings.groupby("dimension", sort=False):
         table, _ = ratings_of(part, str(dimension), list(dict.fromkeys(part["example_id"])))
         if (alpha := krippendorff_alpha(table)) is not None:
-            agreement[str(dimension)] = {"alpha": alpha, "spearman": mean_pairwise_spearman(table) or 0.0}
+            agreement[str(dimension)] = {
+                "alpha": alpha,
+                "spearman": mean_pairwise_spearman(table) or 0.0,
+            }
     return agreement
 
 
 def human_records(
-    panels: Mapping[tuple[str, str], Panel], dataset: str, scale: Mapping[str, tuple[float, float] | None] | None = None
+    panels: Mapping[tuple[str, str], Panel],
+    dataset: str,
+    scale: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The records of humans.json: of the panel of each dimension and split what its raters agree on, over the texts
-    with two ratings or more. Scale: dimension -> lowest and highest score that a rater may give; None where it is
-    unknown."""
+    """The records of humans.json: of the panel of each dimension and split what its raters agree
+    on, over the texts with two ratings or more. Scale: dimension -> lowest and highest score that a
+    rater may give; None where it is unknown."""
     records = []
     for (dimension, split), panel in panels.items():
-        shared, ends = ~np.isnan(panel.others), (scale or {}).get(dimension)
-        rated, reason = shared.any(axis=1), panel.missing
+        shared = ~np.isnan(panel.others)
+        ends = (scale or {}).get(dimension)
+        rated = shared.any(axis=1)
+        reason = panel.missing
         if reason is None and len(panel.ceiling) == 1 and panel.of_texts.resamples:
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
@@ -196,7 +225,11 @@ def human_records(
             | {"groups": panel.of_texts.at(rated).count, "raters": int(shared.any(axis=0).sum())}
             | {"ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None}
             | with_intervals({"ceiling": panel.ceiling})
-            | {"raters_counted": len(panel.counted), "alpha": agreement["alpha_interval"], "reason": reason}
+            | {
+                "raters_counted": len(panel.counted),
+                "alpha": agreement["alpha_interval"],
+                "reason": reason,
+            }
             | agreement
             | rater_points_record(panel.ratings, panel.of_texts, categories)
         )
@@ -206,35 +239,46 @@ def human_records(
 def beside_raters(
     records: Sequence[Mapping[str, Any]], scores: Scores, panels: Mapping[tuple[str, str], Panel]
 ) -> list[dict[str, Any]]:
-    """The records of metrics.json; in those of clean texts at dataset level, where a panel has a ceiling, also
-    `spearman_others`, of the judge against the same means as each rater (see `Panel.agreement`), and
-    `humans_difference`, that less the ceiling, paired resample by resample; both on the texts whose answers could be
-    read. They are None where the judge was not asked about all texts of the panel."""
+    """The records of metrics.json; in those of clean texts at dataset level, where a panel has a
+    ceiling, also `spearman_others`, of the judge against the same means as each rater (see
+    `Panel.agreement`), and `humans_difference`, that less the ceiling, paired resample by resample;
+    both on the texts whose answers could be read. They are None where the judge was not asked about
+    all texts of the panel."""
     completed = []
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
-        if panel is not None and panel.missing is None and (record["level"], record["attack"]) == ("dataset", CLEAN):
+        if (
+            panel is not None
+            and panel.missing is None
+            and (record["level"], record["attack"]) == ("dataset", CLEAN)
+        ):
             rows = scores.answered.part(Cell.of(record))
             every = scores.cells[Cell.of(record)]
             score_of = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
             values = np.array([score_of.get(name, np.nan) for name in panel.names])
             record |= unknown(("spearman_others", "humans_difference"))
             read = np.isfinite(values)
-            if not read.all() and set(panel.names) <= set(scores.columns["example_id"][every].tolist()):
+            if not read.all() and set(panel.names) <= set(
+                scores.columns["example_id"][every].tolist()
+            ):
                 panel = Panel(panel.ratings[read], panel.of_texts.at(read))
                 values = values[read]
             if np.isfinite(values).all() and panel.missing is None:
                 agreement = panel.agreement(values)
-                figures = {"spearman_others": agreement, "humans_difference": agreement - panel.ceiling}
+                figures = {
+                    "spearman_others": agreement,
+                    "humans_difference": agreement - panel.ceiling,
+                }
                 record |= with_intervals(figures)
         completed.append(record)
     return completed
 
 
-# --- agreement in points ----------------------------------------------------------------------------------------------
-# A correlation forgives a judge that is a point too strict, or that uses half of the scale; these figures do not. Each
-# comes twice: with the humans' mean, and with single raters (each rater's own figure, mean over raters weighted by
-# texts), where raters among each other are the measure: see `rater_points_record`.
+# --- agreement in points ------------------------------------------------------------------------
+# A correlation forgives a judge that is a point too strict, or that uses half of the scale; these
+# figures do not. Each comes twice: with the humans' mean, and with single raters (each rater's own
+# figure, mean over raters weighted by texts), where raters among each other are the measure: see
+# `rater_points_record`.
 
 
 def nearest_category(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
@@ -256,12 +300,13 @@ def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
 def pair_figures(
     judge: np.ndarray, human: np.ndarray, clusters: Clusters, categories: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """`POINTS_FIGURES`, each [1 + B, P], of P pairs of judge and human [N, P] on one scale; NaN in either leaves a text
-    out of that pair. Categories [K] are all numbers that a rater may give, ascending.
+    """`POINTS_FIGURES`, each [1 + B, P], of P pairs of judge and human [N, P] on one scale; NaN in
+    either leaves a text out of that pair. Categories [K] are all numbers that a rater may give,
+    ascending.
 
-    Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with quadratic weights,
-    and between them it is Lin's concordance (1989), no rounding done. Exact and adjacent agreement are of the
-    nearest categories, half up; NaN without categories.
+    Kappa and ICC are of the numbers as they are: on whole categories kappa is Cohen's (1968) with
+    quadratic weights, and between them it is Lin's concordance (1989), no rounding done. Exact and
+    adjacent agreement are of the nearest categories, half up; NaN without categories.
 
     Example:
         >>> figures = pair_figures(np.array([[1.0], [2.0], [4.0]]), np.array([[1.0], [3.0], [5.0]]),
@@ -275,19 +320,25 @@ def pair_figures(
     x, y = (np.where(scored, side - center, 0.0) for side in (judge, human))
     columns = [1.0 * scored, apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
     if categories is not None:
-        places = [np.where(scored, nearest_category(side, categories), 0) for side in (judge, human)]
+        places = [
+            np.where(scored, nearest_category(side, categories), 0) for side in (judge, human)
+        ]
         steps = np.abs(places[0] - places[1])
         columns += [1.0 * (scored & (steps == 0)), 1.0 * (scored & (steps <= 1))]
     # means over texts, of all columns in one sum
     sums = np.split(clusters.sums(np.hstack(columns)), len(columns), axis=1)
     mass = sums[0]
-    _, bias, mae, of_x, of_y, square_x, square_y, squared, *shares = (divided(part, mass) for part in sums)
+    _, bias, mae, of_x, of_y, square_x, square_y, squared, *shares = (
+        divided(part, mass) for part in sums
+    )
     exact, adjacent = shares or [np.full(mass.shape, np.nan)] * 2
     # kappa: of one text judge and human are constants, so that chance and distance are the same
     chance = square_x + square_y - 2 * of_x * of_y
     kappa = 1 - divided(squared, np.where((chance > _HALF * _HALF) & (mass > 1), chance, 0.0))
-    # ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the texts
-    several, between = np.where(mass > 1, mass, np.nan), (of_x - of_y) ** 2 / 2
+    # ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the
+    # texts
+    several = np.where(mass > 1, mass, np.nan)
+    between = (of_x - of_y) ** 2 / 2
     total = square_x + square_y - (of_x + of_y) ** 2 / 2
     rest = np.maximum(squared / 2 - between, 0.0)
     of_texts, rest = (several / (several - 1) * part for part in (total - between - rest, rest))
@@ -299,11 +350,17 @@ def pair_figures(
 def single_figures(
     judges: np.ndarray, ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """`POINTS_FIGURES`, each [1 + B], with single raters: the mean over pairs of a judge [N, J] and a rater [N, R] of
-    their figures, weighted by texts; a pair whose figure is NaN stays out. Where both are the same array, raters meet
-    each other, never themselves, and in both directions: their bias is 0."""
-    raters, rows = judges is ratings, len(clusters.weights)
-    pairs = [(i, k) for i in range(judges.shape[1]) for k in range(i + 1 if raters else 0, ratings.shape[1])]
+    """`POINTS_FIGURES`, each [1 + B], with single raters: the mean over pairs of a judge [N, J] and
+    a rater [N, R] of their figures, weighted by texts; a pair whose figure is NaN stays out. Where
+    both are the same array, raters meet each other, never themselves, and in both directions: their
+    bias is 0."""
+    raters = judges is ratings
+    rows = len(clusters.weights)
+    pairs = [
+        (i, k)
+        for i in range(judges.shape[1])
+        for k in range(i + 1 if raters else 0, ratings.shape[1])
+    ]
     total, mass = ({name: np.zeros(rows) for name in POINTS_FIGURES} for _ in range(2))
     for here in chunks(len(pairs), _COLUMNS * max(rows, len(ratings))):
         first, second = (list(side) for side in zip(*pairs[here], strict=True))
@@ -318,10 +375,13 @@ def single_figures(
 
 
 def points_record(
-    scores: np.ndarray, ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    clusters: Clusters,
+    categories: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """The agreement in points of a judge with the humans: `POINTS_FIGURES` with their mean, and as single_* with single
-    raters, with 95 % intervals; points_reason: why some are None, else None.
+    """The agreement in points of a judge with the humans: `POINTS_FIGURES` with their mean, and as
+    single_* with single raters, with 95 % intervals; points_reason: why some are None, else None.
 
     Args:
         scores: [N] on the humans' scale (see `on_scale`, `cross_fitted`); NaN where there is none.
@@ -329,83 +389,121 @@ def points_record(
         categories: all numbers that a rater may give, ascending; None where there is no list.
     """
     used = ~np.isnan(ratings).all(axis=1) & np.isfinite(scores)
-    scores, ratings, clusters = scores[used, None], ratings[used], with_jackknife(clusters.at(used))
+    scores = scores[used, None]
+    ratings = ratings[used]
+    clusters = with_jackknife(clusters.at(used))
     human = np.nanmean(ratings, axis=1)[:, None] if len(ratings) else scores
-    with_mean = {name: values[:, 0] for name, values in pair_figures(scores, human, clusters, categories).items()}
-    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count} | _intervals("", with_mean, clusters)
+    with_mean = {
+        name: values[:, 0]
+        for name, values in pair_figures(scores, human, clusters, categories).items()
+    }
+    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count} | _intervals(
+        "", with_mean, clusters
+    )
     record |= _intervals("single_", single_figures(scores, ratings, clusters, categories), clusters)
     if not len(scores):
-        return record | {"points_reason": "No agreement in points: no text has a score and a rating."}
+        return record | {
+            "points_reason": "No agreement in points: no text has a score and a rating."
+        }
     reasons = {
         "No exact or adjacent agreement: the scale is no list of categories.": categories is None,
-        "No kappa: judge and humans always say the same one number, or there is one text.": record["kappa"] is None,
+        "No kappa: judge and humans always say the same one number, or there is one text.": record[
+            "kappa"
+        ]
+        is None,
         "No ICC: neither judge nor humans vary over texts.": record["icc"] is None,
         "No intervals: there is one group, and resampling takes at least two.": clusters.count < 2,
     }
-    return record | {"points_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None}
+    return record | {
+        "points_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None
+    }
 
 
 def rater_points_record(
     ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None
 ) -> dict[str, float | None]:
-    """The agreement in points of single raters with each other, single_* as in `points_record`: what a judge can be
-    measured by. Every pair counts in both directions, so that their bias is 0."""
+    """The agreement in points of single raters with each other, single_* as in `points_record`:
+    what a judge can be measured by. Every pair counts in both directions, so that their bias is
+    0."""
     used = (~np.isnan(ratings)).sum(axis=1) > 1
-    ratings, clusters = ratings[used], with_jackknife(clusters.at(used))
+    ratings = ratings[used]
+    clusters = with_jackknife(clusters.at(used))
     return _intervals("single_", single_figures(ratings, ratings, clusters, categories), clusters)
 
 
-def _intervals(kind: str, figures: Mapping[str, np.ndarray], clusters: Clusters) -> dict[str, float | None]:
-    """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife, others by the
-    resamples; without resamples no intervals."""
+def _intervals(
+    kind: str, figures: Mapping[str, np.ndarray], clusters: Clusters
+) -> dict[str, float | None]:
+    """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife,
+    others by the resamples; without resamples no intervals."""
     record: dict[str, float | None] = {}
     for name, values in figures.items():
         resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
-            record |= with_agreement_interval(f"{kind}{name}", left_out if clusters.resamples else values[:1])
+            record |= with_agreement_interval(
+                f"{kind}{name}", left_out if clusters.resamples else values[:1]
+            )
         else:
             record |= clusters.record({f"{kind}{name}": resampled})
     return record
 
 
-# --- each judge and the humans ----------------------------------------------------------------------------------------
+# --- each judge and the humans ------------------------------------------------------------------
 
 
 def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and `CALIBRATED`; assistants,
-    which serve a pair and are no judges, are left out."""
+    """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and
+    `CALIBRATED`; assistants, which serve a pair and are no judges, are left out."""
     records = []
-    for sample, kind in product((sample for sample in samples if sample.cell.judge != "assistant"), (RAW, CALIBRATED)):
+    for sample, kind in product(
+        (sample for sample in samples if sample.cell.judge != "assistant"), (RAW, CALIBRATED)
+    ):
         nothing = np.full(len(sample.scores), np.nan)
-        scores, unseen = sample.calibrated, sample.calibrated_unseen
+        scores = sample.calibrated
+        unseen = sample.calibrated_unseen
         if kind == RAW:
-            scores, unseen = nothing if sample.scale is None else sample.on_scale, nothing
-        clusters, human, missing = sample.clusters, sample.human, None
+            scores = nothing if sample.scale is None else sample.on_scale
+            unseen = nothing
+        clusters = sample.clusters
+        human = sample.human
+        missing = None
         if not np.isfinite(scores).any():
             missing = (
-                "No calibrated scores: they take rated texts of two groups, to learn from one and to score the other."
+                "No calibrated scores: they take rated texts of two groups, to learn from one and "
+                "to score the other."
             )
             if kind == RAW:
-                missing = "The humans' scale is unknown, so that scores of a range cannot be mapped to it."
+                missing = (
+                    "The humans' scale is unknown, so that scores of a range cannot be mapped to "
+                    "it."
+                )
         # in points
         points = points_record(scores, sample.ratings, clusters, sample.categories)
         reasons = [missing or points["points_reason"]]
         if not sample.raters:
             points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
             reasons.append(f"Figures with one rater take {_MEANS}")
-        record = sample.head | {"scores": kind} | points | {"points_reason": " ".join(filter(None, reasons)) or None}
-        # what calibration saves of the error, text by text, and the error of the one best score for all texts
+        record = (
+            sample.head
+            | {"scores": kind}
+            | points
+            | {"points_reason": " ".join(filter(None, reasons)) or None}
+        )
+        # what calibration saves of the error, text by text, and the error of the one best score for
+        # all texts
         rated = np.isfinite(scores) & np.isfinite(human)
         record |= unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
         record |= unknown(["constant_saved"]) | {"constant_mae": None}
         if kind == CALIBRATED and sample.scale is not None and rated.any():
-            saved, part = np.abs(sample.on_scale - human) - np.abs(scores - human), clusters.at(rated)
+            saved = np.abs(sample.on_scale - human) - np.abs(scores - human)
+            part = clusters.at(rated)
             record |= part.record({"mae_saved": part.mean(saved[rated])})
             record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
             raw_is_better = _raw_is_better(sample, rated)
             record["better_scores"] = RAW if raw_is_better else CALIBRATED
         if sample.scale is not None and rated.any():
-            ratings, part = sample.ratings[rated], clusters.at(rated)
+            ratings = sample.ratings[rated]
+            part = clusters.at(rated)
             best = np.full(len(ratings), np.nanmedian(ratings))
             constant, error = (_distance(values, ratings, part) for values in (best, scores[rated]))
             record |= part.record({"constant_saved": constant - error})
@@ -416,8 +514,12 @@ def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         # as a rater
         tested = scores if sample.categories is None else rounded(scores, sample.categories)
         test = alternative_record(tested, sample.ratings, clusters)
-        reason = missing or (test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}")
-        test["raters"] = [{"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]]
+        reason = missing or (
+            test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}"
+        )
+        test["raters"] = [
+            {"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]
+        ]
         record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
         panel = Panel(sample.ratings, clusters)
         if panel.missing is None and np.isfinite(tested).all():
@@ -434,8 +536,8 @@ def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np
 
 
 def _raw_is_better(sample: Sample, rated: np.ndarray) -> bool:
-    """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of the articles left
-    out, too."""
+    """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of
+    the articles left out, too."""
     parts = sample.clusters.at(rated).fifths
     both = sample.on_scale, sample.calibrated
     raw, fitted = (_distance(scores[rated], sample.ratings[rated], parts) for scores in both)
@@ -445,17 +547,22 @@ def _raw_is_better(sample: Sample, rated: np.ndarray) -> bool:
 def explained_record(
     sample: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = ""
 ) -> dict[str, float | None]:
-    """The part of the humans' means that scores [N] explain, compared with always saying the mean rating, which is
-    learned as calibrated scores are: from texts of other groups, or of other systems, `left_out` [N].
+    """The part of the humans' means that scores [N] explain, compared with always saying the mean
+    rating, which is learned as calibrated scores are: from texts of other groups, or of other
+    systems, `left_out` [N].
 
-    rmse: root mean square distance from the humans' mean; rmse_constant: that of the mean rating; r2: 1 less the ratio
-    of their squares; with `end` in their names. None without scores or scale.
+    rmse: root mean square distance from the humans' mean; rmse_constant: that of the mean rating;
+    r2: 1 less the ratio of their squares; with `end` in their names. None without scores or scale.
     """
     constant = cross_fitted(sample.scores, sample.human, left_out, "constant", seed=sample.seed)
     rated = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(sample.human)
     if sample.scale is None or not rated.any():
         return unknown([f"rmse{end}", f"r2{end}"]) | {f"rmse_constant{end}": None}
     clusters = sample.clusters.at(rated)
-    errors, spread = (clusters.mean((values - sample.human)[rated] ** 2) for values in (scores, constant))
-    record = clusters.record({f"rmse{end}": np.sqrt(errors), f"r2{end}": 1 - divided(errors, spread)})
+    errors, spread = (
+        clusters.mean((values - sample.human)[rated] ** 2) for values in (scores, constant)
+    )
+    record = clusters.record(
+        {f"rmse{end}": np.sqrt(errors), f"r2{end}": 1 - divided(errors, spread)}
+    )
     return record | {f"rmse_constant{end}": float(np.sqrt(spread[0]))}

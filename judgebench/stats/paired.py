@@ -1,9 +1,10 @@
-"""Paired differences of two series of scores: which agrees better with the humans, and which is easier to fool.
+"""Paired differences of two series of scores: which agrees better with the humans, and which is
+easier to fool.
 
-Both sides are resampled together over the examples that both hold, so that what they owe to easy or hard articles
-cancels. The permutation test changes the signs of what independent groups contribute to a difference, not the scores,
-which two judges need not give on one scale: Canay, Romano and Shaikh, "Randomization Tests Under an Approximate
-Symmetry Assumption" (Econometrica 2017).
+Both sides are resampled together over the examples that both hold, so that what they owe to easy or
+hard articles cancels. The permutation test changes the signs of what independent groups contribute
+to a difference, not the scores, which two judges need not give on one scale: Canay, Romano and
+Shaikh, "Randomization Tests Under an Approximate Symmetry Assumption" (Econometrica 2017).
 """
 
 from __future__ import annotations
@@ -38,55 +39,73 @@ Series = tuple[str, str]
 IMPROVEMENT = 0.05
 """The difference of which `groups_needed_for_0.05` speaks."""
 
-BETTER, WORSE, NOT_SIGNIFICANT = "better", "worse", "not significant"
+BETTER = "better"
+WORSE = "worse"
+NOT_SIGNIFICANT = "not significant"
 """Values of `says` in records of `compare`."""
 
 DIFFERENCES = (
-    *("change", "standardized", "rate_of_means", "mean_of_rates"),
-    *("raised_share", "places_gained", "win_share"),
+    "change",
+    "standardized",
+    "rate_of_means",
+    "mean_of_rates",
+    "raised_share",
+    "places_gained",
+    "win_share",
 )
 """The numbers of `robustness` whose differences `attack_differences` gives."""
 
-MORE, LESS = "more", "less"
-"""Values of `says` in records of `attack_differences`, besides `not significant`: the attack gains more, or less, of
-the first than of the second."""
+MORE = "more"
+LESS = "less"
+"""Values of `says` in records of `attack_differences`, besides `not significant`: the attack gains
+more, or less, of the first than of the second."""
 
 _NEEDED_FOR = f"groups_needed_for_{IMPROVEMENT:g}"
 
 PERMUTATIONS = 20_000
-"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000 comparisons."""
+"""Flips behind a p-value: as small a p as 1 / 20,001 survives Holm's correction over 1,000
+comparisons."""
 
 _POWER = 0.8  # the chance to see a difference that is there
 _ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
 
 
-# --- the test ---------------------------------------------------------------------------------------------------------
+# --- the test -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
 def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
-    """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are all there are.
+    """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are
+    all there are.
 
-    All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many, drawn at random.
+    All 2^groups (the unchanged data among them) where that is at most `permutations`, else so many,
+    drawn at random.
     """
     if groups < 63 and 2**groups <= permutations:
-        flipped, exact = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8), True
+        flipped = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8)
+        exact = True
     else:
         # another stream than the resamples', which are drawn with the same seed
-        flipped = np.random.default_rng([seed, 1]).integers(0, 2, (permutations, groups), dtype=np.int8)
+        flipped = np.random.default_rng([seed, 1]).integers(
+            0, 2, (permutations, groups), dtype=np.int8
+        )
         exact = False
     flipped.flags.writeable = False  # shared by all callers
     return flipped, exact
 
 
-def flipped_differences(values: np.ndarray, jackknife: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    """The differences [S, P] of two judges' S correlations, `values` [S] and with each group left out `jackknife`
-    [S, G], after the sign of some groups' shares in it is flipped, `flipped` [P, G].
+def flipped_differences(
+    values: np.ndarray, jackknife: np.ndarray, flipped: np.ndarray
+) -> np.ndarray:
+    """The differences [S, P] of two judges' S correlations, `values` [S] and with each group left
+    out `jackknife` [S, G], after the sign of some groups' shares in it is flipped, `flipped` [P,
+    G].
 
-    A group's share is the difference itself and how far it falls when the group is left out (its influence, by the
-    jackknife): the shares' mean is the difference. Where neither judge is better, a share is as likely of either sign.
-    At document level this is what swapping the judges' scores in whole articles does. At others, swapping scores mixes
-    two judges' ties and loses power where these differ; `scripts/simulate.py` has size and power of both.
+    A group's share is the difference itself and how far it falls when the group is left out (its
+    influence, by the jackknife): the shares' mean is the difference. Where neither judge is better,
+    a share is as likely of either sign. At document level this is what swapping the judges' scores
+    in whole articles does. At others, swapping scores mixes two judges' ties and loses power where
+    these differ; `scripts/simulate.py` has size and power of both.
 
     Example:
         >>> shares = np.array([1.0, 2.0, 6.0])  # their mean is the difference, 3
@@ -100,7 +119,8 @@ def flipped_differences(values: np.ndarray, jackknife: np.ndarray, flipped: np.n
 
 
 def flipped_means(shares: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    """The means [S, P] of the groups' shares [S, G] after the signs of some are flipped, `flipped` [P, G]."""
+    """The means [S, P] of the groups' shares [S, G] after the signs of some are flipped, `flipped`
+    [P, G]."""
     groups = shares.shape[1]
     step = max(1, MOST_ENTRIES // groups)
     parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
@@ -108,17 +128,19 @@ def flipped_means(shares: np.ndarray, flipped: np.ndarray) -> np.ndarray:
 
 
 def permutation_p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:
-    """The two-sided p: the share of the permuted differences [P] at least as far from 0 as the observed one.
+    """The two-sided p: the share of the permuted differences [P] at least as far from 0 as the
+    observed one.
 
-    Where they are not all there are, the data itself counts as one more, so that p is never 0 and the test keeps its
-    level (Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010).
+    Where they are not all there are, the data itself counts as one more, so that p is never 0 and
+    the test keeps its level (Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010).
     """
     as_far = int((np.abs(permuted) >= abs(observed) - _ROUNDING).sum())
     return as_far / len(permuted) if exact else (as_far + 1) / (len(permuted) + 1)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """p-values [m], corrected so that the risk of any false finding among the m stays at the level; Holm (1979).
+    """p-values [m], corrected so that the risk of any false finding among the m stays at the level;
+    Holm (1979).
 
     Example:
         >>> holm(np.array([0.01, 0.04, 0.03])).round(12).tolist()
@@ -127,17 +149,21 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     p_values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
     corrected = np.empty(len(p_values))
-    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)), 1.0)
+    corrected[order] = np.minimum(
+        np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)), 1.0
+    )
     return corrected
 
 
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
-    """The groups, at least `FEWEST`, with which a true difference of this size is distinguished from 0 with 80 % power
-    at 5 % two-sided; None for no difference at all. One just observed is uncertain, and so is the result.
+    """The groups, at least `FEWEST`, with which a true difference of this size is distinguished
+    from 0 with 80 % power at 5 % two-sided; None for no difference at all. One just observed is
+    uncertain, and so is the result.
 
-    The standard error falls as 1 / sqrt(groups), and the power is 80 % where the difference is 1.960 + 0.842 = 2.802
-    times its standard error (the normal approximation). That of the cluster bootstrap, over `groups` (at least 2), has
-    n instead of n - 1 in the denominator, which is put right. Holm's correction of several comparisons asks for more.
+    The standard error falls as 1 / sqrt(groups), and the power is 80 % where the difference is
+    1.960 + 0.842 = 2.802 times its standard error (the normal approximation). That of the cluster
+    bootstrap, over `groups` (at least 2), has n instead of n - 1 in the denominator, which is put
+    right. Holm's correction of several comparisons asks for more.
 
     Example:
         >>> groups_needed(0.05, 0.05, 10_000)
@@ -150,13 +176,14 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
     return max(FEWEST, math.ceil((times * spread / difference) ** 2))
 
 
-# --- pairs of series --------------------------------------------------------------------------------------------------
+# --- pairs of series ----------------------------------------------------------------------------
 
 
 class Plain(NamedTuple):
-    """In the place of pairs: main model's `decoding` without a defense, with which all other series are compared, under
-    whichever defense they stand; assistants alone are left out. Those that are decoded `across` all ranges have one
-    score for all, and are compared with the mean over the ranges."""
+    """In the place of pairs: main model's `decoding` without a defense, with which all other series
+    are compared, under whichever defense they stand; assistants alone are left out. Those that are
+    decoded `across` all ranges have one score for all, and are compared with the mean over the
+    ranges."""
 
     decoding: str
     across: Collection[str] = ()
@@ -171,7 +198,8 @@ class SeriesGap:
 
     Attributes:
         sides: both cells, of each range.
-        values: [2, S, 1 + B] statistics of the two and of their resamples; left: [2, S, J] with each group left out.
+        values: [2, S, 1 + B] statistics of the two and of their resamples; left: [2, S, J] with
+            each group left out.
         groups: labels of the groups, by which resamples are paired.
         n: examples; None in a mean over ranges that differ in it.
     """
@@ -184,17 +212,24 @@ class SeriesGap:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The columns that name the comparison: split, dimension, the columns of the range (None in a mean over
-        ranges), ranges (how many), attack, defense, and judge, decoding, lambda and temperature of `first_` and
-        `second_`: lambda and temperature are None where there is none, and in a mean where they vary over the
-        ranges; second_defense only where it is another."""
+        """The columns that name the comparison: split, dimension, the columns of the range (None in
+        a mean over ranges), ranges (how many), attack, defense, and judge, decoding, lambda and
+        temperature of `first_` and `second_`: lambda and temperature are None where there is none,
+        and in a mean where they vary over the ranges; second_defense only where it is another."""
         cell = self.sides[0][0]
         ranges = cell.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named = {"split": cell.split, "dimension": cell.dimension, **ranges, "ranges": len(self.sides)}
+        named = {
+            "split": cell.split,
+            "dimension": cell.dimension,
+            **ranges,
+            "ranges": len(self.sides),
+        }
         named |= {"attack": cell.attack, "defense": cell.defense}
         for name, cells in zip(("first", "second"), zip(*self.sides, strict=True), strict=True):
             settings = zip(*(cell.knobs for cell in cells), strict=True)
-            lambda_, temperature = (values[0] if len(set(values)) == 1 else None for values in settings)
+            lambda_, temperature = (
+                values[0] if len(set(values)) == 1 else None for values in settings
+            )
             named |= {f"{name}_judge": cells[0].judge, f"{name}_decoding": cells[0].decoding}
             named |= {f"{name}_lambda": lambda_, f"{name}_temperature": temperature}
         if (defense := self.sides[0][1].defense) != cell.defense:
@@ -203,13 +238,17 @@ class SeriesGap:
 
 
 def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
-    """The gaps of one pair and, where they are several over the same groups, hence the same resamples, their mean; the
-    mean alone of a first side that has one cell for all of them."""
+    """The gaps of one pair and, where they are several over the same groups, hence the same
+    resamples, their mean; the mean alone of a first side that has one cell for all of them."""
     if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
         return gaps
-    values, left = (np.mean([getattr(gap, name) for gap in gaps], axis=0) for name in ("values", "left"))
+    values, left = (
+        np.mean([getattr(gap, name) for gap in gaps], axis=0) for name in ("values", "left")
+    )
     n = gaps[0].n if len({gap.n for gap in gaps}) == 1 else None
-    mean = SeriesGap([cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n)
+    mean = SeriesGap(
+        [cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n
+    )
     return [mean] if len({first for first, _ in mean.sides}) == 1 else [*gaps, mean]
 
 
@@ -222,45 +261,58 @@ def compare(
     seed: int = 0,
     chosen_on: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """The difference first - second of each pair of series, in every cell that holds both, on the examples of both.
+    """The difference first - second of each pair of series, in every cell that holds both, on the
+    examples of both.
 
     Args:
-        pairs: see `default_pairs`. A cell that lacks one of them, or ratings of what both have scored, gives no record,
-            nor does a level at which nothing can be correlated. lambda and temperature, which tuning may choose in
-            each range, are no part of a series; only where a cell holds several settings is each compared.
+        pairs: see `default_pairs`. A cell that lacks one of them, or ratings of what both have
+            scored, gives no record, nor does a level at which nothing can be correlated. lambda and
+            temperature, which tuning may choose in each range, are no part of a series; only where
+            a cell holds several settings is each compared.
         chosen_on: the splits by which settings were tuned; nothing is tested on these.
 
     Returns:
-        A record per split, dimension, attack, defense, level, pair, range and statistic, in this order; after a pair's
-        ranges, where there are two or more over the same groups, comes the mean over them, resampled and flipped
-        jointly. JSON's own types, never NaN: dataset, level, the keys of `SeriesGap.named`, and
+        A record per split, dimension, attack, defense, level, pair, range and statistic, in this
+        order; after a pair's ranges, where there are two or more over the same groups, comes the
+        mean over them, resampled and flipped jointly. JSON's own types, never NaN: dataset, level,
+        the keys of `SeriesGap.named`, and
 
         - statistic: pearson, spearman or kendall; n, groups: as in `evaluate`;
-        - first, second: the two values, compared with `Plain` each with its own interval, `_low` and `_high`;
-          difference: first - second;
+        - first, second: the two values, compared with `Plain` each with its own interval, `_low`
+          and `_high`; difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
-        - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`; p_holm: the same,
-          Holm-corrected over the table: all pairs, ranges and means of one split, dimension, attack, defense, level and
-          statistic; comparisons: how many these are;
-        - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see there;
-        - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most 0.05, else `not
-          significant`.
+        - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`;
+          p_holm: the same, Holm-corrected over the table: all pairs, ranges and means of one split,
+          dimension, attack, defense, level and statistic; comparisons: how many these are;
+        - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see
+          there;
+        - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most
+          0.05, else `not significant`.
 
-        With fewer than two groups, or without resamples, all from low on are None; where nothing is tested, all from p
-        on. comparisons is 0 then.
+        With fewer than two groups, or without resamples, all from low on are None; where nothing is
+        tested, all from p on. comparisons is 0 then.
     """
     check_metric_settings(levels, resamples, seed)
-    table, records = Scores.of(scores).answered, list[dict[str, Any]]()
+    table = Scores.of(scores).answered
+    records = list[dict[str, Any]]()
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
             rows: list[dict[str, Any]] = []
             for ranges in matched:
-                rated = [(cells, sides) for cells in ranges if len((sides := _rated(table, cells))[0]["score"])]
-                gaps = [_correlations(level, cells, sides, resamples, seed) for cells, sides in rated]
+                rated = [
+                    (cells, sides)
+                    for cells in ranges
+                    if len((sides := _rated(table, cells))[0]["score"])
+                ]
+                gaps = [
+                    _correlations(level, cells, sides, resamples, seed) for cells, sides in rated
+                ]
                 known = [gap for gap in gaps if gap is not None]
                 # a mean is over all ranges, or it would compare other texts than a reader expects
                 for gap in with_mean(known) if len(known) == len(rated) else known:
-                    rows += _gap_records(gap, split not in chosen_on, seed, ends=isinstance(pairs, Plain))
+                    rows += _gap_records(
+                        gap, split not in chosen_on, seed, ends=isinstance(pairs, Plain)
+                    )
             head = {"dataset": dataset, "split": split, "level": level}
             records += corrected_together([head | row for row in rows])
     return records
@@ -274,28 +326,39 @@ def _rated(table: Scores, cells: tuple[Cell, Cell]) -> list[dict[str, np.ndarray
 
 
 def _correlations(
-    level: str, cells: tuple[Cell, Cell], sides: Sequence[Mapping[str, np.ndarray]], resamples: int, seed: int
+    level: str,
+    cells: tuple[Cell, Cell],
+    sides: Sequence[Mapping[str, np.ndarray]],
+    resamples: int,
+    seed: int,
 ) -> SeriesGap | None:
     """The correlations of both sides; None where nothing can be correlated."""
     human, groups, systems = (sides[0][name] for name in ("human", "group_id", "system_id"))
     clusters = Clusters.of(groups, resamples, seed)
-    both = [correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides]
+    both = [
+        correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides
+    ]
     if not both[0].known:
         return None
-    values, left = (np.stack([getattr(side, name) for side in both]) for name in ("values", "jackknife"))
+    values, left = (
+        np.stack([getattr(side, name) for side in both]) for name in ("values", "jackknife")
+    )
     return SeriesGap([cells], values, left, np.unique(groups).tolist(), both[0].n)
 
 
 def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
     """The records of one gap, before they are corrected together; `ends`: of both sides too."""
-    difference, left = gap.values[0] - gap.values[1], gap.left[0] - gap.left[1]
-    permuted, exact = np.zeros((3, 0)), False
+    difference = gap.values[0] - gap.values[1]
+    left = gap.left[0] - gap.left[1]
+    permuted = np.zeros((3, 0))
+    exact = False
     if left.shape[1] and tested:
         flipped, exact = flips(left.shape[1], PERMUTATIONS, seed)
         permuted = flipped_differences(difference[:, 0], left, flipped)
     records = []
     for k, statistic in enumerate(CORRELATIONS):
-        value, resampled = float(difference[k, 0]), difference[k, 1:]
+        value = float(difference[k, 0])
+        resampled = difference[k, 1:]
         sides = with_intervals({"first": gap.values[0, k], "second": gap.values[1, k]})
         low, high = percentile_interval(resampled) or (None, None)
         record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
@@ -308,22 +371,35 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[di
 
 
 def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by Holm's correction over
-    all of one level and statistic instead of over each table."""
+    """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by
+    Holm's correction over all of one level and statistic instead of over each table."""
     corrected: list[dict[str, Any]] = [dict(record) for record in records]
     for family in {(record["level"], record["statistic"]) for record in corrected}:
-        members = [record for record in corrected if (record["level"], record["statistic"]) == family]
+        members = [
+            record for record in corrected if (record["level"], record["statistic"]) == family
+        ]
         tested = [record for record in members if record["p"] is not None]
-        for record, p_holm in zip(tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True):
+        for record, p_holm in zip(
+            tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True
+        ):
             record["p_holm"] = p_holm
         for record in members:
-            record |= {"comparisons": len(tested), "groups_needed": None, _NEEDED_FOR: None, "says": None}
+            record |= {
+                "comparisons": len(tested),
+                "groups_needed": None,
+                _NEEDED_FOR: None,
+                "says": None,
+            }
             if record["se"] is None or record["p_holm"] is None:
                 continue
             for name, size in (("groups_needed", record["difference"]), (_NEEDED_FOR, IMPROVEMENT)):
                 record[name] = groups_needed(size, record["se"], record["groups"])
-            significant = record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]
-            record["says"] = (BETTER if record["low"] > 0 else WORSE) if significant else NOT_SIGNIFICANT
+            significant = (
+                record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]
+            )
+            record["says"] = (
+                (BETTER if record["low"] > 0 else WORSE) if significant else NOT_SIGNIFICANT
+            )
     return corrected
 
 
@@ -334,25 +410,31 @@ def attack_differences(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Change by each attack of the first series of a pair less that of the second, on the texts that both have scored
-    both clean and attacked; see `compare`. A cell that lacks the clean scores of one series gives no record.
+    """Change by each attack of the first series of a pair less that of the second, on the texts
+    that both have scored both clean and attacked; see `compare`. A cell that lacks the clean scores
+    of one series gives no record.
 
     Returns:
-        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in this order; after a
-        pair's ranges, where there are two or more of one width over the same groups, comes the mean over them,
-        resampled jointly. JSON's own types, never NaN: dataset, the keys of `SeriesGap.named`, and
+        A record per split, dimension, attack, defense, pair, range and number of `DIFFERENCES`, in
+        this order; after a pair's ranges, where there are two or more of one width over the same
+        groups, comes the mean over them, resampled jointly. JSON's own types, never NaN: dataset,
+        the keys of `SeriesGap.named`, and
 
-        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it), groups: distinct groups;
+        - statistic: of `DIFFERENCES`; n: texts (None in a mean over ranges that differ in it),
+          groups: distinct groups;
         - first, second: the two values, see `robustness`; difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
         - groups_needed: with which so large a difference is distinguished from 0, see there;
-        - says: `more` or `less` where the interval lies wholly above or below 0, else `not significant`. Each interval
-          speaks of its own difference: of twenty true zeros one is expected to be called a difference.
+        - says: `more` or `less` where the interval lies wholly above or below 0, else `not
+          significant`. Each interval speaks of its own difference: of twenty true zeros one is
+          expected to be called a difference.
 
-        From first on all are None where a side's number is unknown (a rate of scores that are not above 0, a rank in
-        groups of one text); from low on, with fewer than two groups or without resamples.
+        From first on all are None where a side's number is unknown (a rate of scores that are not
+        above 0, a rank in groups of one text); from low on, with fewer than two groups or without
+        resamples.
     """
-    table, records = Scores.of(scores), list[dict[str, Any]]()
+    table = Scores.of(scores)
+    records = list[dict[str, Any]]()
     for (_, _, attack, _), matched in _tables(table, pairs):
         for ranges in matched if attack != CLEAN else ():
             # 1. each change of both sides, range by range
@@ -364,18 +446,30 @@ def attack_differences(
                 parts = shared([table.part(cell) for cell in needed])
                 if not len(parts[0]["score"]):
                     continue
-                groups, texts = parts[1]["group_id"], parts[1].get("text_id")
-                clusters, scored = Clusters.of(groups, resamples, seed), [part["score"] for part in parts]
-                both = [changes(scored[k], scored[k + 1], cells[0].range, clusters, texts) for k in (0, 2)]
+                groups = parts[1]["group_id"]
+                texts = parts[1].get("text_id")
+                clusters = Clusters.of(groups, resamples, seed)
+                scored = [part["score"] for part in parts]
+                both = [
+                    changes(scored[k], scored[k + 1], cells[0].range, clusters, texts)
+                    for k in (0, 2)
+                ]
                 values = np.array([[side[name] for name in DIFFERENCES] for side in both])
-                gaps.append(SeriesGap([cells], values, values[..., :0], np.unique(groups).tolist(), len(groups)))
+                gaps.append(
+                    SeriesGap(
+                        [cells], values, values[..., :0], np.unique(groups).tolist(), len(groups)
+                    )
+                )
             widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
             # 2. records of them, and of their mean
             for gap in with_mean(gaps) if len(widths) == 1 else gaps:
                 for k, name in enumerate(DIFFERENCES):
                     record = {"dataset": dataset} | gap.named
                     record |= {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
-                    records.append(record | _change_difference(gap.values[0, k], gap.values[1, k], len(gap.groups)))
+                    records.append(
+                        record
+                        | _change_difference(gap.values[0, k], gap.values[1, k], len(gap.groups))
+                    )
     return records
 
 
@@ -386,7 +480,11 @@ def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> di
     record: dict[str, Any] = dict.fromkeys(names)
     if np.isnan(difference[0]):
         return record
-    record |= {"first": float(first[0]), "second": float(second[0]), "difference": float(difference[0])}
+    record |= {
+        "first": float(first[0]),
+        "second": float(second[0]),
+        "difference": float(difference[0]),
+    }
     known = difference[1:][~np.isnan(difference[1:])]
     if len(known) < 2:
         return record
@@ -398,11 +496,12 @@ def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> di
 
 
 def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:
-    """The comparisons of a run: each decoding of the pair with the main model's first one of the same rule.
+    """The comparisons of a run: each decoding of the pair with the main model's first one of the
+    same rule.
 
-    Where the main model has none, the decoding is compared with nothing: the difference would be the rule's as much as
-    the contrast's. Where the pair has both decodings `X` and `X_per_range`, also X with X_per_range: what one setting
-    for all ranges loses.
+    Where the main model has none, the decoding is compared with nothing: the difference would be
+    the rule's as much as the contrast's. Where the pair has both decodings `X` and `X_per_range`,
+    also X with X_per_range: what one setting for all ranges loses.
 
     Args:
         rules: name of each decoding -> its `rule`.
@@ -411,25 +510,39 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
     pairs: list[tuple[Series, Series]] = []
     for judge, decoding in contrasting:
-        base = next((other for other in series if other[0] == "main" and rules[other[1]] == rules[decoding]), None)
+        base = next(
+            (
+                other
+                for other in series
+                if other[0] == "main" and rules[other[1]] == rules[decoding]
+            ),
+            None,
+        )
         pairs += [((judge, decoding), base)] if base else []
     per_range = [((judge, name), (judge, f"{name}_per_range")) for judge, name in contrasting]
     return pairs + [both for both in per_range if both[1] in contrasting]
 
 
-def _tables(scores: Scores, pairs: Pairs) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
-    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it, range by range;
-    compared with `Plain`, all defenses are one table.
+def _tables(
+    scores: Scores, pairs: Pairs
+) -> Iterator[tuple[tuple[str, str, str, str], list[list[tuple[Cell, Cell]]]]]:
+    """Each table (split, dimension, attack, defense) with both cells of every pair of series in it,
+    range by range; compared with `Plain`, all defenses are one table.
 
     A pair stands there several times where a table holds several settings of a judge and decoding.
     """
     series = series_of(scores.cells)
     if isinstance(pairs, Plain):
         for head in dict.fromkeys(key[:3] for key in series):
-            plain, sides = series.get((*head, CLEAN, "main", pairs.decoding, None, None), {}), []
+            plain = series.get((*head, CLEAN, "main", pairs.decoding, None, None), {})
+            sides = []
             for key, ranges in series.items():
                 if key[:3] == head and key[4] != "assistant" and ranges is not plain:
-                    cells = dict.fromkeys(plain, next(iter(ranges.values()))) if key[5] in pairs.across else ranges
+                    cells = (
+                        dict.fromkeys(plain, next(iter(ranges.values())))
+                        if key[5] in pairs.across
+                        else ranges
+                    )
                     sides.append([(cell, plain[at]) for at, cell in cells.items() if at in plain])
             yield (*head, CLEAN), sides
         return
@@ -442,4 +555,10 @@ def _tables(scores: Scores, pairs: Pairs) -> Iterator[tuple[tuple[str, str, str,
             for second in here
             if (first[:2], second[:2]) == (tuple(one), tuple(other))
         ]
-        yield table, [[(cell, second[at]) for at, cell in first.items() if at in second] for first, second in matched]
+        yield (
+            table,
+            [
+                [(cell, second[at]) for at, cell in first.items() if at in second]
+                for first, second in matched
+            ],
+        )

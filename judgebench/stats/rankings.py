@@ -1,25 +1,28 @@
-"""Systems ranked by comparisons of their texts, by judge and by humans: the records of pairwise.json.
+"""Systems ranked by comparisons of their texts, by judge and by humans: the records of
+pairwise.json.
 
-A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's own types, never
-NaN. Numbers with an interval have its ends as `_low` and `_high`.
+A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's
+own types, never NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
-- dataset, what identifies the cell, rule; prior, reference, human_tie, resamples, seed: as asked for;
+- dataset, what identifies the cell, rule; prior, reference, human_tie, resamples, seed: as asked
+  for;
 - pairs: distinct pairs of texts, of two systems; groups; systems;
-- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength higher by 1),
-  None without such a parameter;
-- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems than
-  `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
+- place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength
+  higher by 1), None without such a parameter;
+- unranked, human_unranked: a sentence where there are no strengths, else None; with more systems
+  than `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
   where strengths are finite by the prior alone;
-- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths over systems,
-  None with fewer than three;
-- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated: see
-  `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without one), whose own
-  accuracy_calibrated is hence no test;
-- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo points
-  (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties half; and human_
-  with each of these names;
+- strength_pearson, strength_spearman, strength_kendall: of the judge's and the humans' strengths
+  over systems, None with fewer than three;
+- tau, auc, accuracy, accuracy_calibrated, tie_threshold, human_tie_share, judge_tie_share, rated:
+  see `Preferences.agreement`; the threshold is chosen on the same judge's dev split (None without
+  one), whose own accuracy_calibrated is hence no test;
+- ranking: a record a system, the strongest first: system; rank; strength in log-odds; elo, its Elo
+  points (1000 at strength 0); wins, ties, losses, as shares of comparisons summed; win_share, ties
+  half; and human_ with each of these names;
 - system_pairs: a record a pair of systems that met: first, second, pairs, win_share of the first,
-  human_win_share, preferred (pairs in which the humans prefer a text), agreement with the humans there (with ends).
+  human_win_share, preferred (pairs in which the humans prefer a text), agreement with the humans
+  there (with ends).
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ from judgebench.stats.scores import COMPARED, Scores
 DEV = "dev"
 
 MOST_RANKED = 500
-"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with their cube."""
+"""Systems beyond which none are ranked: time and memory grow with their square, and the fit's with
+their cube."""
 
 _FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
 _SETTINGS = ("prior", "reference", "human_tie")
@@ -60,11 +64,11 @@ class TextPairs:
     Attributes:
         systems: names of the systems.
         first, second: [n] numbers of the systems that wrote the judged text, and its rival.
-        wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second, see
-            `win_probabilities`.
+        wins, ties: [2, n] what the judged text wins, and ties, where it stands first, and second,
+            see `win_probabilities`.
         human: [n] by how much the humans prefer the judged text; NaN where they did not say.
-        share: [n] how much of a distinct pair each row is: two texts that met twice, each once as the judged one, are
-            one comparison, each row half of it.
+        share: [n] how much of a distinct pair each row is: two texts that met twice, each once as
+            the judged one, are one comparison, each row half of it.
         clusters: of the n pairs.
     """
 
@@ -82,15 +86,29 @@ class TextPairs:
         """From the columns of a cell."""
         ids = np.concatenate([part[name].astype(str) for name in ("text_id", "rival_id")])
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
-        _, pair, often = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True)
+        _, pair, often = np.unique(
+            np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True
+        )
         writers = [part[name].astype(str).tolist() for name in ("system_id", "rival_system_id")]
         number = {name: k for k, name in enumerate(dict.fromkeys(writers[0] + writers[1]))}
-        first, second = (np.array([number[name] for name in side], dtype=np.int64) for side in writers)
+        first, second = (
+            np.array([number[name] for name in side], dtype=np.int64) for side in writers
+        )
         wins, ties = (
-            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64) for name in ("score", "tie")
+            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64)
+            for name in ("score", "tie")
         )
         clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
-        return cls(list(number), first, second, wins, ties, part["human"], 1 / often[pair.reshape(-1)], clusters)
+        return cls(
+            list(number),
+            first,
+            second,
+            wins,
+            ties,
+            part["human"],
+            1 / often[pair.reshape(-1)],
+            clusters,
+        )
 
     def preferences(self, ranking: Ranking) -> Preferences:
         """Of the pairs of which the humans said something."""
@@ -100,9 +118,12 @@ class TextPairs:
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
     def comparisons(self, outcomes: np.ndarray, places: np.ndarray) -> Comparisons:
-        """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text in each."""
+        """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text
+        in each."""
         times = len(places) // max(1, len(self.first))
-        first, second, group = (np.tile(side, times) for side in (self.first, self.second, self.clusters.number))
+        first, second, group = (
+            np.tile(side, times) for side in (self.first, self.second, self.clusters.number)
+        )
         met = np.stack([first, second, places])
         return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
 
@@ -123,7 +144,12 @@ class Strengths:
 
     @classmethod
     def of(
-        cls, comparisons: Comparisons, weights: np.ndarray, prior: float, place: bool, systems: Sequence[str]
+        cls,
+        comparisons: Comparisons,
+        weights: np.ndarray,
+        prior: float,
+        place: bool,
+        systems: Sequence[str],
     ) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
         if (unranked := why_unranked(comparisons, systems)) is not None:
@@ -140,13 +166,15 @@ def pairwise_records(
     seed: int = 0,
     rules: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Strengths of systems after each judge and after the humans, and whether the two prefer alike: a record per cell,
-    in the order in which these appear; see above. Of texts that were not compared there is none.
+    """Strengths of systems after each judge and after the humans, and whether the two prefer alike:
+    a record per cell, in the order in which these appear; see above. Of texts that were not
+    compared there is none.
 
-    The humans compared the same pairs: a text is better whose score is higher, or which they preferred. Judge and
-    humans are resampled alike.
+    The humans compared the same pairs: a text is better whose score is higher, or which they
+    preferred. Judge and humans are resampled alike.
     """
-    table, ranking = Scores.of(scores), ranking or Ranking()
+    table = Scores.of(scores)
+    ranking = ranking or Ranking()
     if not table.compares:
         return []
     if missing := [name for name in COMPARED if name not in table.columns]:
@@ -158,15 +186,27 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record = {"dataset": dataset} | cell.named | {"rule": (rules or {}).get(cell.decoding)} | settings
+        record = (
+            {"dataset": dataset}
+            | cell.named
+            | {"rule": (rules or {}).get(cell.decoding)}
+            | settings
+        )
         records.append(record | _record(pairs, ranking, threshold))
     return records
 
 
 def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict[str, Any]:
-    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the pairs they spoke of
-    systems, weights, rated = pairs.systems, pairs.clusters.weights, np.isfinite(pairs.human)
-    outcomes = np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2]) * pairs.share / 2
+    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the
+    # pairs they spoke of
+    systems = pairs.systems
+    weights = pairs.clusters.weights
+    rated = np.isfinite(pairs.human)
+    outcomes = (
+        np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2])
+        * pairs.share
+        / 2
+    )
     places = np.repeat((1, -1) if ranking.position else (0, 0), len(rated))
     winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)
     by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
@@ -178,10 +218,16 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
-        judge, humans = (Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans))
+        judge, humans = (
+            Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans)
+        )
     # 3. what was compared, what the place is worth, and what is missing
     distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
-    record: dict[str, Any] = {"pairs": distinct, "groups": pairs.clusters.count, "systems": len(systems)}
+    record: dict[str, Any] = {
+        "pairs": distinct,
+        "groups": pairs.clusters.count,
+        "systems": len(systems),
+    }
     record |= _bounded("place_effect", judge.fitted.get("place"))
     for name in ("unranked", "resting"):
         record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
@@ -199,7 +245,8 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict
         return record
     record["ranking"] = _ranking(pairs, judge, humans, reference)
     tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
-    low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
+    low = np.minimum(pairs.first, pairs.second)
+    high = np.maximum(pairs.first, pairs.second)
     met = np.zeros((len(systems),) * 2)
     np.add.at(met, (low, high), pairs.share)
     for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
@@ -226,16 +273,22 @@ def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None
         return "nobody compared these texts"
     if len(apart := comparisons.parts) > 1:
         names = "; ".join(_listed(part, systems) for part in apart)
-        return f"the systems fall into {len(apart)} parts that never met, directly or through others: {names}"
+        return (
+            f"the systems fall into {len(apart)} parts that never met, directly or through others: "
+            f"{names}"
+        )
     return None
 
 
-def why_resting(comparisons: Comparisons, prior: float, place: bool, systems: Sequence[str]) -> str | None:
-    """A sentence that says why strengths are finite by the prior alone; None where they are without it."""
+def why_resting(
+    comparisons: Comparisons, prior: float, place: bool, systems: Sequence[str]
+) -> str | None:
+    """A sentence that says why strengths are finite by the prior alone; None where they are without
+    it."""
     if place and comparisons.decided_by_place:
         return (
-            f"the place decides every comparison: what it is worth is finite by pairwise.prior ({prior:g}) alone, and "
-            "nothing is told of strengths"
+            "the place decides every comparison: what it is worth is finite by pairwise.prior "
+            f"({prior:g}) alone, and nothing is told of strengths"
         )
     levels = comparisons.levels
     if len(levels) == 1:
@@ -244,7 +297,10 @@ def why_resting(comparisons: Comparisons, prior: float, place: bool, systems: Se
     if len(levels[0]) > len(levels[-1]):
         never = f"{worst} never won against or tied with any of the others"
     else:
-        never = f"{best} never lost to or tied with {worst if len(levels) == 2 else 'any of the others'}"
+        never = (
+            f"{best} never lost to or tied with "
+            f"{worst if len(levels) == 2 else 'any of the others'}"
+        )
     return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
 
 
@@ -253,14 +309,18 @@ def _bounded(name: str, values: np.ndarray | None) -> dict[str, float | None]:
     return unknown((name,)) if values is None else with_intervals({name: values})
 
 
-def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> list[dict[str, Any]]:
+def _ranking(
+    pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
         strengths = ranks = None
         if side.fitted:
             strengths = side.fitted["strengths"]
-            strengths = strengths if reference is None else strengths - strengths[:, reference, None]
+            strengths = (
+                strengths if reference is None else strengths - strengths[:, reference, None]
+            )
             ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
             # its rank, with the ranks between which it lies in 95 % of the resamples
@@ -273,7 +333,9 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             strength = None if strengths is None else strengths[:, i]
             row |= _bounded(f"{prefix}strength", strength)
             row |= _bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
-            wins, ties, losses = float(won[i].sum()), float(tied[i].sum()), float(won[:, i].sum())
+            wins = float(won[i].sum())
+            ties = float(tied[i].sum())
+            losses = float(won[:, i].sum())
             row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
             total = wins + ties + losses
             row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None

@@ -1,11 +1,14 @@
-"""Comparisons that every run makes: what each repair of a judge changes, with one Holm correction over a dimension.
+"""Comparisons that every run makes: what each repair of a judge changes, with one Holm correction
+over a dimension.
 
-The family is fixed before any score is seen: decodings compared as in `COMPARED`; calibrated scores of each with its
-raw ones; each attack under each defense with the same attack without one. A run makes those that it can; its other
-decodings, other runs and their order change nothing. Each is about the mean over the run's ranges, of the texts that
-both sides have in all of them. Articles are resampled jointly, and p is that of `paired`: the signs of what articles
-contribute to a difference are flipped; calibration is not learned again. Of 1,000 simulated pairs of judges with equal
-components, on 8 to 40 articles, it called 4 to 6 % of the differences in the range's share significant at .05.
+The family is fixed before any score is seen: decodings compared as in `COMPARED`; calibrated scores
+of each with its raw ones; each attack under each defense with the same attack without one. A run
+makes those that it can; its other decodings, other runs and their order change nothing. Each is
+about the mean over the run's ranges, of the texts that both sides have in all of them. Articles are
+resampled jointly, and p is that of `paired`: the signs of what articles contribute to a difference
+are flipped; calibration is not learned again. Of 1,000 simulated pairs of judges with equal
+components, on 8 to 40 articles, it called 4 to 6 % of the differences in the range's share
+significant at .05.
 """
 
 from __future__ import annotations
@@ -16,19 +19,39 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.stats.clusters import RESAMPLES, Clusters, resampled_and_left_out, unknown, with_jackknife
+from judgebench.stats.clusters import (
+    RESAMPLES,
+    Clusters,
+    resampled_and_left_out,
+    unknown,
+    with_jackknife,
+)
 from judgebench.stats.correlation import DistinctPairs
-from judgebench.stats.paired import PERMUTATIONS, flipped_differences, flips, holm, permutation_p_value
+from judgebench.stats.paired import (
+    PERMUTATIONS,
+    flipped_differences,
+    flips,
+    holm,
+    permutation_p_value,
+)
 from judgebench.stats.scores import CLEAN, Cell, Scores, cross_fitted, series_of, shared
 from judgebench.stats.variance import CrossedScores, share_of
 from judgebench.types import ScoreRange
 
-AGREEMENT, POINTS, RANGE_SHARE, ATTACK = "agreement", "points", "range_share", "attack"
-"""Kinds of figures: Spearman with the humans over all texts; mean absolute distance from the humans' mean, in points of
-their scale; the share of the variance of scores that the range makes (`both` of `variance.facet_share`); change of the
-mean score by an attack, as part of the range."""
+AGREEMENT = "agreement"
+POINTS = "points"
+RANGE_SHARE = "range_share"
+ATTACK = "attack"
+"""Kinds of figures: Spearman with the humans over all texts; mean absolute distance from the
+humans' mean, in points of their scale; the share of the variance of scores that the range makes
+(`both` of `variance.facet_share`); change of the mean score by an attack, as part of the range."""
 
-DECODINGS = {"greedy": "main", "expectation": "main", "contrastive": "pair", "contrastive_expectation": "pair"}
+DECODINGS = {
+    "greedy": "main",
+    "expectation": "main",
+    "contrastive": "pair",
+    "contrastive_expectation": "pair",
+}
 """Decoding -> its judge, of those that are compared."""
 
 COMPARED = (("expectation", "greedy"), *product(tuple(DECODINGS)[2:], tuple(DECODINGS)[:2]))
@@ -42,44 +65,82 @@ def repair_records(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """The records of repairs.json: of each dimension of the reported split a record a planned comparison.
+    """The records of repairs.json: of each dimension of the reported split a record a planned
+    comparison.
 
     Args:
         scale: dimension -> ends of the humans' scale, without which there are no points.
 
     Returns:
-        In a fixed order, JSON's own types, never NaN: dataset, split, dimension; kind: see `AGREEMENT` and the next;
-        judge, decoding; attack, defense: `none` but for kind `attack`; reference: what it is compared with, another
-        decoding, `raw`, or `none` (no defense); what `paired_figures` returns; p_holm: p, Holm-corrected over the
+        In a fixed order, JSON's own types, never NaN: dataset, split, dimension; kind: see
+        `AGREEMENT` and the next; judge, decoding; attack, defense: `none` but for kind `attack`;
+        reference: what it is compared with, another decoding, `raw`, or `none` (no defense); what
+            `paired_figures` returns; p_holm: p, Holm-corrected over the
         dimension; comparisons: how many have a p.
     """
-    table, records = Scores.of(scores).answered, list[dict[str, Any]]()
-    for dimension in dict.fromkeys(cell.dimension for cell in table.cells if cell.split == table.split):
+    table = Scores.of(scores).answered
+    records = list[dict[str, Any]]()
+    for dimension in dict.fromkeys(
+        cell.dimension for cell in table.cells if cell.split == table.split
+    ):
         # 1. (attack, defense, decoding) -> range -> cell; several settings side by side are no plan
         series: dict[tuple[str, str, str], dict[ScoreRange, Cell]] = {}
-        for (split, of, attack, defense, judge, decoding, *knobs), ranges in series_of(table.cells).items():
-            if (split, of, *knobs) == (table.split, dimension, None, None) and DECODINGS.get(decoding) == judge:
+        for (split, of, attack, defense, judge, decoding, *knobs), ranges in series_of(
+            table.cells
+        ).items():
+            if (split, of, *knobs) == (table.split, dimension, None, None) and DECODINGS.get(
+                decoding
+            ) == judge:
                 series[attack, defense, decoding] = ranges
-        attacks, defenses = (dict.fromkeys(key[axis] for key in series if key[axis] != CLEAN) for axis in (0, 1))
-        base = CLEAN if len(defenses) != 1 or any(key[1] == CLEAN for key in series) else next(iter(defenses))
+        attacks, defenses = (
+            dict.fromkeys(key[axis] for key in series if key[axis] != CLEAN) for axis in (0, 1)
+        )
+        base = (
+            CLEAN
+            if len(defenses) != 1 or any(key[1] == CLEAN for key in series)
+            else next(iter(defenses))
+        )
         # 2. the plan: head -> what is compared
-        plan = {(AGREEMENT, CLEAN, base, *names): [(CLEAN, base, name) for name in names] for names in COMPARED}
+        plan = {
+            (AGREEMENT, CLEAN, base, *names): [(CLEAN, base, name) for name in names]
+            for names in COMPARED
+        }
         for name, kind in product(DECODINGS, () if table.compares else (POINTS, RANGE_SHARE)):
             plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
         for attack, defense, name in product(attacks, defenses, DECODINGS):
             at = product((defense, CLEAN), (attack, CLEAN))
             plan[ATTACK, attack, defense, name, CLEAN] = [(a, d, name) for d, a in at]
         # 3. what the run has of it, and one correction
-        family, about = list[dict[str, Any]](), dict[str, Any](dataset=dataset, split=table.split, dimension=dimension)
+        family = list[dict[str, Any]]()
+        about = dict[str, Any](dataset=dataset, split=table.split, dimension=dimension)
         for (kind, attack, defense, name, reference), sides in plan.items():
             ranged = [series.get(side, {}) for side in sides]
-            cells = [[cells[at] for cells in ranged] for at in ranged[0] if all(at in cells for cells in ranged)]
+            cells = [
+                [cells[at] for cells in ranged]
+                for at in ranged[0]
+                if all(at in cells for cells in ranged)
+            ]
             if cells:
-                record = about | {"kind": kind, "judge": DECODINGS[name], "decoding": name, "attack": attack}
-                record |= {"defense": defense, "reference": reference, "ranges": len(cells), "p_holm": None}
-                family.append(record | paired_figures(kind, table, cells, scale.get(dimension), resamples, seed))
+                record = about | {
+                    "kind": kind,
+                    "judge": DECODINGS[name],
+                    "decoding": name,
+                    "attack": attack,
+                }
+                record |= {
+                    "defense": defense,
+                    "reference": reference,
+                    "ranges": len(cells),
+                    "p_holm": None,
+                }
+                family.append(
+                    record
+                    | paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
+                )
         tested = [record for record in family if record["p"] is not None]
-        for record, p_holm in zip(tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True):
+        for record, p_holm in zip(
+            tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True
+        ):
             record["p_holm"] = p_holm
         records += [record | {"comparisons": len(tested)} for record in family]
     return records
@@ -96,43 +157,67 @@ def paired_figures(
     """The figures of one comparison, means over ranges.
 
     Args:
-        cells: of each range: of `AGREEMENT` the two sides; of `POINTS` and `RANGE_SHARE` the one that is calibrated;
-            of `ATTACK` attacked and clean under the defense, attacked and clean without it.
+        cells: of each range: of `AGREEMENT` the two sides; of `POINTS` and `RANGE_SHARE` the one
+            that is calibrated; of `ATTACK` attacked and clean under the defense, attacked and clean
+            without it.
 
     Returns:
-        n: texts; groups; before, of the reference, and after; difference: after - before, with `_low` and `_high` of
+        n: texts; groups; before, of the reference, and after; difference: after - before, with
+            `_low` and `_high` of
         its 95 % interval; p of the permutation test; reason: why some are None, else None.
     """
-    # 1. scores [ranges, sides, N] of the texts that all cells have, as part of the range; calibrated ones likewise
+    # 1. scores [ranges, sides, N] of the texts that all cells have, as part of the range;
+    # calibrated ones likewise
     parts = shared([table.part(cell) for of_range in cells for cell in of_range])
-    human, groups = parts[0]["human"], parts[0]["group_id"]
-    scores = np.array([part["score"] for part in parts]).reshape(len(cells), len(cells[0]), len(human))
-    low, high = (np.array([getattr(of[0], f"range_{end}") for of in cells])[:, None, None] for end in ("min", "max"))
-    shares, used = (scores - low) / (high - low), np.isfinite(human) | (kind in (RANGE_SHARE, ATTACK))
+    human = parts[0]["human"]
+    groups = parts[0]["group_id"]
+    scores = np.array([part["score"] for part in parts]).reshape(
+        len(cells), len(cells[0]), len(human)
+    )
+    low, high = (
+        np.array([getattr(of[0], f"range_{end}") for of in cells])[:, None, None]
+        for end in ("min", "max")
+    )
+    shares = (scores - low) / (high - low)
+    used = np.isfinite(human) | (kind in (RANGE_SHARE, ATTACK))
     bottom, top = scale if scale and scale[0] < scale[1] else (0.0, 1.0)
     if kind in (POINTS, RANGE_SHARE):
-        fitted = np.array([cross_fitted(of_range[0], human, groups, seed=seed) for of_range in scores])
+        fitted = np.array(
+            [cross_fitted(of_range[0], human, groups, seed=seed) for of_range in scores]
+        )
         used &= np.isfinite(fitted).all(axis=0)
         shares = np.stack([(fitted - bottom) / (top - bottom), shares[:, 0]], axis=1)
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
-    record: dict[str, Any] = {"n": int(used.sum()), "groups": clusters.count, "before": None, "after": None}
+    record: dict[str, Any] = {
+        "n": int(used.sum()),
+        "groups": clusters.count,
+        "before": None,
+        "after": None,
+    }
     record |= unknown(["difference"]) | {"p": None, "reason": None}
     reasons = {
         "The humans' scale is unknown.": kind == POINTS and (bottom, top) != scale,
-        "There is one range, and the range's share takes two.": kind == RANGE_SHARE and len(cells) < 2,
-        "Calibration takes rated texts of two groups.": kind in (POINTS, RANGE_SHARE) and not used.any(),
+        "There is one range, and the range's share takes two.": kind == RANGE_SHARE
+        and len(cells) < 2,
+        "Calibration takes rated texts of two groups.": kind in (POINTS, RANGE_SHARE)
+        and not used.any(),
         "There are fewer than two texts.": used.sum() < 2,
     }
     if found := [reason for reason, holds in reasons.items() if holds]:
         return record | {"reason": found[0]}
-    # 3. after and before, [1 + B + J] each: in the data, in each resample, and with each group left out
-    drawn, shares, human = with_jackknife(clusters), shares[:, :, used], human[used]
+    # 3. after and before, [1 + B + J] each: in the data, in each resample, and with each group left
+    # out
+    drawn = with_jackknife(clusters)
+    shares = shares[:, :, used]
+    human = human[used]
 
     def figure(side: int) -> np.ndarray:
         of_side = shares[:, side]
         if kind == AGREEMENT:
-            pairs = [DistinctPairs(of_range, human, drawn.number, drawn.count) for of_range in of_side]
+            pairs = [
+                DistinctPairs(of_range, human, drawn.number, drawn.count) for of_range in of_side
+            ]
             return np.mean([pair.spearman(drawn.weights) for pair in pairs], axis=0)
         if kind == POINTS:
             return drawn.mean(np.abs(bottom + of_side * (top - bottom) - human).mean(axis=0))
@@ -141,14 +226,19 @@ def paired_figures(
             return share_of(components, [effect for effect in components if "range" in effect])
         return drawn.mean((shares[:, 2 * side] - shares[:, 2 * side + 1]).mean(axis=0))
 
-    after, before = figure(0), figure(1)
+    after = figure(0)
+    before = figure(1)
     difference, rest = resampled_and_left_out(after - before, drawn)
     if np.isnan(difference[0]):
         return record | {"reason": "All scores are the same."}
-    record |= {"before": float(before[0]), "after": float(after[0])} | clusters.record({"difference": difference})
+    record |= {"before": float(before[0]), "after": float(after[0])} | clusters.record(
+        {"difference": difference}
+    )
     # 4. the test
     if clusters.count < 2 or np.isnan(rest).any():
-        return record | {"reason": "No p: there is one group, or a figure is unknown without one of them."}
+        return record | {
+            "reason": "No p: there is one group, or a figure is unknown without one of them."
+        }
     flipped, exact = flips(len(rest) - 1, PERMUTATIONS, seed)
     permuted = flipped_differences(difference[:1], rest[None, 1:], flipped)[0]
     return record | {"p": permutation_p_value(float(difference[0]), permuted, exact)}

@@ -1,8 +1,9 @@
 """The scores of a run, and what humans and models said of the same texts.
 
-A row of the table `Scores` is one example under one condition, judged by one judge and decoding. Rows that share all
-but the example are a `Cell`; a judge's cells over the ranges are a series. Every study of what judges are worth takes
-`Sample`s: one clean cell each, with the humans' ratings and the log-probabilities of its texts.
+A row of the table `Scores` is one example under one condition, judged by one judge and decoding.
+Rows that share all but the example are a `Cell`; a judge's cells over the ranges are a series.
+Every study of what judges are worth takes `Sample`s: one clean cell each, with the humans' ratings
+and the log-probabilities of its texts.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Cell(NamedTuple):
     @property
     def named(self) -> dict[str, Any]:
         """By the names of the columns; `LABELS` only where the range has some."""
-        return dict(zip(CELL, self, strict=False)) | ({LABELS: self.range_labels} if self.range_labels else {})
+        return dict(zip(CELL, self, strict=False)) | (
+            {LABELS: self.range_labels} if self.range_labels else {}
+        )
 
     @property
     def range(self) -> ScoreRange:
@@ -79,8 +82,17 @@ CELL = tuple(name.rstrip("_") for name in Cell._fields if name != LABELS)
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 
-COMPARED = ("text_id", "score_first", "score_second", "rival_id", "rival_system_id", "tie_first", "tie_second")
-"""What a table of scores has besides where texts are compared; only the ranking of systems needs the last four."""
+COMPARED = (
+    "text_id",
+    "score_first",
+    "score_second",
+    "rival_id",
+    "rival_system_id",
+    "tie_first",
+    "tie_second",
+)
+"""What a table of scores has besides where texts are compared; only the ranking of systems needs
+the last four."""
 
 _NUMBERS = (*RANGE, "lambda", "temperature", "score", "human")
 
@@ -90,8 +102,9 @@ class Scores:
     """A checked table of scores, by its cells.
 
     Attributes:
-        columns: name -> [rows], `COLUMNS` and `LABELS`, and `COMPARED` where texts are compared; numbers as float64,
-            with NaN where a decoding has no lambda or temperature, and where nobody rated.
+        columns: name -> [rows], `COLUMNS` and `LABELS`, and `COMPARED` where texts are compared;
+            numbers as float64, with NaN where a decoding has no lambda or temperature, and where
+            nobody rated.
         cells: cell -> its rows [n], in order of first appearance.
     """
 
@@ -100,8 +113,9 @@ class Scores:
 
     @classmethod
     def of(cls, table: Scores | Mapping[str, Any] | pd.DataFrame) -> Scores:
-        """From columns, or a frame; checked ones are taken as they are. `ValueError` for a column missing or of another
-        length, a score that is not finite, or an example twice in one cell."""
+        """From columns, or a frame; checked ones are taken as they are. `ValueError` for a column
+        missing or of another length, a score that is not finite, or an example twice in one
+        cell."""
         if isinstance(table, Scores):
             return table
         # 1. columns
@@ -110,14 +124,19 @@ class Scores:
         columns = {name: np.asarray(table[name]) for name in (*COLUMNS, *COMPARED) if name in table}
         count = len(columns["score"])
         labels = table[LABELS] if LABELS in table else [""] * count
-        columns[LABELS] = np.asarray([text if isinstance(text, str) else "" for text in labels], dtype=object)
+        columns[LABELS] = np.asarray(
+            [text if isinstance(text, str) else "" for text in labels], dtype=object
+        )
         if len({len(column) for column in columns.values()}) > 1:
             lengths = {name: len(column) for name, column in columns.items()}
             raise ValueError(f"scores: columns of different lengths {lengths}")
         columns |= {name: columns[name].astype(np.float64) for name in _NUMBERS}
         if not np.isfinite(columns["score"]).all():
-            raise ValueError("scores: score must be finite; a failed answer is scored at the minimum")
-        # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell need to be read
+            raise ValueError(
+                "scores: score must be finite; a failed answer is scored at the minimum"
+            )
+        # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
+        # need to be read
         differs = np.ones(count, dtype=bool)
         differs[1:] = False
         for column in (columns[name] for name in (*CELL, LABELS)):
@@ -129,7 +148,9 @@ class Scores:
         runs: dict[Cell, list[np.ndarray]] = {}
         keys = zip(*(columns[name][starts].tolist() for name in (*CELL, LABELS)), strict=True)
         for key, rows in zip(keys, np.split(np.arange(count), starts[1:]), strict=False):
-            cell = Cell._make(None if isinstance(value, float) and math.isnan(value) else value for value in key)
+            cell = Cell._make(
+                None if isinstance(value, float) and math.isnan(value) else value for value in key
+            )
             runs.setdefault(cell, []).append(rows)
         cells = {cell: np.concatenate(parts) for cell, parts in runs.items()}
         for cell, rows in cells.items():
@@ -149,12 +170,16 @@ class Scores:
 
     @cached_property
     def answered(self) -> Scores:
-        """The table without the answers that could not be read, which are missing in all figures of agreement. A cell
-        without any answer keeps its rows, all of one score; compared texts, where no answer is a tie, keep theirs."""
+        """The table without the answers that could not be read, which are missing in all figures of
+        agreement. A cell without any answer keeps its rows, all of one score; compared texts, where
+        no answer is a tie, keep theirs."""
         if self.compares:
             return self
         read = self.columns["status"] != FAILED
-        return replace(self, cells={cell: rows[read[rows] | ~read[rows].any()] for cell, rows in self.cells.items()})
+        return replace(
+            self,
+            cells={cell: rows[read[rows] | ~read[rows].any()] for cell, rows in self.cells.items()},
+        )
 
     @cached_property
     def split(self) -> str:
@@ -171,9 +196,10 @@ def shown_split(splits: Iterable[str]) -> str:
 def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, Cell]]:
     """Series -> range -> cell, both in order of first appearance.
 
-    A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge, decoding, lambda,
-    temperature). Tuning may choose another lambda and temperature in each range, so they are None there; only where one
-    range holds several settings of a judge and decoding is each a series of its own.
+    A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge,
+    decoding, lambda, temperature). Tuning may choose another lambda and temperature in each range,
+    so they are None there; only where one range holds several settings of a judge and decoding is
+    each a series of its own.
     """
     listed = list(dict.fromkeys(cells))
     settings = Counter((cell.range, cell.table, cell.judge, cell.decoding) for cell in listed)
@@ -189,8 +215,13 @@ def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarr
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
     common = reduce(np.intersect1d, names)
-    rows = (np.intersect1d(side, common, assume_unique=True, return_indices=True)[1] for side in names)
-    return [{name: column[at] for name, column in part.items()} for part, at in zip(parts, rows, strict=True)]
+    rows = (
+        np.intersect1d(side, common, assume_unique=True, return_indices=True)[1] for side in names
+    )
+    return [
+        {name: column[at] for name, column in part.items()}
+        for part, at in zip(parts, rows, strict=True)
+    ]
 
 
 def stand_ins(
@@ -198,11 +229,13 @@ def stand_ins(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores [N] with others in the place of answers that could not be read, at worst and at best.
 
-    At worst a text has the end of the range that lies opposite to its human rating, seen from their mean. At best its
-    score has the same rank among the judge's answers as its rating among the ratings of these texts.
+    At worst a text has the end of the range that lies opposite to its human rating, seen from their
+    mean. At best its score has the same rank among the judge's answers as its rating among the
+    ratings of these texts.
 
     Args:
-        human: [N], NaN where nobody rated; such a text has the middle of the range at worst, and the median at best.
+        human: [N], NaN where nobody rated; such a text has the middle of the range at worst, and
+            the median at best.
         answered: [N] False where the answer could not be read.
 
     Example:
@@ -221,14 +254,14 @@ def stand_ins(
     return np.where(answered, scores, opposite), np.where(answered, scores, alike)
 
 
-# --- beside humans --------------------------------------------------------------------------------------------------
+# --- beside humans ------------------------------------------------------------------------------
 
 
 def scale_of(
     scores: Scores, ratings: pd.DataFrame, given: Mapping[str, tuple[float, float]]
 ) -> dict[str, tuple[float, float] | None]:
-    """Dimension -> ends of the humans' scale: as given, else what their ratings span; None where there are none, and
-    where texts are compared: a preference is no score."""
+    """Dimension -> ends of the humans' scale: as given, else what their ratings span; None where
+    there are none, and where texts are compared: a preference is no score."""
     scale: dict[str, tuple[float, float] | None] = dict(given)
     for dimension in {cell.dimension for cell in scores.cells} - set(scale):
         means = scores.columns["human"][scores.columns["dimension"] == dimension]
@@ -238,8 +271,11 @@ def scale_of(
     return dict.fromkeys(scale) if scores.compares else scale
 
 
-def ratings_of(ratings: pd.DataFrame, dimension: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Ratings [N, R] of the texts `names` [N] on a dimension, NaN where a rater gave none, and the raters' names.
+def ratings_of(
+    ratings: pd.DataFrame, dimension: str, names: Sequence[str]
+) -> tuple[np.ndarray, list[str]]:
+    """Ratings [N, R] of the texts `names` [N] on a dimension, NaN where a rater gave none, and the
+    raters' names.
 
     Args:
         ratings: columns example_id, dimension, rater, score: a row a rating.
@@ -260,14 +296,17 @@ def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, fl
         [1.0, 2.5, 5.0]
     """
     low, high = scale
-    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / (score_range.maximum - score_range.minimum)
+    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / (
+        score_range.maximum - score_range.minimum
+    )
     return low + share * (high - low)
 
 
 def isotonic_means(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors in the wrong order
-    each gets the mean of both, again and again (pool adjacent violators: Barlow, Bartholomew, Bremner and Brunk,
-    "Statistical Inference under Order Restrictions", 1972, section 1.2).
+    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors
+    in the wrong order each gets the mean of both, again and again (pool adjacent violators: Barlow,
+    Bartholomew, Bremner and Brunk, "Statistical Inference under Order Restrictions", 1972, section
+    1.2).
 
     Example:
         >>> isotonic_means(np.array([2.0, 4.0, 3.0]), np.array([1.0, 1.0, 3.0])).tolist()
@@ -278,39 +317,50 @@ def isotonic_means(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
         many = 1
         while blocks and blocks[-1][0] >= mean:
             before, mass, number = blocks.pop()
-            mean, weight, many = (before * mass + mean * weight) / (mass + weight), mass + weight, many + number
+            mean = (before * mass + mean * weight) / (mass + weight)
+            weight = mass + weight
+            many = many + number
         blocks.append((mean, weight, many))
     return np.repeat([mean for mean, _, _ in blocks], [many for _, _, many in blocks])
 
 
 def cross_fitted(
-    scores: np.ndarray, human: np.ndarray, groups: np.ndarray, kind: str = "isotonic", folds: int = 5, seed: int = 0
+    scores: np.ndarray,
+    human: np.ndarray,
+    groups: np.ndarray,
+    kind: str = "isotonic",
+    folds: int = 5,
+    seed: int = 0,
 ) -> np.ndarray:
-    """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts of other groups.
-    NaN where the judge gave no score, and everywhere with fewer than two groups of rated texts.
+    """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts
+    of other groups. NaN where the judge gave no score, and everywhere with fewer than two groups of
+    rated texts.
 
     Args:
-        scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is scored, but teaches
-            nothing.
+        scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is
+            scored, but teaches nothing.
         groups: [N] labels; all texts of a group lie in one fold.
         kind: `isotonic`, or `constant`: the mean rating, whichever the score.
         folds: at least 2, and at most as many as there are groups.
 
     Example:
-        With scores 1, 2, 3 and ratings 2, 4, 3 of other groups, isotonic regression gives 2 to a 1, and 3.5 to a 2 or
-        a 3, whose ratings are in the wrong order.
+        With scores 1, 2, 3 and ratings 2, 4, 3 of other groups, isotonic regression gives 2 to a 1,
+        and 3.5 to a 2 or a 3, whose ratings are in the wrong order.
     """
-    scores, human = np.asarray(scores, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    scores = np.asarray(scores, dtype=np.float64)
+    human = np.asarray(human, dtype=np.float64)
     taught = np.isfinite(scores) & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
-    fitted, rated = np.full(len(scores), np.nan), len(np.unique(group[taught]))
+    fitted = np.full(len(scores), np.nan)
+    rated = len(np.unique(group[taught]))
     # rated groups are dealt first, so that every fold has some to leave out
     order = np.random.default_rng(seed).permutation(len(labels))
     order = order[np.argsort(~np.isin(order, group[taught]), kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order] = np.arange(len(labels)) % max(2, min(folds, rated))
     for number in range(fold.max(initial=-1) + 1) if rated >= 2 else ():
-        teaching, asked = taught & (fold[group] != number), (fold[group] == number) & np.isfinite(scores)
+        teaching = taught & (fold[group] != number)
+        asked = (fold[group] == number) & np.isfinite(scores)
         values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
         if kind == "constant":
             fitted[asked] = human[teaching].mean() if len(values) else np.nan
@@ -330,19 +380,21 @@ class Sample:
         cell: split, dimension, range, judge, decoding and settings; the attack is always none.
         names, groups, systems: [N] example_id, group_id and system_id of the texts.
         scores: [N] in the cell's range.
-        ratings: [N, R] of single raters, NaN where one gave none; [N, 1] of means where no more is known.
+        ratings: [N, R] of single raters, NaN where one gave none; [N, 1] of means where no more is
+            known.
         raters: names of the columns; empty where they are means.
         scale: lowest and highest score that a human can give; None where it is unknown.
-        logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending; empty where answers
-            were generated.
+        logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending;
+            empty where answers were generated.
         texts: [N] what was judged; empty where nobody asked for it.
         model: the judge's name; None where it has none.
         rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
-        over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a server cut.
+        over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a
+            server cut.
         resamples, seed: see `clusters.group_weights`.
         unread: [N] True where the answer could not be read, of `whole` alone.
-        whole: all texts, also those whose answers could not be read, with the scores that stand in; None where there
-            are no such texts, or no others.
+        whole: all texts, also those whose answers could not be read, with the scores that stand in;
+            None where there are no such texts, or no others.
     """
 
     dataset: str
@@ -367,19 +419,23 @@ class Sample:
 
     @property
     def answered(self) -> Sample:
-        """The texts whose answers could be read, with all of them as `whole`; itself where these are all, or none."""
+        """The texts whose answers could be read, with all of them as `whole`; itself where these
+        are all, or none."""
         if self.unread is None or not self.unread.any() or self.unread.all():
             return self
         read = ~self.unread
-        columns = {name: getattr(self, name)[read] for name in ("names", "groups", "systems", "scores", "ratings")}
+        columns = {
+            name: getattr(self, name)[read]
+            for name in ("names", "groups", "systems", "scores", "ratings")
+        }
         logprobs = {role: values[read] for role, values in self.logprobs.items()}
         texts = [self.texts[row] for row in np.flatnonzero(read).tolist()] if self.texts else []
         return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
 
     @property
     def bounds(self) -> list[Sample]:
-        """All texts, where some answers could not be read, at worst and at best (see `stand_ins`), without resamples;
-        none where all could be read."""
+        """All texts, where some answers could not be read, at worst and at best (see `stand_ins`),
+        without resamples; none where all could be read."""
         if self.whole is None or self.whole.unread is None:
             return []
         sides = stand_ins(self.whole.scores, self.whole.human, ~self.whole.unread, self.cell.range)
@@ -403,11 +459,16 @@ class Sample:
     @cached_property
     def on_scale(self) -> np.ndarray:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
-        return self.scores if self.scale is None else on_scale(self.scores, self.cell.range, self.scale)
+        return (
+            self.scores
+            if self.scale is None
+            else on_scale(self.scores, self.cell.range, self.scale)
+        )
 
     @cached_property
     def calibrated(self) -> np.ndarray:
-        """[N] scores mapped to the humans' scale by what texts of other groups teach, see `cross_fitted`."""
+        """[N] scores mapped to the humans' scale by what texts of other groups teach, see
+        `cross_fitted`."""
         return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
 
     @cached_property
@@ -417,7 +478,8 @@ class Sample:
 
     @cached_property
     def constant_unseen(self) -> np.ndarray:
-        """[N] the mean rating of other systems, whichever the score; NaN where the judge gave none."""
+        """[N] the mean rating of other systems, whichever the score; NaN where the judge gave
+        none."""
         return cross_fitted(self.scores, self.human, self.systems, "constant", seed=self.seed)
 
     @cached_property
@@ -436,8 +498,8 @@ def samples_of(
     texts: Mapping[str, str] | None = None,
     **run: Any,
 ) -> list[Sample]:
-    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts are left out, and
-    answers that could not be read, see `Sample.answered`.
+    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts
+    are left out, and answers that could not be read, see `Sample.answered`.
 
     Args:
         readings: readings.parquet's columns, from which log-probabilities are taken.
@@ -447,14 +509,19 @@ def samples_of(
         texts: example_id -> the text that is judged.
         run: what all samples share: dataset, and more fields of `Sample`.
     """
-    condition = [name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings]
+    condition = [
+        name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings
+    ]
     asked = {
         tuple(value or "" for value in key): part.set_index("example_id")
         for key, part in readings.groupby(condition, sort=False, dropna=False)
     }
     samples = []
-    for cell in (cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split):
-        part, decoding = scores.part(cell), (decodings or {}).get(cell.decoding)
+    for cell in (
+        cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split
+    ):
+        part = scores.part(cell)
+        decoding = (decodings or {}).get(cell.decoding)
         names = part["example_id"].tolist()
         table, raters = ratings_of(ratings, cell.dimension, names)
         logprobs: dict[str, np.ndarray] = {}

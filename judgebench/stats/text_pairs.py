@@ -1,12 +1,13 @@
 """Pairs of texts that a judge orders as humans do: the texts of an article, and those of a system.
 
-Pairs of one article show whether a judge orders its texts. A judge that knows nothing but the names of the systems
-orders them well, too, where systems differ. Pairs of texts of one system show whether it knows more: each score counts
-less the effect of its article, so that a judge that sees the article alone ties these pairs as well.
+Pairs of one article show whether a judge orders its texts. A judge that knows nothing but the names
+of the systems orders them well, too, where systems differ. Pairs of texts of one system show
+whether it knows more: each score counts less the effect of its article, so that a judge that sees
+the article alone ties these pairs as well.
 
-A simpler rule asks whether the judge beats scores that are the humans' means of each system on other articles. Of 24
-judges of three sets of translations and one of summaries (`docs/verdict.md`) it accepts 12, and 4 that know the system
-alone; these pairs accept 23 and none.
+A simpler rule asks whether the judge beats scores that are the humans' means of each system on
+other articles. Of 24 judges of three sets of translations and one of summaries (`docs/verdict.md`)
+it accepts 12, and 4 that know the system alone; these pairs accept 23 and none.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from judgebench.stats.humans import Panel
 from judgebench.stats.scores import Sample
 
 PAIRS = ("pairs", "rater", "within", "within_rater")
-"""Shares of pairs of texts that the judge, and one rater, order as the other raters do: pairs of one article, and of
-one system."""
+"""Shares of pairs of texts that the judge, and one rater, order as the other raters do: pairs of
+one article, and of one system."""
 
 _ALONE = 0.5  # share of articles with one rated text above which pairs of all texts are compared
 _MOST_TEXTS = 2000  # of which all pairs are compared
-_MOST_ROUNDS = 100  # of taking off effects of systems and articles in turn: one is enough where none is missing
-_DIGITS = 9  # of the scores' spread, to which what is left is rounded: what is equal in truth must tie
+# of taking off effects of systems and articles in turn: one is enough where none is missing
+_MOST_ROUNDS = 100
+# of the scores' spread, to which what is left is rounded: what is equal in truth must tie
+_DIGITS = 9
 
 
 def pair_shares(
@@ -36,8 +39,8 @@ def pair_shares(
     weights: np.ndarray,
     blocks: np.ndarray | None = None,
 ) -> np.ndarray:
-    """[1 + B] the share of pairs of texts that judge [N] and others [N] order alike, of those that the others order; a
-    pair that the judge ties counts half, as a coin would.
+    """[1 + B] the share of pairs of texts that judge [N] and others [N] order alike, of those that
+    the others order; a pair that the judge ties counts half, as a coin would.
 
     Args:
         number: [N] the article of each text, from 0.
@@ -49,7 +52,8 @@ def pair_shares(
         >>> pair_shares(judge, others, np.array([0, 0, 0, 1]), np.ones((1, 2))).tolist()  # right, right, tied
         [0.8333333333333334]
     """
-    groups, across = weights.shape[1], blocks is not None
+    groups = weights.shape[1]
+    across = blocks is not None
     blocks = number if blocks is None else blocks
     right, all_pairs = np.zeros((2, groups * groups if across else groups))
     for block in np.unique(blocks):
@@ -57,7 +61,8 @@ def pair_shares(
         first, second = (rows[side] for side in np.triu_indices(len(rows), 1))
         theirs = np.sign(others[first] - others[second])
         ordered = theirs != 0
-        first, second = first[ordered], second[ordered]
+        first = first[ordered]
+        second = second[ordered]
         ours = np.sign(judge[first] - judge[second])
         place = number[first] * groups + number[second] if across else number[first]
         right += np.bincount(place, (1 + ours * theirs[ordered]) / 2, len(right))
@@ -71,8 +76,8 @@ def pair_shares(
 
 
 def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray) -> np.ndarray:
-    """Residuals of values [N] after the additive effects of their articles and systems [N], numbers from 0, as part of
-    the values' spread.
+    """Residuals of values [N] after the additive effects of their articles and systems [N], numbers
+    from 0, as part of the values' spread.
 
     Example:
         >>> values = np.array([1.0, 3.0, 2.0, 6.0])  # of systems 0 and 1 in articles 0 and 1
@@ -92,16 +97,18 @@ def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray)
 
 
 def text_pair_record(sample: Sample) -> dict[str, Any]:
-    """`PAIRS`, each with `_low` and `_high`, articles resampled. Where most articles have one rated text, pairs are of
-    all texts. The raters' are None where no text has two ratings; those of one system with fewer than two systems, or
-    where no system has two texts."""
-    panel, rated = Panel(sample.ratings, sample.clusters), np.isfinite(sample.human)
+    """`PAIRS`, each with `_low` and `_high`, articles resampled. Where most articles have one rated
+    text, pairs are of all texts. The raters' are None where no text has two ratings; those of one
+    system with fewer than two systems, or where no system has two texts."""
+    panel = Panel(sample.ratings, sample.clusters)
+    rated = np.isfinite(sample.human)
     raters = bool(sample.raters) and panel.missing is None
     system = np.unique(sample.systems, return_inverse=True)[1]
     # 1. the clusters of the texts that count; other texts have number 0, and are never compared
     clusters, number = panel.clusters, panel.clusters.number
     if not raters:
-        clusters, number = sample.clusters.at(rated), np.zeros(len(rated), dtype=np.int64)
+        clusters = sample.clusters.at(rated)
+        number = np.zeros(len(rated), dtype=np.int64)
         number[rated] = clusters.number
     alone = (np.bincount(number[rated], minlength=clusters.count) > 1).mean() < _ALONE
     few = rated & _some_articles(sample.clusters.number, sample.seed)
@@ -109,20 +116,26 @@ def text_pair_record(sample: Sample) -> dict[str, Any]:
     # 2. shares of judge and rater, of pairs of one article or of one system
     def shares(side: np.ndarray, others: np.ndarray, rows: np.ndarray, within: bool) -> np.ndarray:
         rows = rows & (few if within or alone else rated)
-        place, blocks = number[rows], system[rows]
-        side, others = side[rows], others[rows]
+        place = number[rows]
+        blocks = system[rows]
+        side = side[rows]
+        others = others[rows]
         if within and not alone:
             side, others = (beyond_articles(values, place, blocks) for values in (side, others))
         if not within:
             blocks = np.zeros_like(blocks)
-        return pair_shares(side, others, place, clusters.weights, blocks if within or alone else None)
+        return pair_shares(
+            side, others, place, clusters.weights, blocks if within or alone else None
+        )
 
     record: dict[str, Any] = unknown(PAIRS)
     for within, names in ((False, PAIRS[:2]), (True, PAIRS[2:])):
         if within and not system.any():
             continue
         if not raters:
-            record |= clusters.record({names[0]: shares(sample.scores, sample.human, rated, within)})
+            record |= clusters.record(
+                {names[0]: shares(sample.scores, sample.human, rated, within)}
+            )
             continue
 
         def figure(column: int, rows: np.ndarray, within: bool = within) -> np.ndarray:
@@ -135,8 +148,8 @@ def text_pair_record(sample: Sample) -> dict[str, Any]:
 
 
 def _some_articles(number: np.ndarray, seed: int) -> np.ndarray:
-    """[N] True for the texts of some whole articles, drawn at random: as many as have `_MOST_TEXTS` texts, one at
-    least."""
+    """[N] True for the texts of some whole articles, drawn at random: as many as have `_MOST_TEXTS`
+    texts, one at least."""
     sizes = np.bincount(number)
     order = np.random.default_rng(seed).permutation(len(sizes))
     enough = np.maximum(sizes[order].cumsum() <= _MOST_TEXTS, np.arange(len(order)) == 0)

@@ -1,8 +1,10 @@
-"""Verdicts on a judge: one table of rules on what it may be used for, by margins between a coin and one human rater.
+"""Verdicts on a judge: one table of rules on what it may be used for, by margins between a coin and
+one human rater.
 
-A judge that orders 53 % of pairs as people do is better than a coin, and of no use. So no rule asks whether an interval
-leaves out chance; each asks how far the judge is on the way from a coin, or a constant, to one rater, whose figure
-stands in the same record. A dimension has one verdict a use, on the setting that is taken (`judgebench.tuning.choose`).
+A judge that orders 53 % of pairs as people do is better than a coin, and of no use. So no rule asks
+whether an interval leaves out chance; each asks how far the judge is on the way from a coin, or a
+constant, to one rater, whose figure stands in the same record. A dimension has one verdict a use,
+on the setting that is taken (`judgebench.tuning.choose`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from judgebench.stats.scores import CLEAN, Cell, Sample
 from judgebench.stats.systems import SAVED, system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
-YES, CARE, NO, FEW, UNMEASURED = "yes", "with care", "no", "too few texts", "not measured"
+YES = "yes"
+CARE = "with care"
+NO = "no"
+FEW = "too few texts"
+UNMEASURED = "not measured"
 
 UNKNOWN = (None, None, None)
 """A number without a value and an interval."""
@@ -48,48 +54,62 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
         "order texts",
-        "share of pairs of texts ordered as the other raters do, compared with one rater's, in articles and in systems",
-        "the interval's low end is within {near_rater:g} of the rater, and in systems it is {half_way:g} of the way",
-        "at least {half_way:g} of the way from a coin to the rater, and in systems better than a coin",
+        "share of pairs of texts ordered as the other raters do, compared with one rater's, in "
+        "articles and in systems",
+        "the interval's low end is within {near_rater:g} of the rater, and in systems it is "
+        "{half_way:g} of the way",
+        "at least {half_way:g} of the way from a coin to the rater, and in systems better than a "
+        "coin",
         "below, or no better than knowing the system, or most of its probability is not on scores",
     ),
     "compare_systems": Rule(
-        "compare systems", "share of pairs of systems ordered as the other raters do, compared with one rater's",
+        "compare systems",
+        "share of pairs of systems ordered as the other raters do, compared with one rater's",
         "the interval's low end is within {near_rater:g} of the rater",
-        "at least {half_way:g} of the way from a coin to the rater", "below",
+        "at least {half_way:g} of the way from a coin to the rater",
+        "below",
     ),
     "report_scores": Rule(
         "report scores",
-        "largest error of systems' means in points, of raw or calibrated scores, and R2 against always saying the mean",
-        "by the intervals the error is within {near_rater:g} of the scale of one rater's, and below a constant's",
-        "better than a constant: right on average, not for each system", "R2 is below {explains:g} by its interval",
+        "largest error of systems' means in points, of raw or calibrated scores, and R2 against "
+        "always saying the mean",
+        "by the intervals the error is within {near_rater:g} of the scale of one rater's, and "
+        "below a constant's",
+        "better than a constant: right on average, not for each system",
+        "R2 is below {explains:g} by its interval",
     ),
     "replace_rater": Rule(
-        "replace a rater", "alternative annotator test, and the error to one rater compared with rater to rater",
+        "replace a rater",
+        "alternative annotator test, and the error to one rater compared with rater to rater",
         "it passes, and no constant does, or its error is within a rater's",
         "a constant passes, too, or there are fewer than 3 raters",
-        "it does not pass, its error is less than {half_way:g} of the way from a constant's to a rater's, "
-        "or it does not order texts",
+        "it does not pass, its error is less than {half_way:g} of the way from a constant's to a "
+        "rater's, or it does not order texts",
     ),
     "resist_attacks": Rule(
         "resist attacks",
-        "of the attacks that were run: change of the mean score, texts that rise less those that fall, loss of order",
-        "by the intervals within {attack_change:g} of the range, {attack_rise:g} of the texts, {attack_order:g} of rho",
-        "within all three with a defense", "beyond one of them",
+        "of the attacks that were run: change of the mean score, texts that rise less those that "
+        "fall, loss of order",
+        "by the intervals within {attack_change:g} of the range, {attack_rise:g} of the texts, "
+        "{attack_order:g} of rho",
+        "within all three with a defense",
+        "beyond one of them",
     ),
-}  # fmt: skip
+}
 """Use -> its rule, in the order in which they are shown; margins by their names, see `rules_of`."""
 
 
 def rules_of(config: Mapping[str, Any]) -> dict[str, Rule]:
-    """Use -> its rule, with the margins of a run's configuration; of one without, the default ones."""
+    """Use -> its rule, with the margins of a run's configuration; of one without, the default
+    ones."""
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
     return {use: Rule(*(text.format(**margins) for text in rule)) for use, rule in RULES.items()}
 
 
 class Said(NamedTuple):
-    """A verdict on one use: the clause that gives its reason, the number behind it with its interval, one rater's, how
-    many articles would do where they are too few, and whether it is of raw or calibrated scores."""
+    """A verdict on one use: the clause that gives its reason, the number behind it with its
+    interval, one rater's, how many articles would do where they are too few, and whether it is of
+    raw or calibrated scores."""
 
     verdict: str
     clause: str
@@ -100,7 +120,10 @@ class Said(NamedTuple):
 
 
 def verdict_records(
-    samples: Sequence[Sample], choice: Sequence[Mapping[str, Any]], studies: Mapping[str, Any], margins: Margins
+    samples: Sequence[Sample],
+    choice: Sequence[Mapping[str, Any]],
+    studies: Mapping[str, Any],
+    margins: Margins,
 ) -> list[dict[str, Any]]:
     """The records of verdict.json: for each dimension a record a use, of `RULES`.
 
@@ -109,8 +132,9 @@ def verdict_records(
         studies: metrics, humans, beside_humans, systems and forecasts, as `Results` has them.
 
     Returns:
-        dataset, the keys of `Cell.named`, groups, settings (how many were chosen among), spearman and promised_spearman
-        with their intervals; use, verdict, clause; value, rater and their intervals; needed; scores.
+        dataset, the keys of `Cell.named`, groups, settings (how many were chosen among), spearman
+        and promised_spearman with their intervals; use, verdict, clause; value, rater and their
+        intervals; needed; scores.
     """
     records = []
     for taken in (record for record in choice if record["taken"]):
@@ -126,7 +150,9 @@ def verdict_records(
                 {f"{name}{end}": number for end, number in zip(ENDS, numbers, strict=True)}
                 for name, numbers in (("value", said.value), ("rater", said.rater))
             )
-            record = head | {"use": use, "verdict": said.verdict, "clause": said.clause} | value | rater
+            record = (
+                head | {"use": use, "verdict": said.verdict, "clause": said.clause} | value | rater
+            )
             records.append(record | {"needed": said.needed, "scores": said.scores})
     return records
 
@@ -137,16 +163,29 @@ class _Facts:
     def __init__(self, sample: Sample, studies: Mapping[str, Any], margins: Margins) -> None:
         def of_cell(name: str, **more: Any) -> Mapping[str, Any]:
             rows = (row for row in studies[name] if Cell.of(row) == sample.cell)
-            return next((row for row in rows if all(row.get(key) == value for key, value in more.items())), {})
+            return next(
+                (row for row in rows if all(row.get(key) == value for key, value in more.items())),
+                {},
+            )
 
-        self.sample, self.studies, self.margins = sample, studies, margins
+        self.sample = sample
+        self.studies = studies
+        self.margins = margins
         self.metric = of_cell("metrics", level="dataset") or of_cell("metrics")
-        self.raw, self.fitted = (of_cell("beside_humans", scores=name) for name in ("raw", "calibrated"))
+        self.raw, self.fitted = (
+            of_cell("beside_humans", scores=name) for name in ("raw", "calibrated")
+        )
         self.system, self.flags = of_cell("systems"), self.metric.get("flags") or ()
-        same = [row for row in studies["forecasts"] if sample.cell.decoding in (row.get("decodings") or ())]
+        same = [
+            row
+            for row in studies["forecasts"]
+            if sample.cell.decoding in (row.get("decodings") or ())
+        ]
         keys = ("dimension", "range_min", "range_max", "defense", "judge")
         named = sample.cell.named
-        self.answers = next((r.get("answers") for r in same if all(r[key] == named[key] for key in keys)), None)
+        self.answers = next(
+            (r.get("answers") for r in same if all(r[key] == named[key] for key in keys)), None
+        )
         humans = (row for row in studies["humans"] if row["dimension"] == sample.cell.dimension)
         self.human: Mapping[str, Any] = next(humans, {})
         rated = np.isfinite(sample.human)
@@ -156,7 +195,9 @@ class _Facts:
         """In the order of `RULES`."""
         if self.groups < self.margins.fewest:
             why = f"{self.groups} rated {'article' if self.groups == 1 else 'articles'}"
-            yield from [Said(FEW, f"{why}; it takes {self.margins.fewest}", needed=self.margins.fewest)] * 4
+            yield from [
+                Said(FEW, f"{why}; it takes {self.margins.fewest}", needed=self.margins.fewest)
+            ] * 4
         elif CONSTANT_HUMANS in self.flags:
             yield from [Said(UNMEASURED, "the humans gave every text one score")] * 4
         elif self.metric.get("failed_share") == 1:
@@ -171,9 +212,11 @@ class _Facts:
         failed = self.metric.get("failed_share") or 0.0
         if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
             return said
-        return said._replace(verdict=CARE, clause=f"no answer for {_percent(failed)} % of the texts; {said.clause}")
+        return said._replace(
+            verdict=CARE, clause=f"no answer for {_percent(failed)} % of the texts; {said.clause}"
+        )
 
-    # --- order ------------------------------------------------------------------------------------------------------
+    # --- order -----------------------------------------------------------------------------------
 
     def _share(
         self,
@@ -182,8 +225,8 @@ class _Facts:
         what: str,
         bounds: Sequence[float | None],
     ) -> Said:
-        """The verdict on a share of pairs with its interval, compared with one rater's; bounds: at worst and at best,
-        where some answers could not be read."""
+        """The verdict on a share of pairs with its interval, compared with one rater's; bounds: at
+        worst and at best, where some answers could not be read."""
         margins, (share, low, high) = self.margins, value
         if share is None or low is None or high is None:
             return Said(UNMEASURED, f"no share of pairs of {what} is known", value, rater)
@@ -196,16 +239,26 @@ class _Facts:
             bare = f"{bare}, {worst} to {best} with what it failed to answer"
         clause = f"{bare}; {person}"
         if bar - COIN < _HARDLY:
-            return Said(UNMEASURED, f"raters hardly agree on the order of {what}: {person} % of pairs", value, rater)
+            return Said(
+                UNMEASURED,
+                f"raters hardly agree on the order of {what}: {person} % of pairs",
+                value,
+                rater,
+            )
         if CONSTANT in self.flags:
             return Said(NO, "every text gets the same score", value, rater)
         if high < COIN:
             return Said(NO, f"against the humans: {clause}", value, rater)
         half = COIN + margins.half_way * (bar - COIN)
-        # an interval that holds both a coin and a rater says nothing; so many articles narrow it to their distance
+        # an interval that holds both a coin and a rater says nothing; so many articles narrow it to
+        # their distance
         if low <= COIN and (share >= half or high >= bar - margins.near_rater):
-            gap = min(share - COIN, bar - COIN) if share >= half else bar - margins.near_rater - COIN
-            needed = math.ceil(self.groups * (((share - low) if share >= half else (high - low)) / gap) ** 2)
+            gap = (
+                min(share - COIN, bar - COIN) if share >= half else bar - margins.near_rater - COIN
+            )
+            needed = math.ceil(
+                self.groups * (((share - low) if share >= half else (high - low)) / gap) ** 2
+            )
             needed = max(needed, self.groups + 1)
             return Said(FEW, f"{bare}; {needed} articles may tell", value, rater, needed)
         if known and low >= bar - margins.near_rater:
@@ -222,7 +275,8 @@ class _Facts:
         return self._within(said, named["within"], named["within_rater"][0])
 
     def _within(self, said: Said, value: Sequence[float | None], rater: float | None) -> Said:
-        """The verdict on the order of texts, given the share of pairs of texts of one system and one rater's."""
+        """The verdict on the order of texts, given the share of pairs of texts of one system and
+        one rater's."""
         share, low, high = value
         if said.verdict not in (YES, CARE) or share is None or low is None or high is None:
             return said
@@ -237,7 +291,9 @@ class _Facts:
         if low > COIN:
             return said._replace(verdict=CARE, clause=f"{said.clause}; {words}{person}")
         if high <= half:
-            return said._replace(verdict=NO, clause=f"no better than knowing the system: {words}{person}")
+            return said._replace(
+                verdict=NO, clause=f"no better than knowing the system: {words}{person}"
+            )
         # so many articles narrow the interval to the distance of coin and rater
         needed = max(math.ceil(self.groups * ((high - low) / (bar - COIN)) ** 2), self.groups + 1)
         clause = f"it may know the system alone ({words}); {needed} articles may tell"
@@ -247,37 +303,55 @@ class _Facts:
         row = self.system
         if row.get("pairwise_accuracy") is None:
             return Said(UNMEASURED, "the texts are of one system, or their systems are unknown")
-        name, theirs = "pairwise_others", [row.get(f"pairwise_ceiling{end}") for end in ENDS]
+        name = "pairwise_others"
+        theirs = [row.get(f"pairwise_ceiling{end}") for end in ENDS]
         if row.get(name) is None:
-            name, theirs = "pairwise_accuracy", [None, None, None]
+            name = "pairwise_accuracy"
+            theirs = [None, None, None]
         bounds = [system_records([sample])[0][name] for sample in self.sample.bounds]
         return self._share([row[f"{name}{end}"] for end in ENDS], theirs, "systems", bounds)
 
-    # --- points -----------------------------------------------------------------------------------------------------
+    # --- points ----------------------------------------------------------------------------------
 
     def _scores(self) -> Said:
-        """By the system that is farthest off, where there are several and single raters; else by single texts."""
-        system, scale = self.system, self.sample.scale
+        """By the system that is farthest off, where there are several and single raters; else by
+        single texts."""
+        system = self.system
+        scale = self.sample.scale
         if scale is None or self.fitted.get("mae") is None:
-            return Said(UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by")
+            return Said(
+                UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by"
+            )
         # 1. errors of raw and calibrated scores, of one rater, and of always saying the mean
-        errors = {RAW: Estimate.of(system, "error_largest"), CALIBRATED: Estimate.of(system, "unseen_error_largest")}
-        saved = {name: Estimate.of(system, key) for name, key in zip((RAW, CALIBRATED), SAVED, strict=True)}
-        rater, constant = Estimate.of(system, "rater_error_largest"), system.get("constant_error_largest")
-        better, off = system.get("better_scores"), "largest system error"
+        errors = {
+            RAW: Estimate.of(system, "error_largest"),
+            CALIBRATED: Estimate.of(system, "unseen_error_largest"),
+        }
+        saved = {
+            name: Estimate.of(system, key)
+            for name, key in zip((RAW, CALIBRATED), SAVED, strict=True)
+        }
+        rater = Estimate.of(system, "rater_error_largest")
+        constant = system.get("constant_error_largest")
+        better = system.get("better_scores")
+        off = "largest system error"
         if rater is None or None in errors.values():
             rater = Estimate.of(self.human, "single_mae")
             name = "mae" if rater is None else "single_mae"
             errors = {RAW: Estimate.of(self.raw, name), CALIBRATED: Estimate.of(self.fitted, name)}
-            saved = {row["scores"]: Estimate.of(row, "constant_saved") for row in (self.raw, self.fitted)}
+            saved = {
+                row["scores"]: Estimate.of(row, "constant_saved") for row in (self.raw, self.fitted)
+            }
             constant = self.fitted.get("constant_mae")
-            better, off = self.fitted["better_scores"], "off by"
+            better = self.fitted["better_scores"]
+            off = "off by"
         # 2. the better of both, where the judge explains something of the ratings
         r2 = "r2" if self.fitted.get("r2_unseen_low") is None else "r2_unseen"
         fitted = self._explains(self.fitted, r2)
         scores = str(better) if fitted else RAW if self._explains(self.raw) else CALIBRATED
         unused = RAW if scores == CALIBRATED else CALIBRATED
-        error, left = errors[scores], errors[unused]
+        error = errors[scores]
+        left = errors[unused]
         said = Said(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
         if error is None or not (fitted or scores == RAW):
             return self._unexplained(said, Estimate.of(self.fitted, r2))
@@ -285,7 +359,9 @@ class _Facts:
         of = " of {:g}-{:g}".format(*scale)
         head = off if scores == RAW else f"calibrated: {off}"
         far = f"{head} {error.value:.2f}{of}"
-        bar = None if rater is None else rater.value + self.margins.near_rater * (scale[1] - scale[0])
+        bar = (
+            None if rater is None else rater.value + self.margins.near_rater * (scale[1] - scale[0])
+        )
         if rater is None or bar is None or error.value > bar:
             person = "" if rater is None else f"; rater {rater.value:.2f}"
             also = "" if left is None else f", {unused} {left.value:.2f}"
@@ -293,47 +369,82 @@ class _Facts:
             return said._replace(clause=f"{far}{also}{person}")
         gain = saved[scores]
         if gain is None or gain.low is None or gain.low <= 0:
-            return said._replace(clause=f"{far}; always the mean rating {_two(constant)}, may be chance")
+            return said._replace(
+                clause=f"{far}; always the mean rating {_two(constant)}, may be chance"
+            )
         if error.high is None or error.high > bar:
             return said._replace(clause=f"{head} {error:.2f}{of}; rater {rater.value:.2f}")
-        return said._replace(verdict=YES, clause=f"{far}; rater {rater.value:.2f}, constant {_two(constant)}")
+        return said._replace(
+            verdict=YES, clause=f"{far}; rater {rater.value:.2f}, constant {_two(constant)}"
+        )
 
     def _unexplained(self, said: Said, explained: Estimate | None) -> Said:
-        """The verdict on scores that do not explain enough of the ratings, or of which it is not known."""
+        """The verdict on scores that do not explain enough of the ratings, or of which it is not
+        known."""
         if explained is None:
-            return said._replace(verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown")
-        clause, margin = f"R² {explained:.2f}", self.margins.explains
-        if CONSTANT in self.flags or explained.high is None or explained.low is None or explained.high < margin:
+            return said._replace(
+                verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown"
+            )
+        clause = f"R² {explained:.2f}"
+        margin = self.margins.explains
+        if (
+            CONSTANT in self.flags
+            or explained.high is None
+            or explained.low is None
+            or explained.high < margin
+        ):
             return said._replace(verdict=NO, clause=f"hardly better than the mean rating: {clause}")
-        # so many articles narrow the interval to the way from 0 to what it tells: the value, or the margin
+        # so many articles narrow the interval to the way from 0 to what it tells: the value, or the
+        # margin
         enough = explained.value >= margin
         width = explained.value - explained.low if enough else explained.high - explained.low
         needed = _needed(self.groups, width, explained.value if enough else margin)
         more = f"; {needed} articles may tell" if needed else ""
-        return said._replace(verdict=FEW, clause=f"{clause}, compared with the mean rating{more}", needed=needed)
+        return said._replace(
+            verdict=FEW, clause=f"{clause}, compared with the mean rating{more}", needed=needed
+        )
 
     def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:
         """True where scores are clearly better than always saying the mean rating."""
-        explained, low = row.get(r2), row.get(f"{r2}_low")
-        return explained is not None and low is not None and low > 0 and explained >= self.margins.explains
+        explained = row.get(r2)
+        low = row.get(f"{r2}_low")
+        return (
+            explained is not None
+            and low is not None
+            and low > 0
+            and explained >= self.margins.explains
+        )
 
     def _rater(self, texts: Said) -> Said:
         """By the test and the error, of a judge that orders texts."""
-        tests = [(name, row) for name, row in (("raw", self.raw), ("calibrated", self.fitted))
-                 if row.get("passes") is not None]  # fmt: skip
+        tests = [
+            (name, row)
+            for name, row in (("raw", self.raw), ("calibrated", self.fitted))
+            if row.get("passes") is not None
+        ]
         if not tests:
             return Said(UNMEASURED, "too few raters share texts")
         rater: list[Any] = [self.human.get(f"single_mae{end}") for end in ENDS]
-        tests.sort(key=lambda test: (-test[1]["passes"], test[1]["by_favorite"], test[1]["single_mae"] or math.inf))
+        tests.sort(
+            key=lambda test: (
+                -test[1]["passes"],
+                test[1]["by_favorite"],
+                test[1]["single_mae"] or math.inf,
+            )
+        )
         scores, row = tests[0]
         error = [row[f"single_mae{end}"] for end in ENDS]
-        wins = f"wins over {round(row['winning_rate'] * row['tested'])} of {row['tested']:.0f} raters"
+        wins = (
+            f"wins over {round(row['winning_rate'] * row['tested'])} of {row['tested']:.0f} raters"
+        )
         near = error[0] is not None and rater[0] is not None and error[0] <= (rater[2] or rater[0])
         far = f"off by {_two(error[0])} points, raters by {_two(rater[0])}"
         if not row["passes"]:
             return Said(NO, f"{wins}; {far}", error, rater, scores=scores)
-        # a constant's error to single raters; half way to it is too far, if the intervals tell both errors apart
-        median, ratings = np.nanmedian(self.sample.ratings), self.sample.ratings
+        # a constant's error to single raters; half way to it is too far, if the intervals tell both
+        # errors apart
+        median = np.nanmedian(self.sample.ratings)
+        ratings = self.sample.ratings
         constant = float(np.nanmean(np.abs(ratings - median)))
         if None not in (*error, *rater) and error[1] > rater[2]:
             most = rater[0] + (1 - self.margins.half_way) * (constant - rater[0])
@@ -344,32 +455,53 @@ class _Facts:
             return Said(NO, f"it does not order texts; {far}", error, rater, scores=scores)
         if row["by_favorite"]:
             verdict = CARE if near and self._explains(self.fitted) else NO
-            return Said(verdict, f"a judge that reads nothing passes the test, too; {far}", error, rater, scores=scores)
+            return Said(
+                verdict,
+                f"a judge that reads nothing passes the test, too; {far}",
+                error,
+                rater,
+                scores=scores,
+            )
         if row["favorite_winning_rate"] is not None and row["favorite_winning_rate"] >= PASSED:
             # the test tells nothing apart here: the error decides, with its interval
             within = error[2] is not None and rater[0] is not None and error[2] <= rater[0]
             verdict = YES if within else CARE if self._explains(self.fitted) else NO
-            return Said(verdict, f"a constant passes the test, too; {far}", error, rater, scores=scores)
+            return Said(
+                verdict, f"a constant passes the test, too; {far}", error, rater, scores=scores
+            )
         if row["tested"] < FEWEST_RATERS:
-            return Said(CARE, f"{wins}, and the test is meant for {FEWEST_RATERS}; {far}", error, rater, scores=scores)
+            return Said(
+                CARE,
+                f"{wins}, and the test is meant for {FEWEST_RATERS}; {far}",
+                error,
+                rater,
+                scores=scores,
+            )
         return Said(YES if near else CARE, f"{wins}; {far}", error, rater, scores=scores)
 
-    # --- attacks ----------------------------------------------------------------------------------------------------
+    # --- attacks ---------------------------------------------------------------------------------
 
     def _attacks(self) -> Said:
         """The effect that does most harm without a defense, and whether a defense leaves none."""
-        cell, level = self.sample.cell, self.metric.get("level")
+        cell = self.sample.cell
+        level = self.metric.get("level")
         effects: dict[str, list[_Effect]] = {}
         for row in self.studies["metrics"]:
             other = Cell.of(row)
-            alike = other._replace(attack=CLEAN, defense=cell.defense) == cell and row["level"] == level
+            alike = (
+                other._replace(attack=CLEAN, defense=cell.defense) == cell and row["level"] == level
+            )
             if alike and other.attack != CLEAN and row.get("change") is not None:
                 effects.setdefault(other.defense, []).extend(self._effects(row))
         if not effects.get(cell.defense):
             return Said(UNMEASURED, "no attack was run")
         worst = {defense: max(rows, key=_Effect.harm) for defense, rows in effects.items()}
         effect = worst[cell.defense]
-        resisting = [defense for defense, other in worst.items() if other.verdict == YES and defense != cell.defense]
+        resisting = [
+            defense
+            for defense, other in worst.items()
+            if other.verdict == YES and defense != cell.defense
+        ]
         if effect.verdict != YES and resisting:
             best = min(resisting, key=lambda defense: abs(worst[defense].size.value))
             return Said(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
@@ -378,13 +510,17 @@ class _Facts:
         return Said(effect.verdict, clause, effect.size, needed=needed)
 
     def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
-        """The effects of an attack, from its record of metrics.json: on the mean score; on the share of texts that
-        rise; and on the order, as the humans see it where enough of them rated, else as clean scores have it."""
-        margins, cell, attack = self.margins, self.sample.cell, row["attack"]
+        """The effects of an attack, from its record of metrics.json: on the mean score; on the
+        share of texts that rise; and on the order, as the humans see it where enough of them rated,
+        else as clean scores have it."""
+        margins = self.margins
+        cell = self.sample.cell
+        attack = row["attack"]
         width = cell.range_max - cell.range_min
         articles = row["paired_groups"], margins.fewest
         # 1. the mean score
-        points, rise = Estimate.of(row, "change"), Estimate.of(row, "net_raised_share")
+        points = Estimate.of(row, "change")
+        rise = Estimate.of(row, "net_raised_share")
         if points is not None:
             clause = f"{attack} moves scores by {points:+.2f} points of {width:g}"
             part = Estimate(*(None if end is None else end / width for end in points))  # type: ignore[arg-type]
@@ -396,19 +532,23 @@ class _Facts:
             clause = f"{attack} {raises} {_percents(more)} more texts than it {lowers}"
             yield _Effect(1, rise, margins.attack_rise, clause, *articles)
         # 3. the order
-        change, alike = Estimate.of(row, "spearman_change"), Estimate.of(row, "clean_correlation")
+        change = Estimate.of(row, "spearman_change")
+        alike = Estimate.of(row, "clean_correlation")
         rated = row["groups"] >= margins.fewest and CONSTANT_HUMANS not in self.flags
         if change is not None and rated:
             loss = _less(0.0, change)
-            yield _Effect(2, loss, margins.attack_order, f"{attack} costs {loss:.2f} of Spearman", *articles)
+            yield _Effect(
+                2, loss, margins.attack_order, f"{attack} costs {loss:.2f} of Spearman", *articles
+            )
         elif alike is not None:
             clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
             yield _Effect(2, _less(1.0, alike), margins.attack_order, clause, *articles)
 
 
 class _Effect(NamedTuple):
-    """An effect of an attack, and its margin: 0 the change of the mean score, as a part of the range; 1 the share of
-    texts that rise, less those that fall; 2 the loss of order, which is harm above 0 alone."""
+    """An effect of an attack, and its margin: 0 the change of the mean score, as a part of the
+    range; 1 the share of texts that rise, less those that fall; 2 the loss of order, which is harm
+    above 0 alone."""
 
     kind: int
     size: Estimate
@@ -456,12 +596,17 @@ def _less(top: float, estimate: Estimate) -> Estimate:
 
 
 def _needed(groups: int, width: float, distance: float) -> int | None:
-    """Articles, more than these, of which an interval as wide as this one is no wider than a distance."""
+    """Articles, more than these, of which an interval as wide as this one is no wider than a
+    distance."""
     return max(math.ceil(groups * (width / distance) ** 2), groups + 1) if distance > 0 else None
 
 
 def _percents(share: Estimate) -> str:
-    ends = "" if share.low is None or share.high is None else f" [{_percent(share.low)}, {_percent(share.high)}]"
+    ends = (
+        ""
+        if share.low is None or share.high is None
+        else f" [{_percent(share.low)}, {_percent(share.high)}]"
+    )
     return f"{_percent(share.value)} %{ends}"
 
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class JobFailed(Exception):
-    """The end of a job that ended its program; `sentence` says why. Unlike SystemExit, it ends that job alone."""
+    """The end of a job that ended its program; `sentence` says why. Unlike SystemExit, it ends that
+    job alone."""
 
     @property
     def sentence(self) -> str:
@@ -44,11 +45,13 @@ class JobFailed(Exception):
 
 
 class Quiet:
-    """A task for Hydra whose prints go to a file, which all jobs share, and which cannot end the sweep."""
+    """A task for Hydra whose prints go to a file, which all jobs share, and which cannot end the
+    sweep."""
 
     def __init__(self, task: TaskFunction, log: str) -> None:
         functools.update_wrapper(self, task)
-        self._task, self._log = task, log
+        self._task = task
+        self._log = log
 
     def __call__(self, config: DictConfig) -> Any:
         Path(self._log).parent.mkdir(parents=True, exist_ok=True)
@@ -56,11 +59,14 @@ class Quiet:
             try:
                 return self._task(config)
             except SystemExit as end:
-                raise JobFailed(getattr(end, "sentence", None) or f"the job ended with exit code {end.code}.") from end
+                raise JobFailed(
+                    getattr(end, "sentence", None) or f"the job ended with exit code {end.code}."
+                ) from end
 
 
 def as_job(config: DictConfig, hydra_config: Any) -> None:
-    """Gives a job of a multirun its own folder in `run_dir`, and the group on W&B that all jobs share."""
+    """Gives a job of a multirun its own folder in `run_dir`, and the group on W&B that all jobs
+    share."""
     folder = config.get("run_dir")
     if not folder:
         return
@@ -71,34 +77,40 @@ def as_job(config: DictConfig, hydra_config: Any) -> None:
 
 
 def check_one_run(hydra_config: Any) -> None:
-    """Checks that one run was not meant as a sweep, whose settings it would pass over; else `UserError`."""
+    """Checks that one run was not meant as a sweep, whose settings it would pass over; else
+    `UserError`."""
     sweeper = hydra_config.sweeper
     params = sweeper.get("params")
     if params or str(sweeper.get("_target_")).endswith(".OptunaSweeper"):
-        swept = f" of {', '.join(map(str, params))}" if isinstance(params, Mapping) and params else ""
+        swept = (
+            f" of {', '.join(map(str, params))}" if isinstance(params, Mapping) and params else ""
+        )
         raise UserError(
-            f"hydra.sweeper: this is a sweep{swept}, and one run would try none of it; add -m, as in python -m "
-            "judgebench -m ..., or leave the sweep out."
+            f"hydra.sweeper: this is a sweep{swept}, and one run would try none of it; add -m, as "
+            "in python -m judgebench -m ..., or leave the sweep out."
         )
 
 
 def check_processes(config: DictConfig) -> None:
-    """Checks that a job of a multirun reads in one process, else `UserError`: others would begin the whole multirun
-    again, unless SLURM started them all for this one job."""
+    """Checks that a job of a multirun reads in one process, else `UserError`: others would begin
+    the whole multirun again, unless SLURM started them all for this one job."""
     if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
         return
 
     try:
         make = instantiate(config.trainer)
-        logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)  # what it says of devices is the run's affair
+        # what it says of devices is the run's affair
+        logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
         count = int(make(callbacks=[]).world_size)
-    except Exception:  # whatever a trainer that cannot be made raises; the job itself says it better
+    # whatever a trainer that cannot be made raises; the job itself says it better
+    except Exception:
         return
     if count > 1:
         raise UserError(
-            f"trainer: jobs of a multirun read in one process, and this trainer has {count}; run the experiment once "
-            "without -m and without a sweep, which stores what it reads, and then this with trainer=auto; or have "
-            "SLURM start each job with hydra/launcher=submitit_slurm and trainer=slurm."
+            f"trainer: jobs of a multirun read in one process, and this trainer has {count}; run "
+            "the experiment once without -m and without a sweep, which stores what it reads, and "
+            "then this with trainer=auto; or have SLURM start each job with "
+            "hydra/launcher=submitit_slurm and trainer=slurm."
         )
 
 
@@ -108,25 +120,31 @@ def group_name(hydra_config: Any) -> str:
 
 
 def checked_objective(config: DictConfig, hydra_config: Any) -> list[SweepObjective] | None:
-    """The config key `objective`, see `parse_objective`; None where it is the default. `UserError` where a multirun
-    compares figures of the development split, and there is none."""
+    """The config key `objective`, see `parse_objective`; None where it is the default. `UserError`
+    where a multirun compares figures of the development split, and there is none."""
     from judgebench.stats.objective import parse_objective
 
     given = plain(config.get("objective"))
     objective = None if given is None else parse_objective(given)
     # the default is the development split's, and a search cannot do without
-    chooses = _is_study(hydra_config) if objective is None else any(entry.split == DEV for entry in objective)
+    chooses = (
+        _is_study(hydra_config)
+        if objective is None
+        else any(entry.split == DEV for entry in objective)
+    )
     if chooses and hydra_config.mode == RunMode.MULTIRUN and config.data.get("dev_share") == 0:
         raise UserError(
-            "objective: a sweep chooses by the development split, and data.dev_share=0 leaves none; give it a share of "
-            "the groups, as data.dev_share=0.3."
+            "objective: a sweep chooses by the development split, and data.dev_share=0 leaves "
+            "none; give it a share of the groups, as data.dev_share=0.3."
         )
     return objective
 
 
 def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
-    """A sentence on what is kept of work that was interrupted; of a sweep that has a storage, the study too."""
-    from judgebench.study.storage import shown_storage  # takes a second to import, and most runs are no sweep
+    """A sentence on what is kept of work that was interrupted; of a sweep that has a storage, the
+    study too."""
+    # takes a second to import, and most runs are no sweep
+    from judgebench.study.storage import shown_storage
 
     kept = f"What was read and written so far is kept in {config.get('store')}"
     sweeper = hydra_config.sweeper
@@ -138,9 +156,9 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
 
 
 def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> dict[str, Any]:
-    """The result of a finished job: `values`, one an entry of the objective (empty where none is named and the data has
-    no dev split), and `attributes`: `run_dir` and `cells` (see `objective_cells`). `UserError` as in
-    `objective_values`."""
+    """The result of a finished job: `values`, one an entry of the objective (empty where none is
+    named and the data has no dev split), and `attributes`: `run_dir` and `cells` (see
+    `objective_cells`). `UserError` as in `objective_values`."""
     from judgebench.stats.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
@@ -155,17 +173,19 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> di
     return {"values": values, "attributes": attributes}
 
 
-# --- the end of a multirun --------------------------------------------------------------------------------------------
+# --- the end of a multirun ----------------------------------------------------------------------
 
 _HYDRAS = "multirun.yaml"
 
 
 class SweepSummary(Callback):
-    """Writes the summary of a sweep: a table, sweep.json and figures in the sweep's folder, and a run on W&B.
+    """Writes the summary of a sweep: a table, sweep.json and figures in the sweep's folder, and a
+    run on W&B.
 
-    Optuna's trials are read from study.json, which also has those of other workers and earlier starts. The jobs of
-    other sweepers are collected as they end; a job that a launcher runs elsewhere, as submitit's do, leaves its result
-    in a file of the sweep's folder, which must be on storage that all have.
+    Optuna's trials are read from study.json, which also has those of other workers and earlier
+    starts. The jobs of other sweepers are collected as they end; a job that a launcher runs
+    elsewhere, as submitit's do, leaves its result in a file of the sweep's folder, which must be on
+    storage that all have.
     """
 
     def __init__(self) -> None:
@@ -174,13 +194,15 @@ class SweepSummary(Callback):
         self._swept: set[str] = set()  # keys of which the jobs have different values
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuses once what no job could do, and locks the sweep's folder, except for sweeps that share this one's
-        trials."""
+        """Refuses once what no job could do, and locks the sweep's folder, except for sweeps that
+        share this one's trials."""
         from judgebench.results.folder import RunFolder
 
         self._home = _process()
         parsed = OverridesParser.create().parse_overrides(list(config.hydra.overrides.task))
-        self._swept = {override.get_key_element() for override in parsed if override.is_sweep_override()}
+        self._swept = {
+            override.get_key_element() for override in parsed if override.is_sweep_override()
+        }
         folder = Path(str(config.hydra.sweep.dir))
         made = [path for path in (folder, *folder.parents) if not path.exists()]
         shutil.rmtree(_elsewhere(config), ignore_errors=True)  # of an earlier sweep
@@ -188,12 +210,14 @@ class SweepSummary(Callback):
             if _is_study(config.hydra) and config.get("dry_run"):
                 name = config.hydra.runtime.choices.get("sweeps")
                 raise UserError(
-                    f"dry_run={str(config.dry_run).lower()}: a dry run measures nothing that a search could compare; "
-                    f"leave it out, or leave out -m{f' and +sweeps={name}' if name else ''} to see what one trial "
-                    "would read."
+                    f"dry_run={str(config.dry_run).lower()}: a dry run measures nothing that a "
+                    "search could compare; leave it out, or leave out "
+                    f"-m{f' and +sweeps={name}' if name else ''} to see what one trial would read."
                 )
             # how many processes a job of SLURM's has is known where it runs
-            if not str(config.hydra.launcher.get("_target_")).endswith("submitit_launcher.SlurmLauncher"):
+            if not str(config.hydra.launcher.get("_target_")).endswith(
+                "submitit_launcher.SlurmLauncher"
+            ):
                 check_processes(config)
             if not config.hydra.sweeper.get("storage") and config.get("dry_run") is not True:
                 UNTIL_THE_END.enter_context(RunFolder(folder).alone())
@@ -211,20 +235,30 @@ class SweepSummary(Callback):
         UNTIL_THE_END.callback(leave_nothing)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Takes secrets out of the multirun.yaml that Hydra has written by now, and says what tells the job apart."""
+        """Takes secrets out of the multirun.yaml that Hydra has written by now, and says what tells
+        the job apart."""
         if str(config.hydra.mode).endswith("MULTIRUN"):
-            # a job that a launcher runs elsewhere was not started by this command line, but knows what it set
+            # a job that a launcher runs elsewhere was not started by this command line, but knows
+            # what it set
             overrides = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
             hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *overrides])
-            own = [masked_argument(of) for of in config.hydra.overrides.task if of.partition("=")[0] in self._swept]
+            own = [
+                masked_argument(of)
+                for of in config.hydra.overrides.task
+                if of.partition("=")[0] in self._swept
+            ]
             if own and not _is_study(config) and config.get("print") != "none":
                 print(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(own)}")
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if not str(config.hydra.mode).endswith("MULTIRUN"):
             return
-        complete, result = job_return.status == JobStatus.COMPLETED, job_return._return_value
-        job: dict[str, Any] = {"number": int(config.hydra.job.num), "state": "complete" if complete else "failed"}
+        complete = job_return.status == JobStatus.COMPLETED
+        result = job_return._return_value
+        job: dict[str, Any] = {
+            "number": int(config.hydra.job.num),
+            "state": "complete" if complete else "failed",
+        }
         job |= {"overrides": list(job_return.overrides or [])}
         job |= result if complete and isinstance(result, dict) else {}
         if self._home in (None, _process()):
@@ -237,11 +271,15 @@ class SweepSummary(Callback):
                 temporary.write_text(json.dumps(job), encoding="utf-8")
         sentence = getattr(result, "sentence", None)
         if sentence and not _is_study(config.hydra):
-            job_return._return_value = Refusal(sentence)  # which the multirun raises, and so ends with the sentence
+            # which the multirun raises, and so ends with the sentence
+            job_return._return_value = Refusal(sentence)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        folder, elsewhere = Path(str(config.hydra.sweep.dir)), _elsewhere(config)
-        self._jobs += [json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")]
+        folder = Path(str(config.hydra.sweep.dir))
+        elsewhere = _elsewhere(config)
+        self._jobs += [
+            json.loads(path.read_text(encoding="utf-8")) for path in elsewhere.glob("*.json")
+        ]
         shutil.rmtree(elsewhere, ignore_errors=True)
         self._finish(config, folder, sorted(self._jobs, key=lambda job: job["number"]))
 
@@ -259,8 +297,8 @@ class SweepSummary(Callback):
 
 
 class TaskSummary(SweepSummary):
-    """Says which tasks are left out, and at the end writes tasks.html, tasks.json and tasks.csv in the sweep's folder
-    and prints the table of all tasks."""
+    """Says which tasks are left out, and at the end writes tasks.html, tasks.json and tasks.csv in
+    the sweep's folder and prints the table of all tasks."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         super().on_multirun_start(config, **kwargs)
@@ -269,7 +307,8 @@ class TaskSummary(SweepSummary):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         super().on_job_start(config, **kwargs)
-        job, count = int(config.hydra.job.num), len(tasks_in(config.get("tasks")).split(","))
+        job = int(config.hydra.job.num)
+        count = len(tasks_in(config.get("tasks")).split(","))
         print_safely(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
@@ -286,7 +325,10 @@ class TaskSummary(SweepSummary):
         if not paths:
             return
         runs = [Results.load(path) for path in paths]
-        links = [quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/")) for path in paths]
+        links = [
+            quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/"))
+            for path in paths
+        ]
         frame = tasks_frame(named_runs(runs))
         rows = records(frame)
         content = {
@@ -299,7 +341,9 @@ class TaskSummary(SweepSummary):
                 temporary.write_text(text, encoding="utf-8")
         console = Terminal(width=max(WIDTH, Terminal().width))
         tables = (
-            [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))] if config.get("print") == "all" else []
+            [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))]
+            if config.get("print") == "all"
+            else []
         )
         if config.get("print") != "none":
             console.print(to_terminal([tasks_answer(runs), *tables]))

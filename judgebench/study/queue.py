@@ -26,10 +26,13 @@ TASK = "point"
 RETRY_OF = "retry_of"
 """User attribute: the number of the trial that this one repeats."""
 
-ENDED, REASON = "ended", "reason"
+ENDED = "ended"
+REASON = "reason"
 """User attributes of a trial without a value: how it ended (see `FAILED`), and why."""
 
-FAILED, LOST, DUPLICATE = "failed", "lost", "duplicate"
+FAILED = "failed"
+LOST = "lost"
+DUPLICATE = "duplicate"
 """Values of `ENDED`: its job failed; its worker was stopped; another trial runs the same task."""
 
 
@@ -126,7 +129,9 @@ class Queue:
         """True where the queue has a trial, and the study needs another."""
         trials = self.trials()
         begun = count(trials, TrialState.RUNNING, TrialState.COMPLETE)
-        return begun < len(self.tasks) and any(trial.state == TrialState.WAITING for trial in trials)
+        return begun < len(self.tasks) and any(
+            trial.state == TrialState.WAITING for trial in trials
+        )
 
     def close(self, number: int, how: str, reason: str) -> bool:
         """Ends a running trial without a value; False where another worker ended it before."""

@@ -1,4 +1,5 @@
-"""Storage of a study, which several workers share and a later start goes on with, and the file of its results."""
+"""Storage of a study, which several workers share and a later start goes on with, and the file of
+its results."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from optuna.storages.journal._file import BaseJournalFileLock
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, user_path
@@ -30,7 +37,9 @@ from judgebench.study.space import Settings, Space
 STUDY = "study.json"
 _JOURNAL = "journal:"
 _DIRECTIONS = ("maximize", "minimize")
-_SPACE, _SAMPLER, _FIXED = "space", "sampler", "fixed"
+_SPACE = "space"
+_SAMPLER = "sampler"
+_FIXED = "fixed"
 _WORKER = "worker"  # an attribute of trials of earlier versions
 _CONNECT_SECONDS = 10
 _LONGEST_LINE = 2**20
@@ -38,27 +47,32 @@ _LONGEST_LINE = 2**20
 
 
 def open_storage(storage: str | None) -> BaseStorage:
-    """The storage that `hydra.sweeper.storage` names; `UserError`, without its password, where it cannot be used.
+    """The storage that `hydra.sweeper.storage` names; `UserError`, without its password, where it
+    cannot be used.
 
     Args:
-        storage: None (in memory, gone with the process); `journal:FILE` or a path ending in .journal or .log (a file
-            that workers share, on one machine or a network file system); a database's address, such as
-            sqlite:///studies.db or postgresql+psycopg://user@host/database.
+        storage: None (in memory, gone with the process); `journal:FILE` or a path ending in
+            .journal or .log (a file that workers share, on one machine or a network file system); a
+            database's address, such as sqlite:///studies.db or
+            postgresql+psycopg://user@host/database.
     """
     key = "hydra.sweeper.storage"
     if storage is None:
         return InMemoryStorage()
-    if storage.startswith(_JOURNAL) or ("://" not in storage and storage.endswith((".journal", ".log"))):
+    if storage.startswith(_JOURNAL) or (
+        "://" not in storage and storage.endswith((".journal", ".log"))
+    ):
         path = user_path(storage.removeprefix(_JOURNAL).removeprefix("//"))
         try:
-            if path.is_file():  # empty, or it begins with an entry, or with half of one, as a killed worker leaves it
+            # empty, or it begins with an entry, or with half of one, as a killed worker leaves it
+            if path.is_file():
                 with path.open("rb") as file:
                     line = file.readline(_LONGEST_LINE)
                 whole = b'"worker_id"' in line or not line.endswith(b"\n")
                 if not (whole and line.startswith(b'{"op_code"'[: len(line)])):
                     raise UserError(
-                        f"{key}: {path} is no journal of Optuna's, and nothing was written to it; name a journal, or a "
-                        "file that does not exist yet."
+                        f"{key}: {path} is no journal of Optuna's, and nothing was written to it; "
+                        "name a journal, or a file that does not exist yet."
                     )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -68,7 +82,9 @@ def open_storage(storage: str | None) -> BaseStorage:
                 f"{key}: {path} cannot be written ({error.strerror or error}); choose another file."
             ) from error
         except (ValueError, KeyError, AssertionError) as error:
-            raise UserError(f"{key}: {path} is no journal of Optuna's; choose another file.") from error
+            raise UserError(
+                f"{key}: {path} is no journal of Optuna's; choose another file."
+            ) from error
     if "://" not in storage:
         raise UserError(
             f"{key}: {storage!r} is no storage; give null, journal:FILE, sqlite:///FILE or "
@@ -79,7 +95,9 @@ def open_storage(storage: str | None) -> BaseStorage:
         return get_storage(_connected(storage))
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
         hint = " (pip install 'judgebench[postgresql]')" if "psycopg" in str(error) else ""
-        raise UserError(f"{key}: {shown} names no database that is supported here{hint}.") from error
+        raise UserError(
+            f"{key}: {shown} names no database that is supported here{hint}."
+        ) from error
     except (SQLAlchemyError, StorageInternalError, OSError, RuntimeError) as error:
         raise UserError(f"{key}: {shown} cannot be used ({_cause(error)}).") from error
 
@@ -95,11 +113,12 @@ def shown_storage(storage: str | None) -> str | None:
 
 
 class FileLock(BaseJournalFileLock):
-    """Keeps writers of a journal apart, with a lock that the system takes back when its holder is killed.
+    """Keeps writers of a journal apart, with a lock that the system takes back when its holder is
+    killed.
 
-    Optuna's own lock is a file that a killed holder leaves behind; the others wait half a minute for it, then guess.
-    A killed writer may also leave half a line, behind which the journal could not be read any more: whoever comes next
-    cuts it off.
+    Optuna's own lock is a file that a killed holder leaves behind; the others wait half a minute
+    for it, then guess. A killed writer may also leave half a line, behind which the journal could
+    not be read any more: whoever comes next cuts it off.
     """
 
     def __init__(self, journal: Path) -> None:
@@ -108,7 +127,11 @@ class FileLock(BaseJournalFileLock):
     def acquire(self) -> bool:
         self._lock.acquire()
         with self._journal.open("rb+") as file:
-            if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+            if (
+                file.seek(0, os.SEEK_END)
+                and file.seek(-1, os.SEEK_END) >= 0
+                and file.read(1) != b"\n"
+            ):
                 file.seek(0)
                 file.truncate(file.read().rfind(b"\n") + 1)
         return True
@@ -118,8 +141,8 @@ class FileLock(BaseJournalFileLock):
 
 
 def _connected(address: str) -> RDBStorage:
-    """Connects to a database, up to five times: workers that start together make the tables together, and all but one
-    fail at some step."""
+    """Connects to a database, up to five times: workers that start together make the tables
+    together, and all but one fail at some step."""
     url = make_url(address)
     settings: dict[str, Any] = {"pool_pre_ping": True}
     if url.drivername in ("postgres", "postgresql"):
@@ -156,23 +179,27 @@ def storage_errors(storage: str | None) -> Iterator[None]:
         yield
     except (SQLAlchemyError, StorageInternalError, OSError) as error:
         raise UserError(
-            f"hydra.sweeper.storage: {shown_storage(storage)} failed under way ({_cause(error)}); nothing is lost, "
-            "start the same command again."
+            f"hydra.sweeper.storage: {shown_storage(storage)} failed under way ({_cause(error)}); "
+            "nothing is lost, start the same command again."
         ) from error
 
 
 def open_study(
     storage: BaseStorage, settings: Settings, space: Space, sampler: str, fixed: Sequence[str]
 ) -> optuna.Study:
-    """The study of the settings' name: a new one, or the one that other workers or an earlier start made; `UserError`
-    where that one has other directions, another space, or other `fixed` overrides, which every job of the study gets:
-    its trials cannot be compared."""
+    """The study of the settings' name: a new one, or the one that other workers or an earlier start
+    made; `UserError` where that one has other directions, another space, or other `fixed`
+    overrides, which every job of the study gets: its trials cannot be compared."""
     directions = list(settings.directions)
     for direction in directions:
         if direction not in _DIRECTIONS:
-            raise UserError(f"hydra.sweeper.direction: {direction!r} is not one of {', '.join(_DIRECTIONS)}.")
+            raise UserError(
+                f"hydra.sweeper.direction: {direction!r} is not one of {', '.join(_DIRECTIONS)}."
+            )
     if not directions:
-        raise UserError("hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them.")
+        raise UserError(
+            "hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them."
+        )
     wanted: dict[str, Any] = {_SPACE: space.described(), _FIXED: sorted(fixed)}
     name = settings.study_name
     try:
@@ -183,18 +210,20 @@ def open_study(
     if known or study.get_trials(deepcopy=False):
         there = [direction.name.lower() for direction in study.directions]
         before, now = (
-            " ".join(overrides) or "none" for overrides in (known.get(_FIXED, wanted[_FIXED]), wanted[_FIXED])
+            " ".join(overrides) or "none"
+            for overrides in (known.get(_FIXED, wanted[_FIXED]), wanted[_FIXED])
         )
         differing = {
-            f"set of directions ({', '.join(there)} instead of {', '.join(directions)})": there != directions,
+            f"set of directions ({', '.join(there)} instead of {', '.join(directions)})": there
+            != directions,
             "search space": known.get(_SPACE, wanted[_SPACE]) != wanted[_SPACE],
             f"set of overrides ({before} instead of {now})": before != now,
         }
         if other := next((what for what, differs in differing.items() if differs), None):
             raise UserError(
-                f"hydra.sweeper.study_name: there is a study {study.study_name!r} with another {other}, whose trials "
-                "cannot be compared with these; ask for the same, choose another study_name, or name overrides that "
-                "may differ in hydra.sweeper.may_differ."
+                f"hydra.sweeper.study_name: there is a study {study.study_name!r} with another "
+                f"{other}, whose trials cannot be compared with these; ask for the same, choose "
+                "another study_name, or name overrides that may differ in hydra.sweeper.may_differ."
             )
     # whoever was killed between making the study and describing it, or is about to, writes the same
     for key, value in {**wanted, _SAMPLER: sampler}.items():
@@ -204,8 +233,8 @@ def open_study(
 
 
 def check_folder(folder: Path, settings: Settings) -> None:
-    """Checks that a sweep's folder has no trials of another stored study, whose runs this one's would replace; else
-    `UserError` with that study's name."""
+    """Checks that a sweep's folder has no trials of another stored study, whose runs this one's
+    would replace; else `UserError` with that study's name."""
     try:
         content = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         there = content["study_name"], content["storage"]
@@ -213,19 +242,25 @@ def check_folder(folder: Path, settings: Settings) -> None:
         return
     if there[1] is not None and there != (settings.study_name, shown_storage(settings.storage)):
         raise UserError(
-            f"run_dir: {folder} holds the runs of study {there[0]} in {there[1]}; name another folder, as run_dir=DIR, "
-            "or go on with that study."
+            f"run_dir: {folder} holds the runs of study {there[0]} in {there[1]}; name another "
+            "folder, as run_dir=DIR, or go on with that study."
         )
 
 
 def write_study(
-    folder: Path, study: optuna.Study, trials: Collection[FrozenTrial], settings: Settings, sampler: str, most: int
+    folder: Path,
+    study: optuna.Study,
+    trials: Collection[FrozenTrial],
+    settings: Settings,
+    sampler: str,
+    most: int,
 ) -> None:
     """Writes study.json; `UserError` where the folder cannot be written.
 
-    It holds study_name, storage (no password), sampler, directions, n_trials, space; `best` (number, params, values; of
-    several objectives `front`, a list of such); `trials`, each that was begun, with number, state, params, values,
-    seconds, attributes (of the job), and ended, reason, retry_of where there are such."""
+    It holds study_name, storage (no password), sampler, directions, n_trials, space; `best`
+    (number, params, values; of several objectives `front`, a list of such); `trials`, each that was
+    begun, with number, state, params, values, seconds, attributes (of the job), and ended, reason,
+    retry_of where there are such."""
     # 1. a record a trial
     records: dict[int, dict[str, Any]] = {}
     shown = (ENDED, REASON, RETRY_OF)
@@ -240,7 +275,8 @@ def write_study(
             "number": trial.number,
             "state": trial.state.name.lower(),
             "params": trial.params,
-            "values": trial.values and [value if math.isfinite(value) else None for value in trial.values],
+            "values": trial.values
+            and [value if math.isfinite(value) else None for value in trial.values],
             "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
             **{key: attributes[key] for key in shown if key in attributes},
             "attributes": {key: value for key, value in attributes.items() if key not in hidden},
@@ -262,18 +298,28 @@ def write_study(
     }
     try:
         with atomic(folder / STUDY) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
     except OSError as error:
         raise UserError(
-            f"run_dir: the results of the sweep cannot be written to {folder} ({error.strerror or error}); mend that, "
-            "and start the same command again."
+            f"run_dir: the results of the sweep cannot be written to {folder} "
+            f"({error.strerror or error}); mend that, and start the same command again."
         ) from error
 
 
-def best_trials(trials: Collection[FrozenTrial], directions: Sequence[StudyDirection]) -> list[FrozenTrial]:
-    """The Pareto front of the complete trials, ascending by number; of one objective the first best alone."""
-    done = sorted((trial for trial in trials if trial.state == TrialState.COMPLETE), key=lambda trial: trial.number)
-    front = pareto_front([trial.values for trial in done], [direction.name.lower() for direction in directions])
+def best_trials(
+    trials: Collection[FrozenTrial], directions: Sequence[StudyDirection]
+) -> list[FrozenTrial]:
+    """The Pareto front of the complete trials, ascending by number; of one objective the first best
+    alone."""
+    done = sorted(
+        (trial for trial in trials if trial.state == TrialState.COMPLETE),
+        key=lambda trial: trial.number,
+    )
+    front = pareto_front(
+        [trial.values for trial in done], [direction.name.lower() for direction in directions]
+    )
     return [done[position] for position in (front[:1] if len(directions) == 1 else front)]
 
 
@@ -289,5 +335,8 @@ def pareto_front(values: Sequence[Sequence[float]], directions: Sequence[str]) -
     return [
         position
         for position, cost in enumerate(costs)
-        if not any(other != cost and all(a <= b for a, b in zip(other, cost, strict=True)) for other in costs)
+        if not any(
+            other != cost and all(a <= b for a, b in zip(other, cost, strict=True))
+            for other in costs
+        )
     ]

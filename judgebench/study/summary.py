@@ -1,8 +1,9 @@
-"""The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on test.
+"""The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on
+test.
 
 
-Best is what the sweep looks for: the largest value, or with the direction minimize the smallest; and on dev, unless the
-objective names the test split.
+Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
+and on dev, unless the objective names the test split.
 
 Figures show the trials: the metric over two swept numbers, and the Pareto front of two objectives.
 """
@@ -43,21 +44,31 @@ from judgebench.study.storage import pareto_front
 from judgebench.tracking.wandb import log_sweep
 from judgebench.types import LABELS, RANGE, ScoreRange
 
-_MOST_VALUES, _MOST_LABELLED = 12, 8
-_COLORS, _BEST, _TRIED = "YlGnBu", "#D55E00", "#56B4E9"  # the last two of Okabe and Ito's palette
+_MOST_VALUES = 12
+_MOST_LABELLED = 8
+# the last two of Okabe and Ito's palette
+_COLORS = "YlGnBu"
+_BEST = "#D55E00"
+_TRIED = "#56B4E9"
 
 Trial = Mapping[str, Any]
-"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see `study.jobs.outcome`)."""
+"""number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
+`study.jobs.outcome`)."""
 
 Points = dict[tuple[float, float], float]
-"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same score, so that there is
-no correlation: the 0 that stands for it would outshine every negative one."""
+"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same
+score, so that there is no correlation: the 0 that stands for it would outshine every negative
+one."""
 
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that have results, ascending by number. A killed one may have stored its cells before it ended: its
-    point runs again."""
-    done = [trial for trial in trials if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")]
+    """The trials that have results, ascending by number. A killed one may have stored its cells
+    before it ended: its point runs again."""
+    done = [
+        trial
+        for trial in trials
+        if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")
+    ]
     return sorted(done, key=lambda trial: trial["number"])
 
 
@@ -68,12 +79,17 @@ def direction_of(objective: int, directions: Sequence[str]) -> str:
 
 def treated(cell: Mapping[str, Any]) -> list[str]:
     """The attack and the defense of a cell's texts, as in "attack dsi"."""
-    return [f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"]
+    return [
+        f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"
+    ]
 
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Swept keys with their values, as a reader knows them."""
-    texts = {axis_name(key): f"{value:.4g}" if isinstance(value, float) else value for key, value in params.items()}
+    texts = {
+        axis_name(key): f"{value:.4g}" if isinstance(value, float) else value
+        for key, value in params.items()
+    }
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
@@ -89,14 +105,17 @@ def axis_name(key: str) -> str:
 
 
 def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
-    """A figure per objective and dimension, by file name; none unless exactly two numbers are swept.
+    """A figure per objective and dimension, by file name; none unless exactly two numbers are
+    swept.
 
-    A grid of few values makes a heat map, on which every cell says its number; else there are points. The best is
-    framed."""
+    A grid of few values makes a heat map, on which every cell says its number; else there are
+    points. The best is framed."""
     done = complete(trials)
     keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
     swept = [trial["params"].get(key) for trial in done for key in keys]
-    if len(keys) != 2 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in swept):
+    if len(keys) != 2 or not all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in swept
+    ):
         return {}
     points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in done:
@@ -107,12 +126,16 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
                 name = (cell["objective"], cell["metric"], cell["dimension"], split)
                 constant = cell.get("constant") and cell["metric"] in CORRELATIONS
                 value = math.nan if constant else cell[split]
-                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(at, value)
+                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(
+                    at, value
+                )
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     figures = {}
     for (objective, metric, dimension, split), points in points_of.items():
-        file = f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        file = (
+            f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
+        )
         subject = (metric.capitalize(), split, dimension)
         figures[file] = _figure(points, names, subject, direction_of(objective, directions))
     return figures
@@ -120,25 +143,35 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
 
 @style.house_style()
 def _figure(
-    points: Mapping[str, Points], names: tuple[str, str], subject: tuple[str, str, str], direction: str
+    points: Mapping[str, Points],
+    names: tuple[str, str],
+    subject: tuple[str, str, str],
+    direction: str,
 ) -> Figure:
-    """Range -> its points, as heat maps where few distinct values were tried with each other, which is a grid; a
-    sampler draws values of its own for each trial."""
+    """Range -> its points, as heat maps where few distinct values were tried with each other, which
+    is a grid; a sampler draws values of its own for each trial."""
     metric, split, dimension = subject
-    grids = {name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1)) for name, part in points.items()}
+    grids = {
+        name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1))
+        for name, part in points.items()
+    }
     heat = all(
-        max(len(rows), len(columns)) <= _MOST_VALUES and 2 * len(points[name]) >= len(rows) * len(columns)
+        max(len(rows), len(columns)) <= _MOST_VALUES
+        and 2 * len(points[name]) >= len(rows) * len(columns)
         for name, (rows, columns) in grids.items()
     )
     title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
     caption = (
-        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and {names[1]} tried. "
-        "Colors compare within a range."
+        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and "
+        f"{names[1]} tried. Colors compare within a range."
     )
     if set(names) == {"λ", "t"}:
         caption += " Points of one λ / t are one decoding."
     if any(math.isnan(value) for part in points.values() for value in part.values()):
-        caption += f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no correlation."
+        caption += (
+            f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no "
+            "correlation."
+        )
     framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
 
     def best_of(part: Points) -> list[tuple[float, float]]:
@@ -149,11 +182,16 @@ def _figure(
     if heat:
         maps = []
         for name, (rows, columns) in grids.items():
-            part = {(rows.index(at[0]), columns.index(at[1])): value for at, value in points[name].items()}
+            part = {
+                (rows.index(at[0]), columns.index(at[1])): value
+                for at, value in points[name].items()
+            }
             values = np.full((len(rows), len(columns)), np.nan)
             for place, value in part.items():
                 values[place] = value
-            best = [(rows.index(row), columns.index(column)) for row, column in best_of(points[name])]
+            best = [
+                (rows.index(row), columns.index(column)) for row, column in best_of(points[name])
+            ]
             undefined = [place for place, value in part.items() if math.isnan(value)]
             maps.append(HeatMap(f"range {name}", rows, columns, values, best, undefined))
         return heat_map_figure(maps, names, title, caption, framed=framed)
@@ -164,9 +202,19 @@ def _figure(
         style.label(axis, f"range {name}", x=names[1], grid="both")
         axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
 
-    ring = Line2D([], [], marker="o", linestyle="none", markersize=8, markerfacecolor="none", markeredgecolor=_BEST)
+    ring = Line2D(
+        [],
+        [],
+        marker="o",
+        linestyle="none",
+        markersize=8,
+        markerfacecolor="none",
+        markeredgecolor=_BEST,
+    )
     ring.set_markeredgewidth(2)
-    return style.small_multiples(list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False)
+    return style.small_multiples(
+        list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False
+    )
 
 
 def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> Any:
@@ -174,15 +222,27 @@ def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> An
     y, x = np.array(list(points)).T
     values = np.array(list(points.values()))
     known = ~np.isnan(values)
-    dots = axis.scatter(x[known], y[known], c=values[known], s=26, cmap=_COLORS, edgecolors="#9a9a9a", linewidths=0.4)
+    dots = axis.scatter(
+        x[known],
+        y[known],
+        c=values[known],
+        s=26,
+        cmap=_COLORS,
+        edgecolors="#9a9a9a",
+        linewidths=0.4,
+    )
     if not known.all():
         axis.scatter(x[~known], y[~known], s=18, marker="x", color=style.MUTED, linewidths=0.8)
     for row, column in best:
         axis.scatter(column, row, s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
-    for numbers, scale, along in ((x, axis.set_xscale, axis.xaxis), (y, axis.set_yscale, axis.yaxis)):
+    for numbers, scale, along in (
+        (x, axis.set_xscale, axis.xaxis),
+        (y, axis.set_yscale, axis.yaxis),
+    ):
         if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
             scale("log")
-            # matplotlib's own labels are powers set as mathematics, which the house style does not read
+            # matplotlib's own labels are powers set as mathematics, which the house style does not
+            # read
             along.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             along.set_minor_formatter(NullFormatter())
     return dots
@@ -190,25 +250,37 @@ def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> An
 
 @style.house_style()
 def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
-    """Every trial by its two values, those on the front joined; hollow, the same settings on the test split. None
-    unless there are two objectives."""
+    """Every trial by its two values, those on the front joined; hollow, the same settings on the
+    test split. None unless there are two objectives."""
     done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
     if not done or len(directions) != 2:
         return None
     front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
-    values = {trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done}
-    tested: dict[int, list[float]] = {}  # but for trials with a cell that has no value there, or was chosen there
+    values = {
+        trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done
+    }
+    # but for trials with a cell that has no value there, or was chosen there
+    tested: dict[int, list[float]] = {}
     for trial in front:
         cells = trial["attributes"]["cells"]
         if all(cell[TEST] is not None and cell["split"] != TEST for cell in cells):
-            on_test = [[float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)]
+            on_test = [
+                [float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)
+            ]
             tested[trial["number"]] = [sum(numbers) / len(numbers) for numbers in on_test]
-    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the texts
-    names, labels, under = [], [], ""
+    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the
+    # texts
+    names = []
+    labels = []
+    under = ""
     for objective, direction in enumerate(directions):
-        cell = next(cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective)
+        cell = next(
+            cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective
+        )
         change = cell["metric"] in ("delta", "change")
-        names.append("Score change" if change else str(cell["metric"]).replace("_", " ").capitalize())
+        names.append(
+            "Score change" if change else str(cell["metric"]).replace("_", " ").capitalize()
+        )
         better = "less" if direction == "minimize" else "more"
         labels.append(f"{names[-1]} on {cell['split']} ({better} is better)")
         under += f"{names[-1]}: {', '.join(treated(cell))}. " if treated(cell) else ""
@@ -221,7 +293,9 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         axis.plot(*zip(*at, strict=True), "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
         for trial in front[:_MOST_LABELLED]:
             place = values[trial["number"]]
-            axis.annotate(f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+            axis.annotate(
+                f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7
+            )
         for number, end in tested.items():
             axis.plot(*end, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
             line = zip(values[number], end, strict=True)
@@ -229,19 +303,26 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
 
     # 3. the words around them
     legend = [(style.point(_TRIED, "o", 5), "a trial")]
-    legend.append((Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front"))
+    legend.append(
+        (Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front")
+    )
     if tested:
         hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
         legend.append((hollow, "the same on the test split"))
-    settings = "; ".join(f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED])
-    caption = (
-        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at least as good in the "
-        f"other. It is chosen on what the axes name, so its own values are optimistic. {under}{settings}."
+    settings = "; ".join(
+        f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED]
     )
-    return style.small_multiples([None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2)
+    caption = (
+        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at "
+        "least as good in the other. It is chosen on what the axes name, so its own values are "
+        f"optimistic. {under}{settings}."
+    )
+    return style.small_multiples(
+        [None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2
+    )
 
 
-# --- the best settings -----------------------------------------------------------------------------------------------
+# --- the best settings --------------------------------------------------------------------------
 
 
 Cell = tuple[Any, ...]
@@ -260,10 +341,13 @@ def summarize(
 ) -> dict[str, Any]:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
-    cells: each with its objective (position), metric, dimension, range, split (on which is chosen), direction, attack
-        and defense; `best`, the trial that is best there, of several the first (null without such a split; `constant`
-        where every text has the same score, which is chosen only where no trial does better).
-    means: for each objective dev and test averaged over its cells: each with its own best setting (`chosen_per_cell`),
+    cells: each with its objective (position), metric, dimension, range, split (on which is chosen),
+    direction, attack
+        and defense; `best`, the trial that is best there, of several the first (null without such a
+        split; `constant` where every text has the same score, which is chosen only where no trial
+        does better).
+    means: for each objective dev and test averaged over its cells: each with its own best setting
+    (`chosen_per_cell`),
         and with the one setting that is best on average (`one_setting`).
     """
     done = complete(trials)
@@ -272,15 +356,22 @@ def summarize(
     for trial in done:
         setting = {"trial": trial["number"], "params": dict(trial["params"])}
         for cell in trial["attributes"]["cells"]:
-            split, direction = cell.get("split", DEV), direction_of(cell["objective"], directions)
+            split = cell.get("split", DEV)
+            direction = direction_of(cell["objective"], directions)
             row = {**cell, **setting, "run_dir": trial["attributes"].get("run_dir"), "split": split}
             row["direction"], row["constant"] = direction, bool(cell.get("constant"))
-            row["cost"] = None if cell[split] is None else cell[split] * (1 if direction == "minimize" else -1)
+            row["cost"] = (
+                None
+                if cell[split] is None
+                else cell[split] * (1 if direction == "minimize" else -1)
+            )
             rows_of.setdefault(cell_of(cell), []).append(row)
     # 2. of each cell its best trial
     cells: dict[Cell, dict[str, Any]] = {}
     for key, rows in rows_of.items():
-        record = {name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value}
+        record = {
+            name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value
+        }
         record |= {"split": rows[0]["split"], "direction": rows[0]["direction"], "best": None}
         record |= {axis: rows[0].get(axis, "none") for axis in ("attack", "defense")}
         if rated := [[row] for row in rows if row["cost"] is not None]:
@@ -288,10 +379,14 @@ def summarize(
             record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
             record["best"] |= {"constant": True} if row["constant"] else {}
         cells[key] = record
-    means = [_means(objective, cells, rows_of) for objective in dict.fromkeys(key[0] for key in cells)]
+    means = [
+        _means(objective, cells, rows_of) for objective in dict.fromkeys(key[0] for key in cells)
+    ]
     return {
         "trials": len(done),
-        "failed": sum(trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials),
+        "failed": sum(
+            trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials
+        ),
         "params": list(dict.fromkeys(key for trial in done for key in trial["params"])),
         "cells": list(cells.values()),
         "means": means,
@@ -303,17 +398,23 @@ def _means(
     cells: Mapping[Cell, Mapping[str, Any]],
     rows_of: Mapping[Cell, Sequence[Row]],
 ) -> dict[str, Any]:
-    """Means over the cells of an objective: each with its own best setting, and with one for all."""
+    """Means over the cells of an objective: each with its own best setting, and with one for
+    all."""
     keys = [key for key in cells if key[0] == objective]
     bests = [cells[key]["best"] for key in keys]
-    mean = {"objective": objective, "chosen_per_cell": None if None in bests else _split_means(bests)}
+    mean = {
+        "objective": objective,
+        "chosen_per_cell": None if None in bests else _split_means(bests),
+    }
     mean["one_setting"] = None
     by_trial: dict[int, list[Row]] = {}
     for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
         by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
     if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
         rows = min(everywhere, key=_rank)
-        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(rows)
+        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(
+            rows
+        )
     return mean
 
 
@@ -323,25 +424,35 @@ def cell_of(cell: Mapping[str, Any]) -> Cell:
 
 
 def _rank(rows: Sequence[Row]) -> tuple[int, float]:
-    """The rank of a trial by its rows of some cells. Where every text has the same score there is no correlation, and
-    the 0.0 that stands for it beats nothing: a trial with fewer such cells goes first."""
+    """The rank of a trial by its rows of some cells. Where every text has the same score there is
+    no correlation, and the 0.0 that stands for it beats nothing: a trial with fewer such cells goes
+    first."""
     return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
 
 
 def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Split -> the mean over cells; None where one of them has no value."""
     values = {split: [cell[split] for cell in cells] for split in _SPLITS}
-    return {split: None if None in numbers else sum(numbers) / len(numbers) for split, numbers in values.items()}
+    return {
+        split: None if None in numbers else sum(numbers) / len(numbers)
+        for split, numbers in values.items()
+    }
 
 
-# --- the summary as people read it ------------------------------------------------------------------------------------
+# --- the summary as people read it --------------------------------------------------------------
 
 
 def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
-    """Lines on what was tried, found and is to do; a table an objective, and how many trials failed."""
-    count, lines = summary["failed"], [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
+    """Lines on what was tried, found and is to do; a table an objective, and how many trials
+    failed."""
+    count = summary["failed"]
+    lines = [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
     for mean in summary["means"]:
-        cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"] and cell["best"]]
+        cells = [
+            cell
+            for cell in summary["cells"]
+            if cell["objective"] == mean["objective"] and cell["best"]
+        ]
         best = mean.get("one_setting") or (cells[0]["best"] if cells else None)
         if best is None:
             continue
@@ -374,13 +485,23 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
             }
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
-                row["setting"] = params_text(best["params"]) + (" ! constant" if best.get("constant") else "")
+                row["setting"] = params_text(best["params"]) + (
+                    " ! constant" if best.get("constant") else ""
+                )
             row |= {"dev": best["dev"], "test": best["test"]}
             rows.append(table | row | {"trial": str(best["trial"])})
         for name, key in _MEANS.items():
             if (means := mean.get(key)) is not None:
-                row = {"part": "means", "range": name, "setting": params_text(means.get("params", {}))}
-                row |= {"dev": means["dev"], "test": means["test"], "trial": str(means.get("trial", ""))}
+                row = {
+                    "part": "means",
+                    "range": name,
+                    "setting": params_text(means.get("params", {})),
+                }
+                row |= {
+                    "dev": means["dev"],
+                    "test": means["test"],
+                    "trial": str(means.get("trial", "")),
+                }
                 rows.append(table | row)
     return pd.DataFrame(rows)
 
@@ -389,9 +510,14 @@ def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
     where = f" ({'; '.join(treated(cell))})" if treated(cell) else ""
     end = (
-        "; chosen on test itself, so the figure is optimistic" if cell["split"] == TEST else ", and what it is on test"
+        "; chosen on test itself, so the figure is optimistic"
+        if cell["split"] == TEST
+        else ", and what it is on test"
     )
-    return f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of {trials} trials{end}"
+    return (
+        f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of "
+        f"{trials} trials{end}"
+    )
 
 
 _SWEEP = View(
@@ -412,33 +538,39 @@ _SWEEP = View(
 )
 
 
-# --- the end of a sweep -----------------------------------------------------------------------------------------------
+# --- the end of a sweep -------------------------------------------------------------------------
 
 
 def finish_sweep(
     config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str], group: str
 ) -> None:
-    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where no trial has results
-    (a dry run). The summary's run on W&B joins the jobs' `group`."""
+    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where
+    no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`."""
     summary = summarize(trials, directions)
     if not summary["cells"]:
         return
     try:
         with atomic(folder / SUMMARY) as temporary:
             content = {**summary, "all": list(trials)}
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         figures = heatmaps(trials, directions)
         if (front := front_figure(trials, directions)) is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
         if config.get("logger") is not None:
-            names = [key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)]
+            names = [
+                key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)
+            ]
             whole: dict[str, Any] = plain(OmegaConf.create({key: config[key] for key in names}))
             group = whole["logger"].get("group") or group
             whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
             log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
     except (OSError, UserError) as error:
-        print_safely(f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True)
+        print_safely(
+            f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True
+        )
     if config.get("print") != "none":
         Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(summary_blocks(summary)))
     print_safely(folder)
@@ -460,8 +592,15 @@ def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
             return text
         return value if isinstance(value, bool | int | float | str) else text
 
-    overrides = [dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs]
-    swept = {key for texts in overrides for key in texts if any(other.get(key) != texts[key] for other in overrides)}
+    overrides = [
+        dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs
+    ]
+    swept = {
+        key
+        for texts in overrides
+        for key in texts
+        if any(other.get(key) != texts[key] for other in overrides)
+    }
     return [
         {**job, "params": {key: value_of(text) for key, text in texts.items() if key in swept}}
         for job, texts in zip(jobs, overrides, strict=True)

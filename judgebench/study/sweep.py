@@ -20,7 +20,17 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.terminal import print_safely
 from judgebench.study import storage
-from judgebench.study.queue import DUPLICATE, ENDED, FAILED, LOST, REASON, Queue, count, failed, task_of
+from judgebench.study.queue import (
+    DUPLICATE,
+    ENDED,
+    FAILED,
+    LOST,
+    REASON,
+    Queue,
+    count,
+    failed,
+    task_of,
+)
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
@@ -30,9 +40,10 @@ _SAMPLED = 20
 
 
 def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) -> None:
-    """Works on the study until it is complete, together with other workers; `folder` gets study.json, also where too
-    many trials failed. `UserError` of a study or folder that is another's, jobs that give no values to compare, or more
-    failures than `max_failure_rate` allows."""
+    """Works on the study until it is complete, together with other workers; `folder` gets
+    study.json, also where too many trials failed. `UserError` of a study or folder that is
+    another's, jobs that give no values to compare, or more failures than `max_failure_rate`
+    allows."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage.check_folder(folder, settings)
     # 1. the tasks of the study: points of a grid, or samples
@@ -46,7 +57,10 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
     fixed = [
         masked_argument(override)
         for override in space.fixed
-        if not any(f"{override.lstrip('+~').partition('=')[0]}.".startswith(f"{key}.") for key in settings.may_differ)
+        if not any(
+            f"{override.lstrip('+~').partition('=')[0]}.".startswith(f"{key}.")
+            for key in settings.may_differ
+        )
     ]
     opened = storage.open_storage(settings.storage)
     with storage.storage_errors(settings.storage):
@@ -58,8 +72,8 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         there = count(queue.trials(), TrialState.COMPLETE)
         shown = storage.shown_storage(settings.storage)
         _say(
-            f"study{f' {settings.study_name}' if settings.study_name else ''}: {name}, {len(tasks)} trials"
-            + (f", {there} of them there already" if there else ""),
+            f"study{f' {settings.study_name}' if settings.study_name else ''}: {name}, "
+            f"{len(tasks)} trials" + (f", {there} of them there already" if there else ""),
             f"kept in {shown}" if shown else "kept in memory",
         )
         # 3. its trials, and their file, also where too many failed
@@ -75,8 +89,8 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         if running:
             trials = "1 trial is" if running == 1 else f"{running} trials are"
             _say(
-                f"{trials} running: another worker is at work, or was killed; once none is, the same command with "
-                "hydra.sweeper.retry=true runs them again"
+                f"{trials} running: another worker is at work, or was killed; once none is, the "
+                "same command with hydra.sweeper.retry=true runs them again"
             )
 
 
@@ -107,18 +121,21 @@ class _Loop:
     def _check_failures(self) -> None:
         """`UserError` where more trials failed than the settings allow."""
         trials = self.queue.trials()
-        latest = {task_of(trial): trial for trial in trials if trial.user_attrs.get(ENDED) != DUPLICATE}
+        latest = {
+            task_of(trial): trial for trial in trials if trial.user_attrs.get(ENDED) != DUPLICATE
+        }
         failures = [trial for trial in latest.values() if failed(trial)]
         most = len(self.queue.tasks)
         if len(failures) > self.settings.max_failure_rate * most:
             raise UserError(
-                f"{len(failures)} of {most} trials failed, more than hydra.sweeper.max_failure_rate="
-                f"{self.settings.max_failure_rate:g} allows; the last one: "
-                f"{failures[-1].user_attrs.get(REASON, 'no reason was recorded')}"
+                f"{len(failures)} of {most} trials failed, more than "
+                f"hydra.sweeper.max_failure_rate={self.settings.max_failure_rate:g} allows; the "
+                f"last one: {failures[-1].user_attrs.get(REASON, 'no reason was recorded')}"
             )
 
     def _work(self, batch: Sequence[Trial]) -> None:
-        """Runs the batch's jobs. Hydra numbers jobs on from the first; so are trials, unless workers alternate."""
+        """Runs the batch's jobs. Hydra numbers jobs on from the first; so are trials, unless
+        workers alternate."""
         queue = self.queue
         parts: list[list[Trial]] = []
         for trial in batch:
@@ -132,19 +149,25 @@ class _Loop:
                 jobs = [queue.space.overrides(trial.params) for trial in part]
                 try:
                     results: Sequence[JobReturn | Exception] = self.launch(jobs, part[0].number)
-                except (HydraException, OmegaConfBaseException) as error:  # a job that cannot be composed
+                # a job that cannot be composed
+                except (HydraException, OmegaConfBaseException) as error:
                     results = [error] * len(part)
                 for trial, result in zip(part, results, strict=True):
                     self._end(trial, result)
                     running.discard(trial.number)
         except BaseException as error:
-            why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"the sweep ended: {_line(error)}"
+            why = (
+                "interrupted"
+                if isinstance(error, KeyboardInterrupt)
+                else f"the sweep ended: {_line(error)}"
+            )
             for number in running:
                 queue.close(number, LOST, why)
             raise
 
     def _end(self, running: Trial, result: JobReturn | Exception) -> None:
-        """Ends a trial with its job's result and prints it; a trial that another worker was given stays as it is."""
+        """Ends a trial with its job's result and prints it; a trial that another worker was given
+        stays as it is."""
         queue = self.queue
         number = running.number
         outcome = _outcome(result, len(queue.study.directions))
@@ -174,30 +197,42 @@ class _Loop:
             here = ", this one among them" if number in {other.number for other in best} else ""
             line += [_number(trial.values), f"front of {len(best)}{here}"]
         else:
-            line += [_number(trial.values), f"best {_number(best[0].values)} (trial {best[0].number})" if best else ""]
+            line += [
+                _number(trial.values),
+                f"best {_number(best[0].values)} (trial {best[0].number})" if best else "",
+            ]
         _say(*line)
 
 
-def _outcome(result: JobReturn | Exception, objectives: int) -> tuple[list[float], Mapping[str, Any]] | str:
-    """The outcome of a job: its values and attributes, or the reason why it has none; `UserError` where they cannot be
-    compared, as those of all others then will."""
-    returned = result if isinstance(result, Exception) else result._return_value  # the property raises what failed
+def _outcome(
+    result: JobReturn | Exception, objectives: int
+) -> tuple[list[float], Mapping[str, Any]] | str:
+    """The outcome of a job: its values and attributes, or the reason why it has none; `UserError`
+    where they cannot be compared, as those of all others then will."""
+    # the property raises what failed
+    returned = result if isinstance(result, Exception) else result._return_value
     if isinstance(returned, BaseException):
         return _line(returned)
     attributes: Mapping[str, Any] = {}
     if isinstance(returned, Mapping):
-        attributes, returned = returned.get("attributes") or {}, returned.get("values")
+        attributes = returned.get("attributes") or {}
+        returned = returned.get("values")
     values: list[Any] = (
-        list(returned) if isinstance(returned, Sequence) and not isinstance(returned, str) else [returned]
+        list(returned)
+        if isinstance(returned, Sequence) and not isinstance(returned, str)
+        else [returned]
     )
-    if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+    if not values or any(
+        isinstance(value, bool) or not isinstance(value, int | float) for value in values
+    ):
         raise UserError(
-            f"objective: a job returned {returned!r}, which a sweep cannot compare; name what it maximizes."
+            f"objective: a job returned {returned!r}, which a sweep cannot compare; name what it "
+            "maximizes."
         )
     if len(values) != objectives:
         raise UserError(
-            f"hydra.sweeper.direction: it has {objectives} entries and a job returned {len(values)} values; give one "
-            "direction for each entry of objective."
+            f"hydra.sweeper.direction: it has {objectives} entries and a job returned "
+            f"{len(values)} values; give one direction for each entry of objective."
         )
     if not all(map(math.isfinite, values)):
         return f"the objective is {', '.join(map(str, values))}"
@@ -206,7 +241,9 @@ def _outcome(result: JobReturn | Exception, objectives: int) -> tuple[list[float
 
 def _line(error: BaseException) -> str:
     sentence = getattr(error, "sentence", None) or " ".join(str(error).split())[:500]
-    known = isinstance(error, UserError | HydraException | OmegaConfBaseException) or hasattr(error, "sentence")
+    known = isinstance(error, UserError | HydraException | OmegaConfBaseException) or hasattr(
+        error, "sentence"
+    )
     return sentence if known and sentence else f"{type(error).__name__}: {sentence}".rstrip(": ")
 
 

@@ -1,5 +1,5 @@
-"""Choosing: lambda and t of contrastive decoding on the development split, by grid, or as published; what
-decodings learn, and judge, decoding and range, cross-fitted."""
+"""Choosing: lambda and t of contrastive decoding on the development split, by grid, or as
+published; what decodings learn, and judge, decoding and range, cross-fitted."""
 
 from judgebench.tuning.tuners import CrossFit, Dev, Published, Shared, Tuner
 

@@ -1,22 +1,27 @@
-"""Choosing among settings without waste: which judge, decoding and range to take, by all rated texts of a dimension.
+"""Choosing among settings without waste: which judge, decoding and range to take, by all rated
+texts of a dimension.
 
-A setting's score of a text is always *held out*: whatever it has learned (a kappa, weights, thresholds), it has learned
-from other articles. The choice itself is cross-fitted too: the articles are dealt to folds; each fold's setting is
-chosen on the others, its learned parts as well, and scores the fold's texts. What these scores are worth is what the
-choice promises. The maximum over all settings promises more, and does not keep it.
+A setting's score of a text is always *held out*: whatever it has learned (a kappa, weights,
+thresholds), it has learned from other articles. The choice itself is cross-fitted too: the articles
+are dealt to folds; each fold's setting is chosen on the others, its learned parts as well, and
+scores the fold's texts. What these scores are worth is what the choice promises. The maximum over
+all settings promises more, and does not keep it.
 
-The rule. The plain setting is the simplest: no assistant, nothing learned, the expectation, the humans' own range; of
-several that are as simple as each other, the best. Another is taken only where it is better than the plain one by more
-than the largest of all settings' differences would be by chance: the signs of the articles' shares in the differences
-are flipped, in all settings together (see `judgebench.stats.paired.flipped_differences`), and each difference is
-counted in its own spread, which keeps the level (Westfall and Young, "Resampling-Based Multiple Testing", 1993: single
-step). Of those that are better, the best of the simplest kind within one standard error of the best is taken (the one
-standard error rule: Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
+The rule. The plain setting is the simplest: no assistant, nothing learned, the expectation, the
+humans' own range; of several that are as simple as each other, the best. Another is taken only
+where it is better than the plain one by more than the largest of all settings' differences would be
+by chance: the signs of the articles' shares in the differences are flipped, in all settings
+together (see `judgebench.stats.paired.flipped_differences`), and each difference is counted in its
+own spread, which keeps the level (Westfall and Young, "Resampling-Based Multiple Testing", 1993:
+single step). Of those that are better, the best of the simplest kind within one standard error of
+the best is taken (the one standard error rule: Breiman et al., "Classification and Regression
+Trees", 1984, section 3.4.3).
 
-Without an effect another setting is taken in 1 to 4 % of data sets, with 6 to 48 articles (in 5 to 6 % where no setting
-agrees with the humans at all). On 288 Python snippets of 48 intents, 104 settings and half of the intents, the maximum
-loses .023 of Spearman to the best setting of the other half, in one half of ten .108, and promises .023 too much; this
-rule .012, .023 and .000, as the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 and -.001
+Without an effect another setting is taken in 1 to 4 % of data sets, with 6 to 48 articles (in 5 to
+6 % where no setting agrees with the humans at all). On 288 Python snippets of 48 intents, 104
+settings and half of the intents, the maximum loses .023 of Spearman to the best setting of the
+other half, in one half of ten .108, and promises .023 too much; this rule .012, .023 and .000, as
+the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 and -.001
 (`scripts/simulate.py choice`).
 """
 
@@ -31,7 +36,14 @@ import numpy as np
 
 from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
 from judgebench.runtime.errors import UserError
-from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Clusters, divided, expanded, with_intervals
+from judgebench.stats.clusters import (
+    FEWEST,
+    SIGNIFICANCE,
+    Clusters,
+    divided,
+    expanded,
+    with_intervals,
+)
 from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_ranks
 from judgebench.stats.forecasts import forecast_losses
 from judgebench.stats.paired import flipped_means, flips
@@ -47,7 +59,8 @@ FLIPS = 4095
 
 
 def deal(groups: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each text [N], all texts of an article in one: as even as can be, in an order drawn with the seed.
+    """The fold of each text [N], all texts of an article in one: as even as can be, in an order
+    drawn with the seed.
 
     Example:
         >>> deal(np.array(["a", "a", "b", "c"]), 3, seed=0).tolist()
@@ -59,20 +72,23 @@ def deal(groups: np.ndarray, folds: int, seed: int) -> np.ndarray:
     return np.asarray(fold[number])
 
 
-# --- learning ---------------------------------------------------------------------------------------------------------
+# --- learning -----------------------------------------------------------------------------------
 
 
 class Learner:
-    """A decoding that learns from human scores, over the rated texts of a dimension in one range or in all.
+    """A decoding that learns from human scores, over the rated texts of a dimension in one range or
+    in all.
 
     Attributes:
-        decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by Spearman is taken, or,
-            without a grid, one that stays as it is.
+        decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by
+            Spearman is taken, or, without a grid, one that stays as it is.
         readings: [N] of the texts, a `Ranged` a range.
         human: [N] on the scale of the first range.
         groups: [N] articles.
-        shown: [N] the same texts as a defense shows them, which then are scored by what `readings` teach.
-        ratings: [N, R] single raters' scores on the scale of the first range, NaN where there is none; None: `human`.
+        shown: [N] the same texts as a defense shows them, which then are scored by what `readings`
+            teach.
+        ratings: [N, R] single raters' scores on the scale of the first range, NaN where there is
+            none; None: `human`.
     """
 
     def __init__(
@@ -85,7 +101,11 @@ class Learner:
         shown: Sequence[Ranged] | None = None,
         ratings: np.ndarray | None = None,
     ) -> None:
-        self.decoding, self.readings, self.human, self.groups, self.grid = decoding, readings, human, groups, grid
+        self.decoding = decoding
+        self.readings = readings
+        self.human = human
+        self.groups = groups
+        self.grid = grid
         self.shown = readings if shown is None else shown
         self.ratings = human[:, None] if ratings is None else ratings
         self._learned: dict[bytes, Decoding] = {}
@@ -99,7 +119,9 @@ class Learner:
             replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
             for _, setting in sorted(by_kappa.items())
         ]
-        return decodings, np.stack([decoding.scores_across(self.readings) for decoding in decodings], axis=1)
+        return decodings, np.stack(
+            [decoding.scores_across(self.readings) for decoding in decodings], axis=1
+        )
 
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
@@ -110,7 +132,8 @@ class Learner:
             else:
                 decodings, scores = self._tried
                 ranks, human = (
-                    (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2 for side in (scores, self.human)
+                    (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2
+                    for side in (scores, self.human)
                 )
                 squares = (ranks * ranks).sum(axis=0)
                 values = ratio(human @ ranks, squares, np.full(len(squares), human @ human))
@@ -124,12 +147,14 @@ class Learner:
         """The same over some of its texts, by their numbers."""
         rows = np.asarray(texts)
         readings, shown = ([part.at(rows) for part in side] for side in (self.readings, self.shown))
-        human, groups, ratings = self.human[rows], self.groups[rows], self.ratings[rows]
+        human = self.human[rows]
+        groups = self.groups[rows]
+        ratings = self.ratings[rows]
         return Learner(self.decoding, readings, human, groups, self.grid, shown, ratings)
 
     def scarce(self, folds: int) -> np.ndarray:
-        """[N] True for the texts that teach at worst, when a choice is tested: without the articles with most answers,
-        as many as a fold of `folds` and one of twice as many hold together."""
+        """[N] True for the texts that teach at worst, when a choice is tested: without the articles
+        with most answers, as many as a fold of `folds` and one of twice as many hold together."""
         count = len(labels := np.unique(self.groups))
         gone = sum(-(-count // min(parts, count)) for parts in (folds, 2 * folds))
         answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
@@ -141,32 +166,44 @@ class Learner:
         return self.learn(rows).scores_across(self.shown)
 
     def losses(self, rows: np.ndarray) -> np.ndarray:
-        """Ranked probability scores [N] of all texts by what the texts `rows` teach, see `forecast_losses`."""
+        """Ranked probability scores [N] of all texts by what the texts `rows` teach, see
+        `forecast_losses`."""
         return forecast_losses(self.learn(rows), self.shown, self.ratings)
 
     def folded(self, folds: int, seed: int) -> Folded:
         """The cross-fitted decoding of a run, and the one that all texts teach."""
-        fold, everything = deal(self.groups, folds, seed), np.ones(len(self.human), dtype=bool)
+        fold = deal(self.groups, folds, seed)
+        everything = np.ones(len(self.human), dtype=bool)
         parts = [self.learn(fold != number) for number in range(folds)]
-        return Folded(dict(zip(self.groups.tolist(), fold.tolist(), strict=True)), parts, self.learn(everything))
+        return Folded(
+            dict(zip(self.groups.tolist(), fold.tolist(), strict=True)),
+            parts,
+            self.learn(everything),
+        )
 
 
 Learners = Mapping[tuple[str, ScoreRange, str], Mapping[str, tuple[Learner, list[str]]]]
-"""Dimension, range and defense -> a decoding's name -> what was cross-fitted, with the names of its texts."""
+"""Dimension, range and defense -> a decoding's name -> what was cross-fitted, with the names of its
+texts."""
 
 
-# --- the worth of settings --------------------------------------------------------------------------------------------
+# --- the worth of settings ----------------------------------------------------------------------
 
 
 def worth_of(
-    metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndarray, extra: np.ndarray | None = None
+    metric: str,
+    scores: np.ndarray,
+    human: np.ndarray,
+    groups: np.ndarray,
+    extra: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The articles' shares [G, S] in the worth of each setting, which is their mean; larger is better, errors count
-    below 0.
+    """The articles' shares [G, S] in the worth of each setting, which is their mean; larger is
+    better, errors count below 0.
 
     An article's share is the worth and how fast it changes with the article's weight (see
-    `judgebench.stats.correlation.influences`). Their spread over sqrt(G) is the standard error: on recorded judges that
-    of a difference is .9 to 1.1 of the bootstrap's with 48 articles and more, and .7 to 1.1 with 10.
+    `judgebench.stats.correlation.influences`). Their spread over sqrt(G) is the standard error: on
+    recorded judges that of a difference is .9 to 1.1 of the bootstrap's with 48 articles and more,
+    and .7 to 1.1 with 10.
 
     Args:
         metric: of `judgebench.tuning.tuners.METRICS`.
@@ -179,7 +216,9 @@ def worth_of(
         if metric == "rps":
             loss = np.asarray(extra)
         else:
-            loss = np.abs(straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None])
+            loss = np.abs(
+                straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None]
+            )
         values = -loss.mean(axis=0)
         change = (-loss - values) / len(human)
     clusters = Clusters.of(groups, resamples=0)
@@ -187,16 +226,20 @@ def worth_of(
 
 
 def straightened(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a + b score, b at
-    least 0."""
-    mean, x, y = scores[rows].mean(axis=0), scores[rows] - scores[rows].mean(axis=0), human[rows] - human[rows].mean()
+    """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a
+    + b score, b at least 0."""
+    mean, x, y = (
+        scores[rows].mean(axis=0),
+        scores[rows] - scores[rows].mean(axis=0),
+        human[rows] - human[rows].mean(),
+    )
     slope = np.nan_to_num(np.maximum(divided(x.T @ y, (x * x).sum(axis=0)), 0.0))
     return np.asarray(human[rows].mean() + slope * (scores - mean))
 
 
 class Choice(NamedTuple):
-    """The outcome of the rule: the numbers of two settings; [S] gains over the plain one, their standard errors (NaN
-    with one article), and True where a gain is more than chance."""
+    """The outcome of the rule: the numbers of two settings; [S] gains over the plain one, their
+    standard errors (NaN with one article), and True where a gain is more than chance."""
 
     taken: int
     best: int
@@ -205,18 +248,22 @@ class Choice(NamedTuple):
     better: np.ndarray
 
 
-def choose(shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.ndarray | None = None) -> Choice:
+def choose(
+    shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.ndarray | None = None
+) -> Choice:
     """The setting to take, see the module.
 
     Args:
-        shares: [G, S] see `worth_of`; settings from the simplest to the least simple. Fewer than five articles show no
-            difference at 5 %, and the plain setting is taken.
-        kind: [S] ascending, equal for settings as simple as each other; None: each is less simple than the one before.
-        varied: [S] False where a setting gives every text the same score: its worth of 0 is no agreement, and it is
-            not taken, unless all are such.
+        shares: [G, S] see `worth_of`; settings from the simplest to the least simple. Fewer than
+            five articles show no difference at 5 %, and the plain setting is taken.
+        kind: [S] ascending, equal for settings as simple as each other; None: each is less simple
+            than the one before.
+        varied: [S] False where a setting gives every text the same score: its worth of 0 is no
+            agreement, and it is not taken, unless all are such.
 
     Example:
-        Six articles, each with shares in the worth of three settings: both others are better, the second more so.
+        Six articles, each with shares in the worth of three settings: both others are better, the
+            second more so.
 
         >>> shares = np.array([[0.5, 0.6, 0.7], [0.4, 0.6, 0.6], [0.6, 0.7, 0.9], [0.5, 0.6, 0.8], [0.3, 0.4, 0.6],
         ...                    [0.4, 0.5, 0.7]])
@@ -232,34 +279,42 @@ def choose(shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.nda
     def first_best(among: np.ndarray) -> int:
         return int(np.argmax(among & (values >= values[among].max() - EQUAL)))
 
-    plain, best = first_best(varied & (kinds == kinds[varied].min())), first_best(varied)
+    plain = first_best(varied & (kinds == kinds[varied].min()))
+    best = first_best(varied)
     apart = shares - shares[:, [plain]]
     gain = apart.mean(axis=0)
     if groups < 2:
         return Choice(plain, best, gain, np.full(number, np.nan), np.zeros(number, dtype=bool))
     error = apart.std(axis=0, ddof=1) / np.sqrt(groups)
-    # 1. the largest gain that chance gives, each in its shares' root mean square, which no flip changes
+    # 1. the largest gain that chance gives, each in its shares' root mean square, which no flip
+    # changes
     scale = np.sqrt((apart**2).mean(axis=0))
     units = np.where(varied & (scale > 1e-9), scale, np.inf)
     flipped, exact = flips(groups, FLIPS)
     largest = flipped_means((apart / units).T, flipped).max(axis=0)
     as_large = (largest >= gain[:, None] / units[:, None] - EQUAL).sum(axis=1) + (not exact)
-    better = (gain > EQUAL) & np.isfinite(units) & (as_large <= SIGNIFICANCE * (len(largest) + (not exact)))
+    better = (
+        (gain > EQUAL)
+        & np.isfinite(units)
+        & (as_large <= SIGNIFICANCE * (len(largest) + (not exact)))
+    )
     if not better.any():
         return Choice(plain, best, gain, error, better)
-    # 2. of those that are better, those that the best of them does not beat by more than a standard error
+    # 2. of those that are better, those that the best of them does not beat by more than a standard
+    # error
     behind = shares[:, [first_best(better)]] - shares
     near = better & (behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(groups) + EQUAL)
     # 3. of these the best of the simplest kind
     return Choice(first_best(near & (kinds == kinds[near].min())), best, gain, error, better)
 
 
-# --- the choice of a dimension ----------------------------------------------------------------------------------------
+# --- the choice of a dimension ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Settings to choose among, in one dimension: N rated texts under S settings, the simplest first.
+    """Settings to choose among, in one dimension: N rated texts under S settings, the simplest
+    first.
 
     Attributes:
         scores: [N, S] held out, each setting on its own scale.
@@ -277,45 +332,57 @@ class Candidates:
     kind: Sequence[int] | None = None
     losses: np.ndarray | None = None
 
-    def taught(self, rows: np.ndarray, folds: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for other texts; and
-        the `extra` of `worth_of`."""
+    def taught(
+        self, rows: np.ndarray, folds: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for
+        other texts; and the `extra` of `worth_of`."""
         fold = deal(self.groups, folds, seed)
 
-        def held_out(known: np.ndarray, of: Callable[[Learner, np.ndarray], np.ndarray]) -> np.ndarray:
+        def held_out(
+            known: np.ndarray, of: Callable[[Learner, np.ndarray], np.ndarray]
+        ) -> np.ndarray:
             values = known.copy()
             for number, learner in self.learners.items():
                 values[:, number] = of(learner, rows)
                 for part in np.unique(fold[rows]):
-                    out, teaching = rows & (fold == part), rows & (fold != part)
+                    out = rows & (fold == part)
+                    teaching = rows & (fold != part)
                     values[out, number] = of(learner, teaching if teaching.any() else rows)[out]
             return values
 
         scores = held_out(self.scores, Learner.scores)
         return scores, None if self.losses is None else held_out(self.losses, Learner.losses)
 
-    def choose(self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None) -> Choice:
+    def choose(
+        self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None
+    ) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
         part = None if extra is None else extra[rows]
         shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
         return choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
-        """The worth of the rule's choice on articles that did not choose: `taken`, the share of folds that took each
-        setting, [S]; and spearman, pearson and error, for `rps` this too, with 95 % intervals, means over `repeats`
-        dealings of the folds.
+        """The worth of the rule's choice on articles that did not choose: `taken`, the share of
+        folds that took each setting, [S]; and spearman, pearson and error, for `rps` this too, with
+        95 % intervals, means over `repeats` dealings of the folds.
 
-        Articles are resampled outside of the folds: each keeps its held-out scores. For the correlations they are
-        standardized over all texts of their setting, without a look at the humans', so that a setting that every fold
-        takes keeps its own; for the error they reach the humans' scale by the straight line of the other folds. Twice
-        `folds` test the choice: it promises too little where it is made on many articles fewer than the card's.
+        Articles are resampled outside of the folds: each keeps its held-out scores. For the
+        correlations they are standardized over all texts of their setting, without a look at the
+        humans', so that a setting that every fold takes keeps its own; for the error they reach the
+        humans' scale by the straight line of the other folds. Twice `folds` test the choice: it
+        promises too little where it is made on many articles fewer than the card's.
         """
         # 1. each fold's choice by the other folds, and the scores that it gives
-        taken, number = np.zeros(self.scores.shape[1]), len(self.human)
-        clusters, figures = Clusters.of(self.groups, resamples, seed), dict[str, list[np.ndarray]]()
+        taken = np.zeros(self.scores.shape[1])
+        number = len(self.human)
+        clusters = Clusters.of(self.groups, resamples, seed)
+        figures = dict[str, list[np.ndarray]]()
         for repeat in range(repeats):
             fold = deal(self.groups, min(2 * folds, clusters.count), seed + repeat)
-            standard, estimate, loss = np.empty(number), np.empty(number), np.empty(number)
+            standard = np.empty(number)
+            estimate = np.empty(number)
+            loss = np.empty(number)
             for part in np.unique(fold):
                 rows = fold != part
                 scores, extra = self.taught(rows, folds, seed + repeat + 1)
@@ -340,8 +407,9 @@ def check_groups(groups: int, dimension: str, key: str) -> None:
     """Raises `UserError` where there are too few rated articles to choose by other articles."""
     if groups < 2:
         raise UserError(
-            f"{key}: humans rated texts of {groups} article{'' if groups == 1 else 's'} on {dimension}, and a choice "
-            "needs two at least, one to choose by and one to test it on; rate texts of more articles."
+            f"{key}: humans rated texts of {groups} article{'' if groups == 1 else 's'} on "
+            f"{dimension}, and a choice needs two at least, one to choose by and one to test it "
+            "on; rate texts of more articles."
         )
 
 
@@ -355,39 +423,48 @@ def choice_records(
     resamples: int,
     reads: bool = True,
 ) -> list[dict[str, Any]]:
-    """The worth of each setting of judge, decoding, range and defense, and the one taken: a record a setting, from the
-    simplest of a dimension to the least simple, the plain one first.
+    """The worth of each setting of judge, decoding, range and defense, and the one taken: a record
+    a setting, from the simplest of a dimension to the least simple, the plain one first.
 
     Args:
         decodings: name -> the configured decoding.
-        tuner: `CrossFit`; another, or none: the choice is cross-fitted as by its defaults, and a dimension with rated
-            texts of a single article has no records.
+        tuner: `CrossFit`; another, or none: the choice is cross-fitted as by its defaults, and a
+            dimension with rated texts of a single article has no records.
         scale: dimension -> the humans' scale: a range equal to it is their own.
         reads: whether the assistant takes a pass of its own for each text.
 
     Returns:
-        JSON's own types, never NaN: dataset, dimension, the keys of `Cell.named`; metric, n, groups; worth, gain (over
-        the plain setting) and gain_se, in the metric's units, larger is better; better: the gain is more than chance;
-        taken, best; share: of the folds that take it; settings: what all texts teach it; kappas: of each fold, where it
-        contrasts; and for the setting that is taken promised_spearman, promised_pearson, promised_error and, chosen for
-        it, promised_rps with `_low` and `_high`, null elsewhere; ranges, readings: how many ranges, and passes over a
-        prompt of the text, a score takes; and, of the one that is taken, left_out: sentences on what could not learn or
-        be chosen for the metric, where there are some.
+        JSON's own types, never NaN: dataset, dimension, the keys of `Cell.named`; metric, n,
+        groups; worth, gain (over the plain setting) and gain_se, in the metric's units, larger is
+        better; better: the gain is more than chance; taken, best; share: of the folds that take it;
+        settings: what all texts teach it; kappas: of each fold, where it contrasts; and for the
+            setting that is taken promised_spearman, promised_pearson, promised_error and, chosen
+            for
+        it, promised_rps with `_low` and `_high`, null elsewhere; ranges, readings: how many ranges,
+        and passes over a prompt of the text, a score takes; and, of the one that is taken,
+        left_out: sentences on what could not learn or be chosen for the metric, where there are
+            some.
     """
     records: list[dict[str, Any]] = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
-        here, left_out = [cell for cell in cells if cell.dimension == dimension], [*tuned.left_out.get(dimension, ())]
-        settings, among = _candidates(scores, here, decodings, tuned.learners, crossfit, scale.get(dimension))
-        human, groups, learned = among.human, among.groups, among.learners
+        here = [cell for cell in cells if cell.dimension == dimension]
+        left_out = [*tuned.left_out.get(dimension, ())]
+        settings, among = _candidates(
+            scores, here, decodings, tuned.learners, crossfit, scale.get(dimension)
+        )
+        human = among.human
+        groups = among.groups
+        learned = among.learners
         if crossfit is tuner:
             check_groups(len(set(groups)), dimension, "tune=crossfit")
         elif len(set(groups)) < 2:
             continue
         # 2. the choice by all of them, and what it promises
-        folds, rows = min(crossfit.folds, len(set(groups))), np.ones(len(human), dtype=bool)
+        folds = min(crossfit.folds, len(set(groups)))
+        rows = np.ones(len(human), dtype=bool)
         held_out, extra = among.taught(rows, folds, crossfit.seed)
         choice = among.choose(rows, held_out, extra)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
@@ -395,16 +472,35 @@ def choice_records(
         for number, cell in enumerate(settings):
             learner = learned.get(number)
             folded = learner.folded(folds, crossfit.seed) if learner and learner.grid else None
-            record = {"dataset": dataset} | cell.named | {"metric": crossfit.metric, "n": len(human)}
-            record |= {"groups": len(set(groups)), "worth": float(worths[number]), "gain": float(choice.gain[number])}
-            record |= {"gain_se": float(choice.error[number]), "better": bool(choice.better[number])}
+            record = (
+                {"dataset": dataset} | cell.named | {"metric": crossfit.metric, "n": len(human)}
+            )
+            record |= {
+                "groups": len(set(groups)),
+                "worth": float(worths[number]),
+                "gain": float(choice.gain[number]),
+            }
+            record |= {
+                "gain_se": float(choice.error[number]),
+                "better": bool(choice.better[number]),
+            }
             record |= {"taken": number == choice.taken, "best": number == choice.best}
-            record |= {"share": float(promise["taken"][number]), "settings": folded and folded.whole.settings}
-            kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)] if folded else []
+            record |= {
+                "share": float(promise["taken"][number]),
+                "settings": folded and folded.whole.settings,
+            }
+            kappas = (
+                [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
+                if folded
+                else []
+            )
             record["kappas"] = kappas or None
             decoding = decodings.get(cell.decoding)
             ranges = len({of.range for of in here}) if decoding and decoding.across else 1
-            record |= {"ranges": ranges, "readings": ranges * (1 + (reads and cell.judge == "pair"))}
+            record |= {
+                "ranges": ranges,
+                "readings": ranges * (1 + (reads and cell.judge == "pair")),
+            }
             for name in [name for name in promise if name != "taken"]:
                 record[f"promised_{name}"] = promise[name] if number == choice.taken else None
             record |= {"left_out": left_out} if left_out and number == choice.taken else {}
@@ -420,7 +516,8 @@ def _candidates(
     tuner: CrossFit,
     own: tuple[float, float] | None,
 ) -> tuple[list[Cell], Candidates]:
-    """The settings among the cells of a dimension, the simplest first; an assistant alone is another judge."""
+    """The settings among the cells of a dimension, the simplest first; an assistant alone is
+    another judge."""
 
     def simplicity(cell: Cell) -> tuple[bool, ...]:
         decoding = decodings.get(cell.decoding)
@@ -441,8 +538,11 @@ def _candidates(
         parts = shared([rated_part(table, cell) for cell in settings])
         if len(np.unique(parts[0]["group_id"])) >= FEWEST:
             break
-    human, groups, names = parts[0]["human"], parts[0]["group_id"].astype(str), parts[0]["example_id"].tolist()
-    learned, values = {}, np.stack([part["score"] for part in parts], axis=1)
+    human = parts[0]["human"]
+    groups = parts[0]["group_id"].astype(str)
+    names = parts[0]["example_id"].tolist()
+    learned = {}
+    values = np.stack([part["score"] for part in parts], axis=1)
     losses = np.empty(values.shape) if tuner.metric == "rps" else None
     for number, cell in enumerate(settings):
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})

@@ -2,26 +2,31 @@
 
 A record for each dimension, range and tuned decoding, in JSON's own types, never NaN:
 
-    {"tune": "dev",                  # dev, published or shared: how lambda and t were chosen (dev also for the
+    {"tune": "dev",                  # dev, published or shared: how lambda and t were chosen (dev
+    also for the
                                      # tuning per range that tune=shared keeps beside its own)
      "decoding": "contrastive",      # its name in scores.parquet, where `judge` is "pair"
      "rule": "argmax",               # or "expectation"
      "alpha": 0.0,                   # plausibility
      "dimension": "coherence", "range_min": 0.0, "range_max": 4.0, "range_step": 1.0,
      "lambda": 0.1, "temperature": 4.0, "kappa": 0.025,   # the choice
-     "dev": 0.31, "test": 0.29,      # Spearman of the choice, level dataset; null where a split has no example
-     "constant": false,              # every dev text has the same score: dev is 0 because there is no correlation; such
-                                     # a point is chosen only where all are such; null without a dev split
+     "dev": 0.31, "test": 0.29,      # Spearman of the choice, level dataset; null where a split has
+     no example "constant": false,              # every dev text has the same score: dev is 0
+     because there is no correlation; such
+                                     # a point is chosen only where all are such; null without a dev
+                                     split
      "dev_examples": 160, "dev_groups": 10, "test_examples": 1440, "test_groups": 90,
      "edge": false,                  # the choice lies at an end of what was looked at, see below
-     "shared": null,                 # tune=shared: {"dev": 0.30, "test": 0.28}, means over the ranges; null otherwise
-     "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev": 0.30, "test": 0.28, "constant": false}, ...],
-     "grid_best": {...},             # the point of `grid` that tune=dev chooses; null without a dev split
-     "grid_kappas": 18,              # distinct decodings in the grid, for scores depend on kappa alone
-     "grid_scores": 7}               # truly distinct score vectors among them, over both splits
+     "shared": null,                 # tune=shared: {"dev": 0.30, "test": 0.28}, means over the
+     ranges; null otherwise "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev":
+     0.30, "test": 0.28, "constant": false}, ...], "grid_best": {...},             # the point of
+     `grid` that tune=dev chooses; null without a dev split "grid_kappas": 18,              #
+     distinct decodings in the grid, for scores depend on kappa alone "grid_scores": 7}
+     # truly distinct score vectors among them, over both splits
 
-`grid` is in the order lambda by lambda, in each t by t, whatever `tune` is. `edge` is true where the chosen kappa is
-the smallest or the largest of the grid, or beyond: the best may lie farther out.
+`grid` is in the order lambda by lambda, in each t by t, whatever `tune` is. `edge` is true where
+the chosen kappa is the smallest or the largest of the grid, or beyond: the best may lie farther
+out.
 """
 
 from __future__ import annotations
@@ -37,7 +42,16 @@ from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.tuning.tuners import PER_RANGE, Cell, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.tuning.tuners import (
+    PER_RANGE,
+    Cell,
+    CrossFit,
+    Dev,
+    MeasuredCell,
+    Setting,
+    Shared,
+    Tuner,
+)
 from judgebench.types import LABELS, RANGE, Reading, ScoreRange
 
 if TYPE_CHECKING:
@@ -52,9 +66,10 @@ EDGE = "edge"
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that name, or is added,
-    None of one that cannot learn there; the records of tuning.json; dimension, range and defense -> name -> what was
-    cross-fitted, with the names of its texts; and dimension -> sentences on what could not learn."""
+    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that
+    name, or is added, None of one that cannot learn there; the records of tuning.json; dimension,
+    range and defense -> name -> what was cross-fitted, with the names of its texts; and dimension
+    -> sentences on what could not learn."""
 
     decodings: Mapping[Cell, Mapping[str, Decoding | None]] = field(default_factory=dict)
     records: Sequence[Record] = ()
@@ -62,13 +77,20 @@ class Tuned:
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at an edge."""
+        """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at
+        an edge."""
         # by its setting too: an answer in words is written under the configured one
         names = ("dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
-        at_edge = {tuple(record.get(name) for name in names) for record in self.records if record["edge"]}
-        edges = (row["judge"] == "pair" and tuple(row.get(name) for name in names) in at_edge for row in records)
+        at_edge = {
+            tuple(record.get(name) for name in names) for record in self.records if record["edge"]
+        }
+        edges = (
+            row["judge"] == "pair" and tuple(row.get(name) for name in names) in at_edge
+            for row in records
+        )
         return [
-            {**row, "flags": [*row["flags"], EDGE]} if edge else row for row, edge in zip(records, edges, strict=True)
+            {**row, "flags": [*row["flags"], EDGE]} if edge else row
+            for row, edge in zip(records, edges, strict=True)
         ]
 
 
@@ -80,25 +102,27 @@ def check_tuning(
     cells: Sequence[Cell],
     models: tuple[str | None, str | None],
 ) -> None:
-    """Raises `UserError` where the decodings cannot be tuned, before anything is read: by the judge's mode, the splits
-    that have examples, and `Tuner.check`."""
+    """Raises `UserError` where the decodings cannot be tuned, before anything is read: by the
+    judge's mode, the splits that have examples, and `Tuner.check`."""
     if isinstance(tuner, CrossFit) and mode != "score_tokens":
-        return  # free answers have nothing to learn; the choice among their settings is cross-fitted all the same
+        # free answers have nothing to learn; the choice among their settings is cross-fitted all
+        # the same
+        return
     if mode != "score_tokens":
         raise UserError(
-            f"tune={tuner.name}: a free answer is read under one lambda and t, so there is nothing to choose from; use "
-            "judge.mode=score_tokens, or tune=none."
+            f"tune={tuner.name}: a free answer is read under one lambda and t, so there is nothing "
+            "to choose from; use judge.mode=score_tokens, or tune=none."
         )
     for name in _tuned(tuner, decodings):
         if isinstance(tuner, Shared) and f"{name}{PER_RANGE}" in decodings:
             raise UserError(
-                f"decoding {name}{PER_RANGE}: tune=shared gives this name to the decoding that is tuned per range; "
-                "call yours something else."
+                f"decoding {name}{PER_RANGE}: tune=shared gives this name to the decoding that is "
+                "tuned per range; call yours something else."
             )
     if tuner.needs_dev and DEV not in splits:
         raise UserError(
-            f"tune={tuner.name}: there is no development split to choose lambda and t on; give it articles with "
-            "data.dev_share=0.1 (and at least two articles), or take tune=none."
+            f"tune={tuner.name}: there is no development split to choose lambda and t on; give it "
+            "articles with data.dev_share=0.1 (and at least two articles), or take tune=none."
         )
     tuner.check(cells, models)
 
@@ -110,9 +134,10 @@ def tune(
     scale: Mapping[str, tuple[float, float]] | None = None,
     ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
-    """Chooses lambda and t for each cell and each decoding that contrasts, from readings with log-probabilities of main
-    model and assistant (see `check_tuning`); with `CrossFit` also what decodings learn from human scores, on a `scale`
-    (what the scores span where it is not named); `ratings`: dimension -> example_id -> [R], NaN without one."""
+    """Chooses lambda and t for each cell and each decoding that contrasts, from readings with
+    log-probabilities of main model and assistant (see `check_tuning`); with `CrossFit` also what
+    decodings learn from human scores, on a `scale` (what the scores span where it is not named);
+    `ratings`: dimension -> example_id -> [R], NaN without one."""
     if tuner is None:
         return Tuned()
     if isinstance(tuner, CrossFit):
@@ -129,16 +154,24 @@ def tune(
     decoded: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
-        measured = [MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()]
+        measured = [
+            MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()
+        ]
         for dimension in dict.fromkeys(dimension for dimension, _ in parts):
             ranges = [cell for cell in measured if cell.cell[0] == dimension]
             for suffix, settings in tuner.choose(ranges).items():
                 means = None
                 if isinstance(tuner, Shared) and not suffix:
-                    points = [cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)]
-                    means = {split: _mean([point[split] for point in points]) for split in (DEV, TEST)}
+                    points = [
+                        cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)
+                    ]
+                    means = {
+                        split: _mean([point[split] for point in points]) for split in (DEV, TEST)
+                    }
                 for cell, setting in zip(ranges, settings, strict=True):
-                    tuned = replace(decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+                    tuned = replace(
+                        decoding, lambda_=setting.lambda_, temperature=setting.temperature
+                    )
                     decoded[cell.cell][name + suffix] = tuned
                     way = Dev.name if suffix == PER_RANGE else tuner.name
                     record = {"tune": way, "decoding": name + suffix, **_record(cell, setting)}
@@ -153,18 +186,21 @@ def cross_fit(
     scale: Mapping[str, tuple[float, float]],
     ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
-    """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the rated clean texts of
-    the reported split, judged without a defense. Attacked and defended texts of an article are decoded as it is. What
-    learns nothing has a learner without a grid where settings are chosen by its distributions. Where too few texts are
-    answered for a decoding to learn, without any two folds' articles, it is left out; `UserError` where no other is."""
-    from judgebench.decoding.scores import ranged  # it needs pandas, and a configuration's check does not
+    """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the
+    rated clean texts of the reported split, judged without a defense. Attacked and defended texts
+    of an article are decoded as it is. What learns nothing has a learner without a grid where
+    settings are chosen by its distributions. Where too few texts are answered for a decoding to
+    learn, without any two folds' articles, it is left out; `UserError` where no other is."""
+    # it needs pandas, and a configuration's check does not
+    from judgebench.decoding.scores import ranged
     from judgebench.tuning.choose import Learner, check_groups
 
     # 1. the texts that were read, by what they were judged under; nothing is learned with a defense
     split = shown_split(reading.split for reading in readings)
     cells: dict[tuple[str, ScoreRange, str], dict[tuple[str, str], Reading]] = {}
     for reading in readings:
-        condition, example = reading.prompt.condition, reading.prompt.example
+        condition = reading.prompt.condition
+        example = reading.prompt.example
         clean = condition.attack == CLEAN and reading.split == split and reading.text is None
         if clean and rated([example], condition.dimension):
             cell = condition.dimension, condition.range, condition.defense
@@ -175,24 +211,34 @@ def cross_fit(
     learners: dict[tuple[str, ScoreRange, str], dict[str, tuple[Learner, list[str]]]] = {}
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
-        ranges = [other for name, other, condition in cells if (name, condition) == (dimension, defense)]
+        ranges = [
+            other for name, other, condition in cells if (name, condition) == (dimension, defense)
+        ]
         for name, decoding in (decodings if tuner.metric == "rps" else names).items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
-            sides = [[cells.get((dimension, part, shown), {}) for part in asked] for shown in (CLEAN, defense)]
+            sides = [
+                [cells.get((dimension, part, shown), {}) for part in asked]
+                for shown in (CLEAN, defense)
+            ]
             kept = [key for key in texts if all(key in part for side in sides for part in side)]
             if not kept:
                 continue
-            plain, shown = ([ranged([part[key] for key in kept]) for part in side] for side in sides)
+            plain, shown = (
+                [ranged([part[key] for key in kept]) for part in side] for side in sides
+            )
             examples = [texts[key].prompt.example for key in kept]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
             single = (ratings or {}).get(dimension, {})
-            rated_by = np.array([single.get(example.example_id, [np.nan]) for example in examples], dtype=np.float64)
+            rated_by = np.array(
+                [single.get(example.example_id, [np.nan]) for example in examples], dtype=np.float64
+            )
             rated_by[:, 0] = np.where(np.isnan(rated_by).all(axis=1), human, rated_by[:, 0])
             on_range, singles = (
-                score_range.minimum + (side - low) / ((high - low) or 1.0) * (score_range.maximum - score_range.minimum)
+                score_range.minimum
+                + (side - low) / ((high - low) or 1.0) * (score_range.maximum - score_range.minimum)
                 for side in (human, rated_by)
             )
             groups = np.array([example.group_id for example in examples])
@@ -202,7 +248,9 @@ def cross_fit(
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
-                folded = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed) if grid else None
+                folded = (
+                    learner.folded(min(tuner.folds, len(set(groups))), tuner.seed) if grid else None
+                )
             except UserError as error:
                 if len(decodings) == 1:
                     raise
@@ -213,23 +261,35 @@ def cross_fit(
             of_cell[name] = learner, [example.example_id for example in examples]
             if defense == CLEAN and folded:
                 of_range[name] = folded
-    return Tuned(tuned, (), learners, {name: list(dict.fromkeys(texts)) for name, texts in left_out.items()})
+    return Tuned(
+        tuned, (), learners, {name: list(dict.fromkeys(texts)) for name, texts in left_out.items()}
+    )
 
 
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
-    """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can be."""
-    contrasting: dict[str, Any] = {name: rule for name, rule in decodings.items() if isinstance(rule, Contrastive)}
+    """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can
+    be."""
+    contrasting: dict[str, Any] = {
+        name: rule for name, rule in decodings.items() if isinstance(rule, Contrastive)
+    }
     learning = {name: rule for name, rule in decodings.items() if rule.learns}
     cross_fits = isinstance(tuner, CrossFit)
     if not contrasting and not cross_fits:
         raise UserError(
-            f"tune={tuner.name}: no decoding contrasts; choose one, as decoding=[greedy,contrastive], or tune=none."
+            f"tune={tuner.name}: no decoding contrasts; choose one, as "
+            "decoding=[greedy,contrastive], or tune=none."
         )
     for name in tuner.decodings or ():
         if name not in contrasting:
             listed = ", ".join(contrasting) or "none"
-            raise UserError(f"tune.decodings: {name!r} is not one of those that contrast: {listed}.")
-    kept = {name: rule for name, rule in contrasting.items() if tuner.decodings is None or name in tuner.decodings}
+            raise UserError(
+                f"tune.decodings: {name!r} is not one of those that contrast: {listed}."
+            )
+    kept = {
+        name: rule
+        for name, rule in contrasting.items()
+        if tuner.decodings is None or name in tuner.decodings
+    }
     return kept | (learning if cross_fits else {})
 
 
@@ -242,7 +302,11 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
     """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
-    record: dict[str, Any] = {"rule": measured.decoding.rule, "alpha": measured.decoding.alpha, "dimension": dimension}
+    record: dict[str, Any] = {
+        "rule": measured.decoding.rule,
+        "alpha": measured.decoding.alpha,
+        "dimension": dimension,
+    }
     record |= score_range.columns | measured.at(setting)
     for split in (DEV, TEST):
         rows = measured.readings.get(split, ())
@@ -250,4 +314,7 @@ def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
         record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
     best = measured.best and measured.at(measured.best)
     record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
-    return record | {"grid_kappas": len({point.same for point in measured.grid}), "grid_scores": measured.vectors}
+    return record | {
+        "grid_kappas": len({point.same for point in measured.grid}),
+        "grid_scores": measured.vectors,
+    }

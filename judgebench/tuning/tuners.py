@@ -1,8 +1,8 @@
-"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names, and what a setting is
-worth in one dimension and range.
+"""The ways of choosing lambda and t (config group `tune`), each a class that a config file names,
+and what a setting is worth in one dimension and range.
 
-published.csv holds tables 3 to 5 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge" (arXiv
-2510.18196), with the models' hub ids for their printed names.
+published.csv holds tables 3 to 5 of "Contrastive Decoding Mitigates Score Range Bias in
+LLM-as-a-Judge" (arXiv 2510.18196), with the models' hub ids for their printed names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ PER_RANGE = "_per_range"
 """What is added to a decoding's name where it is tuned range by range beside another tuning."""
 
 Cell = tuple[str, ScoreRange]
-"""Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the others too."""
+"""Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the
+others too."""
 
 
 class Setting(NamedTuple):
@@ -52,27 +53,38 @@ class Setting(NamedTuple):
 
     @property
     def same(self) -> float:
-        """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are one decoding."""
+        """Kappa without the last digits, in which 0.1 / 5 and 0.01 / 0.5 may differ: equal ones are
+        one decoding."""
         return float(f"{self.kappa:.12g}")
 
 
 Point = dict[str, float | bool | None]
-"""A setting and its worth, as in tuning.json: lambda, temperature, kappa; dev and test, Spearman's rho with the humans
-(None where a split has no example); constant, true where every dev text gets the same score: then there is no
-correlation, and dev is 0.0 by convention (None without dev examples)."""
+"""A setting and its worth, as in tuning.json: lambda, temperature, kappa; dev and test, Spearman's
+rho with the humans (None where a split has no example); constant, true where every dev text gets
+the same score: then there is no correlation, and dev is 0.0 by convention (None without dev
+examples)."""
 
 
 class MeasuredCell:
-    """A cell under one contrasting decoding, of which `alpha` and `rule` count: the worth of any setting there.
+    """A cell under one contrasting decoding, of which `alpha` and `rule` count: the worth of any
+    setting there.
 
     Attributes:
-        readings: split -> the readings of rated clean texts without a defense; a split without any is left out.
+        readings: split -> the readings of rated clean texts without a defense; a split without any
+            is left out.
     """
 
     def __init__(
-        self, cell: Cell, readings: Mapping[str, Sequence[Reading]], decoding: Contrastive, grid: Sequence[Setting]
+        self,
+        cell: Cell,
+        readings: Mapping[str, Sequence[Reading]],
+        decoding: Contrastive,
+        grid: Sequence[Setting],
     ) -> None:
-        self.cell, self.readings, self.decoding, self.grid = cell, readings, decoding, grid
+        self.cell = cell
+        self.readings = readings
+        self.decoding = decoding
+        self.grid = grid
         self._values = np.array(cell[1].values)
         self._arrays = {
             split: (
@@ -86,12 +98,16 @@ class MeasuredCell:
 
     def at(self, setting: Setting) -> Point:
         """The worth of a setting."""
-        return {"lambda": setting.lambda_, "temperature": setting.temperature} | self._at(setting)[0]
+        return {"lambda": setting.lambda_, "temperature": setting.temperature} | self._at(setting)[
+            0
+        ]
 
     def _at(self, setting: Setting) -> tuple[Point, bytes]:
         """Worth and vectors of scores, by kappa."""
         if setting.kappa not in self._measured:
-            decoding = replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
+            decoding = replace(
+                self.decoding, lambda_=setting.lambda_, temperature=setting.temperature
+            )
             scores = {
                 split: decoding.scores(main, assistant, self._values)
                 for split, (main, assistant, _) in self._arrays.items()
@@ -99,7 +115,10 @@ class MeasuredCell:
             rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
             point: Point = {"kappa": setting.kappa, DEV: rho.get(DEV), TEST: rho.get(TEST)}
             point["constant"] = is_constant(scores[DEV]) if DEV in scores else None
-            self._measured[setting.kappa] = point, b"".join(scores[split].tobytes() for split in sorted(scores))
+            self._measured[setting.kappa] = (
+                point,
+                b"".join(scores[split].tobytes() for split in sorted(scores)),
+            )
         return self._measured[setting.kappa]
 
     @cached_property
@@ -116,14 +135,17 @@ class MeasuredCell:
         """The grid's best by dev, see `best_point`; None without dev examples."""
         if DEV not in self.readings:
             return None
-        values, constant = ([float(point[key] or 0) for point in self.points] for key in (DEV, "constant"))
+        values, constant = (
+            [float(point[key] or 0) for point in self.points] for key in (DEV, "constant")
+        )
         return self.grid[best_point(self.grid, values, constant)]
 
 
 def best_point(grid: Sequence[Setting], values: Sequence[float], constant: Sequence[float]) -> int:
-    """Index of the setting with the largest of `values`; of equals, but for rounding, the smallest kappa, which changes
-    the judge least, then the first. Only settings that give every text the same score in the fewest ranges (`constant`)
-    are chosen from: the 0.0 that stands for such a correlation is no value, and would beat every negative one."""
+    """Index of the setting with the largest of `values`; of equals, but for rounding, the smallest
+    kappa, which changes the judge least, then the first. Only settings that give every text the
+    same score in the fewest ranges (`constant`) are chosen from: the 0.0 that stands for such a
+    correlation is no value, and would beat every negative one."""
     least = min(constant)
     top = max(value for value, number in zip(values, constant, strict=True) if number == least)
     best = (i for i, value in enumerate(values) if constant[i] == least and value >= top - EQUAL)
@@ -135,7 +157,8 @@ class Tuner:
     """Base of all ways of tuning; `UserError` of fields that hold something else.
 
     Attributes:
-        lambdas, temperatures: the grid is every lambda with every t; it is measured, whichever way the choice is made.
+        lambdas, temperatures: the grid is every lambda with every t; it is measured, whichever way
+            the choice is made.
         decodings: names of the decodings that are tuned; None: every one that contrasts.
         needs_dev: True where it chooses by the development split.
 
@@ -157,7 +180,9 @@ class Tuner:
     @cached_property
     def grid(self) -> list[Setting]:
         """Lambda by lambda, in each t by t."""
-        return [Setting(float(lambda_), float(t)) for lambda_ in self.lambdas for t in self.temperatures]
+        return [
+            Setting(float(lambda_), float(t)) for lambda_ in self.lambdas for t in self.temperatures
+        ]
 
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
         """Raises `UserError`, before anything is read, for cells for which nothing can be chosen.
@@ -167,22 +192,24 @@ class Tuner:
         """
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """The settings of one decoding in all ranges of one dimension: suffix of the decoding's name ("": none) -> a
-        setting for each of `measured`."""
+        """The settings of one decoding in all ranges of one dimension: suffix of the decoding's
+        name ("": none) -> a setting for each of `measured`."""
         raise NotImplementedError
 
     def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
-        """True where a choice lies at an end of what was measured, so that the best may lie beyond: its kappa is not
-        strictly between the grid's smallest and largest."""
+        """True where a choice lies at an end of what was measured, so that the best may lie beyond:
+        its kappa is not strictly between the grid's smallest and largest."""
         kappas = [point.same for point in self.grid]
         return not min(kappas) < setting.same < max(kappas)
 
 
 class Dev(Tuner):
-    """The CD paper's protocol: per dimension and range, the grid's best Spearman on the development split.
+    """The CD paper's protocol: per dimension and range, the grid's best Spearman on the development
+    split.
 
-    Of equals the smallest kappa is taken, then the first of the grid: the paper does not say. A point that gives every
-    dev text the same score has no correlation, and is taken only where all points do.
+    Of equals the smallest kappa is taken, then the first of the grid: the paper does not say. A
+    point that gives every dev text the same score has no correlation, and is taken only where all
+    points do.
     """
 
     name = "dev"
@@ -192,19 +219,20 @@ class Dev(Tuner):
 
 
 METRICS = ("spearman", "pearson", "error", "rps")
-"""What a setting may be chosen for: a correlation with the humans' scores; the mean absolute error of its scores after
-a straight line to theirs; the ranked probability score of its distribution against single raters' scores (of a free
-answer: the humans' mean), its range mapped to their scale end to end."""
+"""What a setting may be chosen for: a correlation with the humans' scores; the mean absolute error
+of its scores after a straight line to theirs; the ranked probability score of its distribution
+against single raters' scores (of a free answer: the humans' mean), its range mapped to their scale
+end to end."""
 
 
 @dataclass
 class CrossFit(Tuner):
-    """Every article's lambda and t, weights and thresholds are learned from the articles of other folds, so that all
-    articles are test articles; see `judgebench.tuning.choose`.
+    """Every article's lambda and t, weights and thresholds are learned from the articles of other
+    folds, so that all articles are test articles; see `judgebench.tuning.choose`.
 
     Attributes:
-        folds: into which the articles are dealt to learn, and twice as many to test the choice; fewer where fewer were
-            rated.
+        folds: into which the articles are dealt to learn, and twice as many to test the choice;
+            fewer where fewer were rated.
         repeats: dealings with another seed, over which the promise of the choice is averaged.
         metric: what judge, decoding and range are chosen for; kappa is always chosen for Spearman.
     """
@@ -218,17 +246,19 @@ class CrossFit(Tuner):
 
 
 class Shared(Dev):
-    """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the ranges.
+    """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the
+    ranges.
 
-    The ablation of tuning per range, whose choices are kept as the decoding `<name>_per_range`, so that the loss by one
-    setting for all can be seen. Only points with the fewest ranges in which they give every dev text the same score are
-    chosen from.
+    The ablation of tuning per range, whose choices are kept as the decoding `<name>_per_range`, so
+    that the loss by one setting for all can be seen. Only points with the fewest ranges in which
+    they give every dev text the same score are chosen from.
     """
 
     name = "shared"
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        points = list(zip(*(cell.points for cell in measured), strict=True))  # of each setting, over the ranges
+        # of each setting, over the ranges
+        points = list(zip(*(cell.points for cell in measured), strict=True))
         means = [fmean(float(point[DEV] or 0) for point in of_setting) for of_setting in points]
         constant = [sum(bool(point["constant"]) for point in of_setting) for of_setting in points]
         setting = self.grid[best_point(self.grid, means, constant)]
@@ -252,8 +282,8 @@ class Published(Tuner):
     """The CD paper's own choices (its tables 3 to 5), for its models, dimensions and ranges.
 
     Attributes:
-        main, assistant: hub ids of the paper's models, where the judge's and the assistant's path are others (local
-            folders); None takes the paths.
+        main, assistant: hub ids of the paper's models, where the judge's and the assistant's path
+            are others (local folders); None takes the paths.
     """
 
     main: str | None = None
@@ -262,20 +292,23 @@ class Published(Tuner):
     needs_dev = False
 
     def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
-        main, assistant = self.main or models[0], self.assistant or models[1]
+        main = self.main or models[0]
+        assistant = self.assistant or models[1]
         published = published_settings()
         if (main or "", assistant or "") not in published:
             pairs = "; ".join(f"{first} with {second}" for first, second in published)
             raise UserError(
-                f"tune=published: the paper has no settings for {main} with {assistant or 'no second model'}, only for "
-                f"{pairs}; if local folders hold such a pair, say which with tune.main= and tune.assistant=."
+                f"tune=published: the paper has no settings for {main} with "
+                f"{assistant or 'no second model'}, only for {pairs}; if local folders hold such a "
+                "pair, say which with tune.main= and tune.assistant=."
             )
         self._settings = published[main or "", assistant or ""]
         if missing := [cell for cell in cells if cell not in self._settings]:
             names = ", ".join(f"{dimension} {score_range}" for dimension, score_range in missing)
             raise UserError(
-                f"tune=published: the paper has no setting for {names}; it has coherence, relevance and consistency in "
-                "0-4, 1-5, 2-6 and 3-7. Leave the others out of dimensions and ranges, or take tune=dev."
+                f"tune=published: the paper has no setting for {names}; it has coherence, "
+                "relevance and consistency in 0-4, 1-5, 2-6 and 3-7. Leave the others out of "
+                "dimensions and ranges, or take tune=dev."
             )
 
     def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:

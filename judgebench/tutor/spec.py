@@ -19,7 +19,8 @@ PRINTED_TOKENS = {"summary": 128, "dialogue": 64}
 
 
 class Sizes(NamedTuple):
-    """Numbers of a model's layers, of entries of a hidden state, and of tokens that it can read at most."""
+    """Numbers of a model's layers, of entries of a hidden state, and of tokens that it can read at
+    most."""
 
     layers: int
     hidden: int
@@ -31,8 +32,8 @@ class HelpingModel:
     """A model besides those that judge.
 
     Args:
-        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make it one model in
-            memory.
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make
+            it one model in memory.
         engine: `prefix`, many texts at once over shared prompts; `plain`, every text by itself.
         token_budget: texts are read together up to so many tokens to compute.
     """
@@ -48,7 +49,14 @@ class HelpingModel:
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code, role=self.role)
+        return ModelSource(
+            self.path,
+            self.gguf_file,
+            self.revision,
+            self.dtype,
+            self.trust_remote_code,
+            role=self.role,
+        )
 
     @cached_property
     def longest(self) -> int:
@@ -59,7 +67,8 @@ class HelpingModel:
 
 @dataclass(frozen=True)
 class TutorSpec(HelpingModel):
-    """Which model writes references, and how (conf/tutor has a file a model); see also `HelpingModel`.
+    """Which model writes references, and how (conf/tutor has a file a model); see also
+    `HelpingModel`.
 
     Args:
         prompts: which prompts ask for texts: `summary`, `dialogue`, or a folder of the user's own.
@@ -67,15 +76,17 @@ class TutorSpec(HelpingModel):
         candidates: texts sampled of each context for the standard vectors.
         temperature, top_p: of that sampling, and of references where they are sampled.
         seed: of all sampling.
-        high_percentile, low_percentile: candidates scored at or above, or at or below, are the high and low set.
-        components: dimensions that the states of a layer are reduced to before separability is measured; None is none.
+        high_percentile, low_percentile: candidates scored at or above, or at or below, are the high
+            and low set.
+        components: dimensions that the states of a layer are reduced to before separability is
+            measured; None is none.
         layer: where to steer, counted from 1; None is the layer that separates best.
-        alpha_high, alpha_low: strengths of equations 4 and 5; None takes that of `strengths` whose texts score nearest
-            to the high, or the low, threshold.
-        alpha_unit: `one`, or `norm`: multiples of the mean length of the states at the steered layer, which makes
-            strengths of different tutors and layers comparable.
-        strengths: strengths, of at least 0, at which the judge scores steered texts of the training contexts (the
-            paper's figure 10); None tries none.
+        alpha_high, alpha_low: strengths of equations 4 and 5; None takes that of `strengths` whose
+            texts score nearest to the high, or the low, threshold.
+        alpha_unit: `one`, or `norm`: multiples of the mean length of the states at the steered
+            layer, which makes strengths of different tutors and layers comparable.
+        strengths: strengths, of at least 0, at which the judge scores steered texts of the training
+            contexts (the paper's figure 10); None tries none.
         sample_references: draw the references' tokens too, instead of taking the likeliest.
         vectors: a file of standard vectors to use instead of finding them.
     """
@@ -102,13 +113,17 @@ class TutorSpec(HelpingModel):
         mistakes = Mistakes()
         elsewhere = ("path", "gguf_file", "revision", "dtype", "trust_remote_code", "prompts")
         with mistakes.caught():
-            check_fields(self, "tutor", of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
+            check_fields(
+                self,
+                "tutor",
+                of=[name for name in self.__dataclass_fields__ if name not in elsewhere],
+            )
         mistakes.tell()
         for name in ("alpha_high", "alpha_low"):
             if getattr(self, name) is None and not self.strengths:
                 mistakes.add(
-                    f"tutor.{name}: None is not a number of at least 0, and tutor.strengths, to choose from, is not "
-                    "given."
+                    f"tutor.{name}: None is not a number of at least 0, and tutor.strengths, to "
+                    "choose from, is not given."
                 )
         if self.low_percentile >= self.high_percentile:
             mistakes.add(
@@ -119,18 +134,21 @@ class TutorSpec(HelpingModel):
 
     @cached_property
     def sizes(self) -> Sizes:
-        """The model's own; `UserError` for an encoder-decoder model, whose states are not a text's alone."""
+        """The model's own; `UserError` for an encoder-decoder model, whose states are not a text's
+        alone."""
         self.source.check_decoder_only("write texts that are steered")
         text = self.source.config().get_text_config(decoder=True)
         return Sizes(int(text.num_hidden_layers), int(text.hidden_size), self.longest)
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest text; `UserError` where they are neither given nor known for these prompts."""
+        """Tokens of the longest text; `UserError` where they are neither given nor known for these
+        prompts."""
         if self.max_new_tokens is not None:
             return self.max_new_tokens
         if self.prompts not in PRINTED_TOKENS:
             raise UserError(
-                f"tutor.max_new_tokens: there is no usual length for tutor.prompts={self.prompts}; give a whole number."
+                f"tutor.max_new_tokens: there is no usual length for tutor.prompts={self.prompts}; "
+                "give a whole number."
             )
         return PRINTED_TOKENS[self.prompts]

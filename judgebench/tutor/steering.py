@@ -1,9 +1,10 @@
-"""Steering: while a text is written, its hidden state is moved towards a standard (CAP, equations 4 and 5).
+"""Steering: while a text is written, its hidden state is moved towards a standard (CAP, equations 4
+and 5).
 
-The current position of a text is the last that was read: the prompt's last token while the prompt is read, then each
-token of the text. A layer yields [batch, tokens, hidden], or a tuple that begins with it. In a packed row (the prefix
-engine's) the current positions stand where the engine says; in any other batch they are the last ones, so prompts must
-be padded on the left, if at all.
+The current position of a text is the last that was read: the prompt's last token while the prompt
+is read, then each token of the text. A layer yields [batch, tokens, hidden], or a tuple that begins
+with it. In a packed row (the prefix engine's) the current positions stand where the engine says; in
+any other batch they are the last ones, so prompts must be padded on the left, if at all.
 """
 
 from __future__ import annotations
@@ -31,31 +32,36 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     layers = layers_of(model.get_decoder())
     if layers is None:
         raise UserError(
-            f"tutor: the layers of {type(model).__name__} are not where transformers has them, so it cannot be "
-            "steered; choose another tutor."
+            f"tutor: the layers of {type(model).__name__} are not where transformers has them, so "
+            "it cannot be steered; choose another tutor."
         )
     return layers
 
 
 def current(output: Any) -> torch.Tensor:
-    """[texts, hidden] what a layer yields at the current positions, text by text; no text where none is under way."""
+    """[texts, hidden] what a layer yields at the current positions, text by text; no text where
+    none is under way."""
     states: torch.Tensor = output[0] if isinstance(output, tuple) else output
     rows = current_rows()
     return states[:, -1] if rows is None else states[0, rows.to(states.device)]
 
 
-HIGH, LOW = "high", "low"
+HIGH = "high"
+LOW = "low"
 
 
-def edit(states: torch.Tensor, standard: torch.Tensor, direction: torch.Tensor, strength: torch.Tensor) -> torch.Tensor:
-    """Equations 4 and 5, N(s + a (1 - cos(s, v)) d), where N gives back the length of s; computed in float32.
+def edit(
+    states: torch.Tensor, standard: torch.Tensor, direction: torch.Tensor, strength: torch.Tensor
+) -> torch.Tensor:
+    """Equations 4 and 5, N(s + a (1 - cos(s, v)) d), where N gives back the length of s; computed
+    in float32.
 
     Args:
         states: [rows, hidden] s, of any floating type.
         standard: [rows or 1, hidden] float32 v: the high standard vector hv, or the low one lv.
         direction: [hidden] float32 d = (hv - lv) / |hv - lv|, from low to high.
-        strength: [rows or 1] float32 a: alpha_h towards the high standard, -alpha_l towards the low one; 0 changes
-            nothing.
+        strength: [rows or 1] float32 a: alpha_h towards the high standard, -alpha_l towards the low
+            one; 0 changes nothing.
     """
     s = states.float()
     cosine = F.cosine_similarity(s, standard, dim=-1)
@@ -84,8 +90,9 @@ class Standard:
         apart = float((self.high - self.low).norm())
         if not 0 < apart < float("inf"):
             raise UserError(
-                f"tutor: the high and the low standard vector of layer {self.layer} are {apart:g} apart, so there is "
-                "no direction to steer in; find vectors from more candidates, or choose another tutor.layer."
+                f"tutor: the high and the low standard vector of layer {self.layer} are {apart:g} "
+                "apart, so there is no direction to steer in; find vectors from more candidates, "
+                "or choose another tutor.layer."
             )
 
     @property
@@ -106,16 +113,20 @@ class Steer:
     """Steers each text of a batch; a `Side` of `generate`.
 
     Args:
-        alphas: [texts] alpha_h towards the high standard where positive, alpha_l towards the low one where negative; 0
-            leaves a text alone. One text's may serve a whole batch.
+        alphas: [texts] alpha_h towards the high standard where positive, alpha_l towards the low
+            one where negative; 0 leaves a text alone. One text's may serve a whole batch.
         device: of the model.
     """
 
-    def __init__(self, standard: Standard, alphas: torch.Tensor, device: torch.device | str = "cpu"):
+    def __init__(
+        self, standard: Standard, alphas: torch.Tensor, device: torch.device | str = "cpu"
+    ):
         self.layer = standard.layer
         self._strength = alphas.float().to(device)
         towards_high = (alphas > 0).to(device)[:, None]
-        self._standard = torch.where(towards_high, standard.high.to(device), standard.low.to(device))
+        self._standard = torch.where(
+            towards_high, standard.high.to(device), standard.low.to(device)
+        )
         self._direction = standard.direction.to(device)
 
     def edited(self, states: torch.Tensor) -> torch.Tensor:
@@ -127,24 +138,26 @@ class Steer:
 
     def keep(self, which: torch.Tensor) -> None:
         which = which.to(self._strength.device)
-        self._strength, self._standard = self._strength[which], self._standard[which]
+        self._strength = self._strength[which]
+        self._standard = self._standard[which]
 
 
 @contextmanager
 def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
-    """Within it the model writes steered texts; afterwards, however it ends, the model is as it was. None steers
-    nothing.
+    """Within it the model writes steered texts; afterwards, however it ends, the model is as it
+    was. None steers nothing.
 
-    The output of `steer.layer` is edited at the current position of each text and nowhere else: at the prompt's last
-    token while it is read, then at each new token. It works under the engines of judgebench, and under transformers'
-    own `generate` with prompts padded on the left and a cache.
+    The output of `steer.layer` is edited at the current position of each text and nowhere else: at
+    the prompt's last token while it is read, then at each new token. It works under the engines of
+    judgebench, and under transformers' own `generate` with prompts padded on the left and a cache.
     """
     if steer is None:
         yield
         return
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> Any:
-        now, rows = current(output), current_rows()
+        now = current(output)
+        rows = current_rows()
         if not len(now):
             return None
         # a copy with the edited states: what the layer yielded may be used elsewhere

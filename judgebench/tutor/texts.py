@@ -1,4 +1,5 @@
-"""Texts of a tutor, scored by the judge: candidates and their states (CAP, 4.2), references (4.3) and strengths."""
+"""Texts of a tutor, scored by the judge: candidates and their states (CAP, 4.2), references (4.3)
+and strengths."""
 
 from __future__ import annotations
 
@@ -27,7 +28,16 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers
-from judgebench.tutor.writing import GOOD, POOR, REFERENCE, SCORED, Text, Tutor, Written, written_example
+from judgebench.tutor.writing import (
+    GOOD,
+    POOR,
+    REFERENCE,
+    SCORED,
+    Text,
+    Tutor,
+    Written,
+    written_example,
+)
 from judgebench.types import FAILED, Condition, Example, Reading
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
@@ -37,8 +47,8 @@ TextScorer = Callable[[Sequence[Example]], np.ndarray]
 def write_candidates(tutor: Tutor, contexts: Sequence[Example]) -> list[Written]:
     """`tutor.spec.candidates` sampled texts of each context, context by context.
 
-    A text depends on the model, the seed, its context and its index alone: more candidates, or other contexts, leave
-    those that are there as they are.
+    A text depends on the model, the seed, its context and its index alone: more candidates, or
+    other contexts, leave those that are there as they are.
     """
     prompts = tutor.prompts(contexts)
     texts = [Text(prompt, index) for prompt in prompts for index in range(tutor.spec.candidates)]
@@ -50,8 +60,8 @@ class JudgeScorer:
     """Scores texts as the judge scores any other under one condition, clean and undefended.
 
     Args:
-        judge: in `score_tokens` mode its expected score counts (as the paper scores), in `generate` mode the score that
-            it writes.
+        judge: in `score_tokens` mode its expected score counts (as the paper scores), in `generate`
+            mode the score that it writes.
         builder: builds the judge's prompts; knows the condition's rubric.
         runner: computes and keeps the readings; the tutor's, so that one model serves both.
     """
@@ -65,8 +75,11 @@ class JudgeScorer:
         self._decodings = {"score": Greedy() if self.judge.mode == "generate" else Expectation()}
 
     def __call__(self, examples: Sequence[Example]) -> np.ndarray:
-        """[examples] float64, in order; NaN where the judge's answer holds no score. Their ids differ."""
-        unrated = [replace(example, human={self.condition.dimension: math.nan}) for example in examples]
+        """[examples] float64, in order; NaN where the judge's answer holds no score. Their ids
+        differ."""
+        unrated = [
+            replace(example, human={self.condition.dimension: math.nan}) for example in examples
+        ]
         columns = decode(self.readings(unrated), self._decodings)
         scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
         by_example = dict(zip(columns["example_id"], scores, strict=True))
@@ -94,11 +107,12 @@ class JudgeScorer:
 
 
 def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
-    """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers, hidden] float32,
-    the output of every layer; the last layer's before the final norm."""
+    """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers,
+    hidden] float32, the output of every layer; the last layer's before the final norm."""
     prompts = [
         replace(
-            each.asked.prompt, token_ids=np.concatenate([each.asked.prompt.token_ids, each.tokens]).astype(np.int32)
+            each.asked.prompt,
+            token_ids=np.concatenate([each.asked.prompt.token_ids, each.tokens]).astype(np.int32),
         )
         for each in candidates
     ]
@@ -130,7 +144,8 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
 
 
 def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torch.Tensor:
-    """The output of every layer at the last token of each text: [texts, layers, hidden] float32 on the CPU.
+    """The output of every layer at the last token of each text: [texts, layers, hidden] float32 on
+    the CPU.
 
     Args:
         groups: [tokens] token ids of each text, those that begin alike together.
@@ -154,8 +169,8 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
 
 @dataclass(frozen=True)
 class Reference:
-    """The two texts of one context. `high_cut` and `low_cut` are True where one ends at the most tokens; `seconds` is
-    the time of both."""
+    """The two texts of one context. `high_cut` and `low_cut` are True where one ends at the most
+    tokens; `seconds` is the time of both."""
 
     group_id: str
     high: str
@@ -168,56 +183,82 @@ class Reference:
 def steered_texts(
     tutor: Tutor, contexts: Sequence[Example], standard: Standard, alphas: Sequence[float]
 ) -> dict[float, list[Written]]:
-    """Texts of each context under several strengths, in the same batches: alpha -> a text a context, in order; a text
-    may be empty.
+    """Texts of each context under several strengths, in the same batches: alpha -> a text a
+    context, in order; a text may be empty.
 
-    A text is stored under the model, the standard vectors with their layer, its alpha, its context, the longest length
-    and, where tokens are drawn, the seed: a strength that was tried before costs nothing.
+    A text is stored under the model, the standard vectors with their layer, its alpha, its context,
+    the longest length and, where tokens are drawn, the seed: a strength that was tried before costs
+    nothing.
 
     Args:
-        alphas: alpha_h of a text towards the high standard, -alpha_l of one towards the low standard; 0 is the plain
-            tutor's text.
+        alphas: alpha_h of a text towards the high standard, -alpha_l of one towards the low
+            standard; 0 is the plain tutor's text.
     """
     alphas = list(dict.fromkeys(float(alpha) for alpha in alphas))
-    texts = [Text(prompt, alpha=alpha) for prompt in tutor.prompts(contexts, REFERENCE) for alpha in alphas]
+    texts = [
+        Text(prompt, alpha=alpha)
+        for prompt in tutor.prompts(contexts, REFERENCE)
+        for alpha in alphas
+    ]
     written = tutor.write(texts, tutor.reference_sampling, standard)
     return {alpha: written[i :: len(alphas)] for i, alpha in enumerate(alphas)}
 
 
 def steered_references(
-    tutor: Tutor, contexts: Sequence[Example], standard: Standard, alpha_high: float, alpha_low: float
+    tutor: Tutor,
+    contexts: Sequence[Example],
+    standard: Standard,
+    alpha_high: float,
+    alpha_low: float,
 ) -> list[Reference]:
-    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least 0."""
+    """CAP's pairs, in order of the contexts: equations 4 and 5 with these strengths, each at least
+    0."""
     texts = steered_texts(tutor, contexts, standard, [alpha_high, -alpha_low])
-    remedy = {HIGH: f"lower tutor.alpha_high={alpha_high:g}", LOW: f"lower tutor.alpha_low={alpha_low:g}"}
+    remedy = {
+        HIGH: f"lower tutor.alpha_high={alpha_high:g}",
+        LOW: f"lower tutor.alpha_low={alpha_low:g}",
+    }
     return _pairs(contexts, texts[float(alpha_high)], texts[-float(alpha_low)], remedy)
 
 
 def asked_references(
     tutor: Tutor, contexts: Sequence[Example], scores: tuple[float, float] | None = None
 ) -> list[Reference]:
-    """W-CAP's pairs, for which the tutor is asked for a good and for a bad text; or random references, for which it is
-    asked for a text of each of two scores, the high one first (CAP, section 3.2)."""
-    kinds = ((GOOD, None), (POOR, None)) if scores is None else tuple((SCORED, score) for score in scores)
+    """W-CAP's pairs, for which the tutor is asked for a good and for a bad text; or random
+    references, for which it is asked for a text of each of two scores, the high one first (CAP,
+    section 3.2)."""
+    kinds = (
+        ((GOOD, None), (POOR, None))
+        if scores is None
+        else tuple((SCORED, score) for score in scores)
+    )
     high, low = (
-        tutor.write([Text(prompt) for prompt in tutor.prompts(contexts, kind, score)], tutor.reference_sampling)
+        tutor.write(
+            [Text(prompt) for prompt in tutor.prompts(contexts, kind, score)],
+            tutor.reference_sampling,
+        )
         for kind, score in kinds
     )
     return _pairs(contexts, high, low, dict.fromkeys((HIGH, LOW), "choose another tutor"))
 
 
 def _pairs(
-    contexts: Sequence[Example], high: Sequence[Written], low: Sequence[Written], remedy: dict[str, str]
+    contexts: Sequence[Example],
+    high: Sequence[Written],
+    low: Sequence[Written],
+    remedy: dict[str, str],
 ) -> list[Reference]:
     for side, texts in ((HIGH, high), (LOW, low)):
         for context, text in zip(contexts, texts, strict=True):
             if not text.text:
                 raise UserError(
-                    f"tutor: the {side} reference of group {context.group_id} is empty, and a judge cannot compare a "
-                    f"text with nothing; {remedy[side]}."
+                    f"tutor: the {side} reference of group {context.group_id} is empty, and a "
+                    f"judge cannot compare a text with nothing; {remedy[side]}."
                 )
     return [
-        Reference(context.group_id, good.text, bad.text, good.cut, bad.cut, good.seconds + bad.seconds)
+        Reference(
+            context.group_id, good.text, bad.text, good.cut, bad.cut, good.seconds + bad.seconds
+        )
         for context, good, bad in zip(contexts, high, low, strict=True)
     ]
 
@@ -263,8 +304,11 @@ def measure_strengths(
         alphas: strengths as they act, each at least 0.
         targets: the low and the high score to be met.
     """
-    # 1. the texts of all strengths, scored together; those of a context follow each other, for they share its prompt
-    written = steered_texts(tutor, contexts, standard, [sign * alpha for sign in (1.0, -1.0) for alpha in alphas])
+    # 1. the texts of all strengths, scored together; those of a context follow each other, for they
+    # share its prompt
+    written = steered_texts(
+        tutor, contexts, standard, [sign * alpha for sign in (1.0, -1.0) for alpha in alphas]
+    )
     examples = {
         (alpha, i): written_example(context, f"steered/{alpha:g}", written[alpha][i].text)
         for i, context in enumerate(contexts)
@@ -272,26 +316,39 @@ def measure_strengths(
         if written[alpha][i].text
     }
     if not examples:
-        raise UserError("tutor.strengths: the tutor wrote nothing at any of them; choose others, or another tutor.")
+        raise UserError(
+            "tutor.strengths: the tutor wrote nothing at any of them; choose others, or another "
+            "tutor."
+        )
     scores = dict(zip(examples, scorer(list(examples.values())), strict=True))
-    # 2. their statistics, and of each side the strength that meets its target best; of equals the weakest
+    # 2. their statistics, and of each side the strength that meets its target best; of equals the
+    # weakest
     strengths = []
     for side, sign, target in ((HIGH, 1.0, targets[1]), (LOW, -1.0, targets[0])):
         tried = []
         for alpha in dict.fromkeys(map(float, alphas)):
-            numbers = np.array([scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))])
+            numbers = np.array(
+                [scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))]
+            )
             numbers = numbers[~np.isnan(numbers)]
-            n, variance, low, high = len(numbers), None, None, None
+            n = len(numbers)
+            variance = None
+            low = None
+            high = None
             mean = float(numbers.mean()) if n else None
             if mean is not None and n > 1:
                 variance = float(numbers.var(ddof=1))
                 half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
-                low, high = mean - half, mean + half
+                low = mean - half
+                high = mean + half
             empty = sum(not text.text for text in written[sign * alpha])
             tried.append(Strength(side, alpha, n, empty, mean, variance, low, high, target))
         distances = {s: (abs(s.mean - s.target), s.alpha) for s in tried if s.mean is not None}
         if not distances:
-            raise UserError(f"tutor.strengths: the judge gave no {side} text a score; choose others, or another judge.")
+            raise UserError(
+                f"tutor.strengths: the judge gave no {side} text a score; choose others, or "
+                "another judge."
+            )
         best = min(distances, key=distances.__getitem__)
         strengths += [replace(strength, chosen=strength is best) for strength in tried]
     return strengths
@@ -299,4 +356,6 @@ def measure_strengths(
 
 def selected_strength(strengths: Sequence[Strength], side: str) -> float:
     """The chosen alpha of a side."""
-    return next(strength.alpha for strength in strengths if strength.side == side and strength.chosen)
+    return next(
+        strength.alpha for strength in strengths if strength.side == side and strength.chosen
+    )

@@ -1,4 +1,5 @@
-"""Standard vectors: mean states at the end of well and of badly scored texts (CAP, 4.2), their separation, the file."""
+"""Standard vectors: mean states at the end of well and of badly scored texts (CAP, 4.2), their
+separation, the file."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from judgebench.tutor.writing import Tutor
 from judgebench.types import Example
 
 MINIMUM_TEXTS = 4
-"""Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own state."""
+"""Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own
+state."""
 
 
 class Retained(NamedTuple):
@@ -37,51 +39,61 @@ class Retained(NamedTuple):
     high: np.ndarray
 
 
-def retain(scores: np.ndarray, low_percentile: float = 20.0, high_percentile: float = 80.0) -> Retained:
-    """The high and low sets of candidates by the judge's scores [candidates], NaN without one (CAP, section 4.2 and
-    figure 4).
+def retain(
+    scores: np.ndarray, low_percentile: float = 20.0, high_percentile: float = 80.0
+) -> Retained:
+    """The high and low sets of candidates by the judge's scores [candidates], NaN without one (CAP,
+    section 4.2 and figure 4).
 
-    The paper estimates the thresholds, percentiles interpolated linearly, on one set of candidates and keeps those of
-    another; here one set serves both. `UserError` where the judge scores all alike, or a set is too small to average.
+    The paper estimates the thresholds, percentiles interpolated linearly, on one set of candidates
+    and keeps those of another; here one set serves both. `UserError` where the judge scores all
+    alike, or a set is too small to average.
     """
     scores = np.asarray(scores, dtype=np.float64)
     numbers = scores[~np.isnan(scores)]
     more = "raise tutor.candidates, or take more contexts"
     if not numbers.size:
-        raise UserError(f"tutor: none of {len(scores)} candidates has a score, so there are no standards; {more}.")
+        raise UserError(
+            f"tutor: none of {len(scores)} candidates has a score, so there are no standards; "
+            f"{more}."
+        )
     low_at, high_at = (float(x) for x in np.percentile(numbers, [low_percentile, high_percentile]))
     if low_at >= high_at:
         raise UserError(
-            f"tutor: the judge gives {low_at:g} to the candidates from percentile {low_percentile:g} to "
-            f"{high_percentile:g}, so high and low cannot be told apart; score by decoding=expectation, choose another "
-            f"judge, or {more}."
+            f"tutor: the judge gives {low_at:g} to the candidates from percentile "
+            f"{low_percentile:g} to {high_percentile:g}, so high and low cannot be told apart; "
+            f"score by decoding=expectation, choose another judge, or {more}."
         )
     # a comparison with NaN is false
-    low, high = np.flatnonzero(scores <= low_at), np.flatnonzero(scores >= high_at)
+    low = np.flatnonzero(scores <= low_at)
+    high = np.flatnonzero(scores >= high_at)
     for name, texts, which in (
         ("high", high, f"at or above percentile {high_percentile:g} (score {high_at:.3g})"),
         ("low", low, f"at or below percentile {low_percentile:g} (score {low_at:.3g})"),
     ):
         if len(texts) < MINIMUM_TEXTS:
             raise UserError(
-                f"tutor: {len(texts)} of {numbers.size} candidates scored {which}, too few to average: the {name} set "
-                f"needs at least {MINIMUM_TEXTS}; {more}, or set tutor.{name}_percentile nearer to 50."
+                f"tutor: {len(texts)} of {numbers.size} candidates scored {which}, too few to "
+                f"average: the {name} set needs at least {MINIMUM_TEXTS}; {more}, or set "
+                f"tutor.{name}_percentile nearer to 50."
             )
     return Retained(low_at, high_at, low, high)
 
 
 def separability(high: np.ndarray, low: np.ndarray, components: int | None = None) -> np.ndarray:
-    """Equation 3, layer by layer [layers]: |hv - lv| / (mean |h_i - hv| + mean |l_i - lv|), all L2, of states [texts,
-    layers, hidden] of the high and the low set; infinite where two sets of equal states lie apart, 0 where they do not.
+    """Equation 3, layer by layer [layers]: |hv - lv| / (mean |h_i - hv| + mean |l_i - lv|), all L2,
+    of states [texts, layers, hidden] of the high and the low set; infinite where two sets of equal
+    states lie apart, 0 where they do not.
 
     Args:
-        components: reduce each layer's states to so many principal components first, as the paper's text (not its
-            equation) has it; None measures them as they are.
+        components: reduce each layer's states to so many principal components first, as the paper's
+            text (not its equation) has it; None measures them as they are.
     """
     layers = high.shape[1]
     ratios = np.zeros(layers)
     for layer in range(layers):
-        ours, theirs = high[:, layer].astype(np.float64), low[:, layer].astype(np.float64)
+        ours = high[:, layer].astype(np.float64)
+        theirs = low[:, layer].astype(np.float64)
         if components is not None:
             ours, theirs = project(ours, theirs, components)[:2]
         between = np.linalg.norm(ours.mean(axis=0) - theirs.mean(axis=0))
@@ -91,18 +103,26 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
 
 
 def chance_separability(
-    high: np.ndarray, low: np.ndarray, components: int | None = None, seed: int = 0, shuffles: int = 100
+    high: np.ndarray,
+    low: np.ndarray,
+    components: int | None = None,
+    seed: int = 0,
+    shuffles: int = 100,
 ) -> np.ndarray:
-    """Separability by chance: 95 % of random assignments of the states to the two sets stay below it, [layers] float64.
+    """Separability by chance: 95 % of random assignments of the states to the two sets stay below
+    it, [layers] float64.
 
-    Two small sets always lie apart a little: equation 3 is never 0, and larger the fewer texts there are. A layer tells
-    high from low only as far as it surpasses this.
+    Two small sets always lie apart a little: equation 3 is never 0, and larger the fewer texts
+    there are. A layer tells high from low only as far as it surpasses this.
     """
-    together, draw = np.concatenate([high, low]), np.random.default_rng(seed)
+    together = np.concatenate([high, low])
+    draw = np.random.default_rng(seed)
     reached = []
     for _ in range(shuffles):
         order = draw.permutation(len(together))
-        reached.append(separability(together[order[: len(high)]], together[order[len(high) :]], components))
+        reached.append(
+            separability(together[order[: len(high)]], together[order[len(high) :]], components)
+        )
     return np.quantile(np.stack(reached), 0.95, axis=0)
 
 
@@ -111,12 +131,15 @@ def best_layer(separabilities: np.ndarray) -> int:
     return int(np.argmax(separabilities)) + 1
 
 
-def project(high: np.ndarray, low: np.ndarray, components: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Principal components of the states [texts, hidden] of both sets together (figure 5); states that span fewer have
-    0 in the rest.
+def project(
+    high: np.ndarray, low: np.ndarray, components: int = 2
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Principal components of the states [texts, hidden] of both sets together (figure 5); states
+    that span fewer have 0 in the rest.
 
     Returns:
-        [texts, components] of both sets, each axis turned so that the high mean lies at the higher end; and
+        [texts, components] of both sets, each axis turned so that the high mean lies at the higher
+        end; and
             [components] the share of the variance along each.
     """
     together = np.concatenate([high, low]).astype(np.float64)
@@ -125,7 +148,8 @@ def project(high: np.ndarray, low: np.ndarray, components: int = 2) -> tuple[np.
     points = np.zeros((len(together), components))
     kept = min(components, len(sizes))
     points[:, :kept] = left[:, :kept] * sizes[:kept]
-    ours, theirs = points[: len(high)], points[len(high) :]
+    ours = points[: len(high)]
+    theirs = points[len(high) :]
     turn = np.where(ours.mean(axis=0) < theirs.mean(axis=0), -1.0, 1.0)
     shares = np.zeros(components)
     total = float((sizes**2).sum())
@@ -135,7 +159,17 @@ def project(high: np.ndarray, low: np.ndarray, components: int = 2) -> tuple[np.
 
 
 _FORMAT = "judgebench standard vectors 1"
-_ARRAYS = ("high", "low", "separability", "chance", "norms", "scores", "low_points", "high_points", "shares")
+_ARRAYS = (
+    "high",
+    "low",
+    "separability",
+    "chance",
+    "norms",
+    "scores",
+    "low_points",
+    "high_points",
+    "shares",
+)
 _NUMBERS = {"layer": int, "low_threshold": float, "high_threshold": float}
 
 
@@ -170,7 +204,8 @@ class StandardVectors:
         separability, chance: [layers] float64, see `separability` and `chance_separability`.
         norms: [layers] float64: mean length of the retained states, on whose scale alpha acts.
         scores: [candidates] float64: the judge's scores of all candidates that had one.
-        low_points, high_points: [texts, 2] float64 the retained states in their chosen layer's plane.
+        low_points, high_points: [texts, 2] float64 the retained states in their chosen layer's
+            plane.
         shares: [2] float64 share of the variance along its axes.
     """
 
@@ -190,12 +225,21 @@ class StandardVectors:
 
     def standard(self, layer: int | None = None) -> Standard:
         """The standard to steer to, at the chosen layer or another."""
-        layer = checked_layer(self.layer if layer is None else layer, len(self.high), self.origin.tutor)
-        return Standard(layer, torch.from_numpy(self.high[layer - 1]), torch.from_numpy(self.low[layer - 1]))
+        layer = checked_layer(
+            self.layer if layer is None else layer, len(self.high), self.origin.tutor
+        )
+        return Standard(
+            layer, torch.from_numpy(self.high[layer - 1]), torch.from_numpy(self.low[layer - 1])
+        )
 
 
 def find_vectors(
-    tutor: Tutor, contexts: Sequence[Example], scorer: TextScorer, dataset: str, judge: str, judge_fingerprint: str
+    tutor: Tutor,
+    contexts: Sequence[Example],
+    scorer: TextScorer,
+    dataset: str,
+    judge: str,
+    judge_fingerprint: str,
 ) -> StandardVectors:
     """Candidates, their scores, and the standard vectors that follow, as the tutor's spec says.
 
@@ -206,21 +250,23 @@ def find_vectors(
     spec, title = tutor.spec, tutor.spec.source.title
     if is_split(tutor.runner.trainer([]).strategy):
         raise UserError(
-            "tutor: standard vectors are found by a model that is whole in one process; find them by a run with "
-            "trainer=auto or trainer=ddp, and give its tutor.vectors=RUN/defense."
+            "tutor: standard vectors are found by a model that is whole in one process; find them "
+            "by a run with trainer=auto or trainer=ddp, and give its tutor.vectors=RUN/defense."
         )
     # 1. candidates and their scores; a text of nothing has no final position, and nothing to judge
     candidates = write_candidates(tutor, contexts)
     written = [candidate for candidate in candidates if candidate.text]
     if not written:
         raise UserError(
-            f"tutor: none of the {len(candidates)} candidates that {title} wrote holds any text; choose another tutor, "
-            "or other tutor.prompts."
+            f"tutor: none of the {len(candidates)} candidates that {title} wrote holds any text; "
+            "choose another tutor, or other tutor.prompts."
         )
     scores = np.asarray(scorer([candidate.example for candidate in written]), dtype=np.float64)
     groups = tuple(context.group_id for context in contexts)
     fingerprint = tutor.view.fingerprint
-    origin = Origin(title, fingerprint, judge, judge_fingerprint, dataset, groups, spec.seed, spec.candidates)
+    origin = Origin(
+        title, fingerprint, judge, judge_fingerprint, dataset, groups, spec.seed, spec.candidates
+    )
 
     # 2. the states of the outer sets, and what follows from them
     def vectors() -> StandardVectors:
@@ -228,12 +274,17 @@ def find_vectors(
         states = candidate_states(tutor, [written[i] for i in (*retained.high, *retained.low)])
         if not np.isfinite(states).all():
             raise UserError(
-                f"tutor: {title} has hidden states that are not finite, so its weights or its dtype are not fit to be "
-                "steered; float16 overflows in some models: try tutor.dtype=bfloat16."
+                f"tutor: {title} has hidden states that are not finite, so its weights or its "
+                "dtype are not fit to be steered; float16 overflows in some models: try "
+                "tutor.dtype=bfloat16."
             )
         high, low = states[: len(retained.high)], states[len(retained.high) :]
         apart = separability(high, low, spec.components)
-        layer = best_layer(apart) if spec.layer is None else checked_layer(spec.layer, len(apart), title)
+        layer = (
+            best_layer(apart)
+            if spec.layer is None
+            else checked_layer(spec.layer, len(apart), title)
+        )
         high_points, low_points, shares = project(high[:, layer - 1], low[:, layer - 1])
         return StandardVectors(
             high=high.mean(axis=0, dtype=np.float64).astype(np.float32),
@@ -251,17 +302,25 @@ def find_vectors(
             origin=origin,
         )
 
-    # in one process: on another machine the last bits may be others, and what is steered by them another text
+    # in one process: on another machine the last bits may be others, and what is steered by them
+    # another text
     return here().agree(vectors)
 
 
 def checked_layer(layer: int, layers: int, tutor: str) -> int:
     if not 1 <= layer <= layers:
-        raise UserError(f"tutor.layer: {layer} is no layer of {tutor}; give a whole number from 1 to {layers}.")
+        raise UserError(
+            f"tutor.layer: {layer} is no layer of {tutor}; give a whole number from 1 to {layers}."
+        )
     return layer
 
 
-_ORIGIN = {**{field.name: str for field in fields(Origin)}, "groups": [str], "seed": int, "candidates": int}
+_ORIGIN = {
+    **{field.name: str for field in fields(Origin)},
+    "groups": [str],
+    "seed": int,
+    "candidates": int,
+}
 """Name -> its shape, see `check_shape`."""
 
 
@@ -276,14 +335,19 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
         with atomic(path) as temporary:
             temporary.write_bytes(data)
     except OSError as error:
-        raise UserError(f"tutor: the standard vectors cannot be written to {path} ({error}).") from error
+        raise UserError(
+            f"tutor: the standard vectors cannot be written to {path} ({error})."
+        ) from error
 
 
 def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVectors:
-    """Vectors that another run has saved; `UserError` where they are not this tutor's, or the file is another kind."""
+    """Vectors that another run has saved; `UserError` where they are not this tutor's, or the file
+    is another kind."""
     where = f"tutor.vectors={path}"
     if not path.is_file():
-        raise UserError(f"{where}: there is no such file; give one that a run with a tutor has saved, or null.")
+        raise UserError(
+            f"{where}: there is no such file; give one that a run with a tutor has saved, or null."
+        )
     check_run_file(path, "tutor.vectors")
     # 1. the file
     try:
@@ -294,32 +358,46 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
         raise UserError(f"{where}: cannot be read as safetensors ({error}).") from error
     if metadata.get("format") != _FORMAT:
         raise UserError(
-            f"{where}: holds no standard vectors that this version of judgebench reads; give a file that a run with a "
-            "tutor has saved."
+            f"{where}: holds no standard vectors that this version of judgebench reads; give a "
+            "file that a run with a tutor has saved."
         )
     remedy = "find the vectors again"
     try:
         values = {
-            name: parse_json(metadata[name], f"{where}: {name}", shape=shape, remedy=f"parts are damaged, so {remedy}")
+            name: parse_json(
+                metadata[name],
+                f"{where}: {name}",
+                shape=shape,
+                remedy=f"parts are damaged, so {remedy}",
+            )
             for name, shape in (_ORIGIN | _NUMBERS).items()
         }
-        origin = Origin(**{name: values[name] for name in _ORIGIN} | {"groups": tuple(values["groups"])})
+        origin = Origin(
+            **{name: values[name] for name in _ORIGIN} | {"groups": tuple(values["groups"])}
+        )
         arrays = {name: arrays[name] for name in _ARRAYS}
-        vectors = StandardVectors(**arrays, **{name: values[name] for name in _NUMBERS}, origin=origin)
+        vectors = StandardVectors(
+            **arrays, **{name: values[name] for name in _NUMBERS}, origin=origin
+        )
     except (KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{where}: parts of it are missing or damaged ({error!r}); {remedy}.") from error
+        raise UserError(
+            f"{where}: parts of it are missing or damaged ({error!r}); {remedy}."
+        ) from error
     # 2. whose they are
     shape = vectors.high.shape
     if {shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
-        size = f"{shape[0]} layers of size {shape[1]}" if len(shape) == 2 else f"shape {list(shape)}"
+        size = (
+            f"{shape[0]} layers of size {shape[1]}" if len(shape) == 2 else f"shape {list(shape)}"
+        )
         raise UserError(
             f"{where}: its vectors are of {origin.tutor}, with {size}, and the tutor has "
-            f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or choose {origin.tutor}."
+            f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or "
+            f"choose {origin.tutor}."
         )
     if origin.tutor_fingerprint != tutor_fingerprint:
         raise UserError(
-            f"{where}: its vectors are of {origin.tutor} with the fingerprint {origin.tutor_fingerprint[:12]}, and the "
-            f"tutor has {tutor_fingerprint[:12]}: another model, or the same in other files. Find vectors with this "
-            "tutor."
+            f"{where}: its vectors are of {origin.tutor} with the fingerprint "
+            f"{origin.tutor_fingerprint[:12]}, and the tutor has {tutor_fingerprint[:12]}: another "
+            "model, or the same in other files. Find vectors with this tutor."
         )
     return vectors

@@ -1,4 +1,5 @@
-"""The tutor at work: it is asked, and writes texts, sampled or not, each kept in the store and never written twice."""
+"""The tutor at work: it is asked, and writes texts, sampled or not, each kept in the store and
+never written twice."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = KINDS = ("reference", "good", "poor", "scored")
-"""A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a given score."""
+"""A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a
+given score."""
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _SOURCES = ("Document", "Dialogue")
@@ -38,8 +40,9 @@ _KNOWN = {*_SOURCES, "Fact", "score", "min_range", "max_range"}
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings by which tokens are drawn: logits are divided by the temperature; of each distribution the likeliest
-    tokens are kept that together have at least probability `top_p`; 1 keeps all."""
+    """Settings by which tokens are drawn: logits are divided by the temperature; of each
+    distribution the likeliest tokens are kept that together have at least probability `top_p`; 1
+    keeps all."""
 
     seed: int
     temperature: float = 1.0
@@ -49,8 +52,8 @@ class Sampling:
 def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
     """The random numbers of one text, the index-th of its prompt [tokens].
 
-    They depend on the arguments alone: not on the batch, not on how strongly the text is steered, so that texts of two
-    strengths differ by the strength alone.
+    They depend on the arguments alone: not on the batch, not on how strongly the text is steered,
+    so that texts of two strengths differ by the strength alone.
     """
     digest = hashlib.sha256(f"{seed} {index} ".encode())
     digest.update(np.ascontiguousarray(prompt, dtype=np.int32).tobytes())
@@ -58,7 +61,8 @@ def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
 
 
 class Sampler:
-    """Draws the next token of each text from the text's own stream; a `Chooser`, and a `Side` of `generate`.
+    """Draws the next token of each text from the text's own stream; a `Chooser`, and a `Side` of
+    `generate`.
 
     Args:
         streams: [texts] of `stream`.
@@ -69,7 +73,8 @@ class Sampler:
         self._streams = list(streams)
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
-        """See `Chooser.next_token`: the token at which the cumulated probability passes a uniform draw."""
+        """See `Chooser.next_token`: the token at which the cumulated probability passes a uniform
+        draw."""
         drawn = torch.tensor([each.random() for each in self._streams], dtype=torch.float64)
         return draw(main, drawn.to(main.device), self._sampling.temperature, self._sampling.top_p)
 
@@ -80,16 +85,22 @@ class Sampler:
         self._streams = [self._streams[i] for i in which.tolist()]
 
 
-def draw(logits: torch.Tensor, uniform: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0) -> torch.Tensor:
-    """One token a row [rows] of logits [rows, vocabulary], by inverting the cumulated distribution at `uniform` [rows]
-    in [0, 1); a token of probability 0 is never drawn. See `Sampling` for temperature and top_p."""
+def draw(
+    logits: torch.Tensor, uniform: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0
+) -> torch.Tensor:
+    """One token a row [rows] of logits [rows, vocabulary], by inverting the cumulated distribution
+    at `uniform` [rows] in [0, 1); a token of probability 0 is never drawn. See `Sampling` for
+    temperature and top_p."""
     probabilities = torch.softmax(checked_logits("main", logits) / temperature, dim=1)
     if top_p < 1:
         ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
         before = ordered.double().cumsum(dim=1) - ordered
-        probabilities = torch.zeros_like(ordered).scatter(1, order, ordered.masked_fill(before >= top_p, 0.0))
+        probabilities = torch.zeros_like(ordered).scatter(
+            1, order, ordered.masked_fill(before >= top_p, 0.0)
+        )
     reached = probabilities.double().cumsum(dim=1)
-    # the last possible token's bound is the whole mass, so a draw below it stays among possible tokens
+    # the last possible token's bound is the whole mass, so a draw below it stays among possible
+    # tokens
     return (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
 
 
@@ -99,7 +110,8 @@ class Text:
 
     Attributes:
         index: which of the sampled texts of this prompt; where nothing is sampled all are the same.
-        alpha: strength of steering: towards the high standard where above 0, towards the low one where below.
+        alpha: strength of steering: towards the high standard where above 0, towards the low one
+            where below.
     """
 
     prompt: Prompt
@@ -109,8 +121,9 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """A text that a tutor has written, as `asked`: its tokens [tokens] int32, without what ended the text; the tokens
-    as text, trimmed; True where it would have gone on (`cut`); its share of the wall time of its batch."""
+    """A text that a tutor has written, as `asked`: its tokens [tokens] int32, without what ended
+    the text; the tokens as text, trimmed; True where it would have gone on (`cut`); its share of
+    the wall time of its batch."""
 
     asked: Text
     tokens: np.ndarray
@@ -145,18 +158,27 @@ class WritePass(LocalPass):
         # each different text once, by condition and group in the order of their first texts
         different = {self.key(text): text for text in self.texts}
         conditions = list(dict.fromkeys(text.prompt.condition for text in self.texts))
-        groups = {group: i for i, group in enumerate(dict.fromkeys(t.prompt.example.group_id for t in self.texts))}
+        groups = {
+            group: i
+            for i, group in enumerate(dict.fromkeys(t.prompt.example.group_id for t in self.texts))
+        }
         ordered = sorted(
             different.values(),
-            key=lambda text: (conditions.index(text.prompt.condition), groups[text.prompt.example.group_id]),
+            key=lambda text: (
+                conditions.index(text.prompt.condition),
+                groups[text.prompt.example.group_id],
+            ),
         )
         self.views = [self.view]
         # every text has a prompt of its own, by which the pass knows it again in a batch
         self.prompts = [replace(text.prompt) for text in ordered]
-        self._text_of = {id(prompt): text for prompt, text in zip(self.prompts, ordered, strict=True)}
+        self._text_of = {
+            id(prompt): text for prompt, text in zip(self.prompts, ordered, strict=True)
+        }
 
     def key(self, text: Text) -> str:
-        """Key of a text in the store. A strength of 0 is the plain tutor's text under any standard."""
+        """Key of a text in the store. A strength of 0 is the plain tutor's text under any
+        standard."""
         steered = None
         if self.standard is not None and text.alpha != 0:
             steered = {"standard": self.standard.fingerprint, "alpha": float(text.alpha)}
@@ -164,7 +186,9 @@ class WritePass(LocalPass):
             **self.view.identity(),
             "mode": "write",
             "max_new_tokens": self.max_new_tokens,
-            "sampling": None if self.sampling is None else {**vars(self.sampling), "index": text.index},
+            "sampling": None
+            if self.sampling is None
+            else {**vars(self.sampling), "index": text.index},
             "steering": steered,
         }
         return reading_key(identity, text.prompt.token_ids)
@@ -174,7 +198,8 @@ class WritePass(LocalPass):
 
     def elsewhere(self) -> Self:
         other = super().elsewhere()
-        other.texts, other._text_of = (), {}
+        other.texts = ()
+        other._text_of = {}
         return other
 
     def marked(self, prompt: Prompt) -> tuple[int, float]:
@@ -186,8 +211,10 @@ class WritePass(LocalPass):
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        prompts, ids = batch.prompts, batch.token_ids
-        if self.view.engine == "plain":  # which reads prompts one by one, so that a layer cannot tell whose turn it is
+        prompts = batch.prompts
+        ids = batch.token_ids
+        # which reads prompts one by one, so that a layer cannot tell whose turn it is
+        if self.view.engine == "plain":
             answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
         else:
             answers = self._write(ids, prompts, self.roots[prompts[0].alike])
@@ -195,22 +222,33 @@ class WritePass(LocalPass):
         readings = []
         for prompt, tokens in zip(prompts, answers, strict=True):
             text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-            readings.append(ModelReading(self.keys(prompt)[0], None, text, seconds, np.array(tokens, np.int32)))
+            readings.append(
+                ModelReading(self.keys(prompt)[0], None, text, seconds, np.array(tokens, np.int32))
+            )
         return readings
 
     def _write(
-        self, ids: Sequence[Sequence[np.ndarray]], prompts: Sequence[Prompt], root: np.ndarray | None
+        self,
+        ids: Sequence[Sequence[np.ndarray]],
+        prompts: Sequence[Prompt],
+        root: np.ndarray | None,
     ) -> list[list[int]]:
-        texts, engine = [self._text_of[id(prompt)] for prompt in prompts], self.engines[0]
-        steer, stops = None, stops_of(engine.model, self.tokenizer)
+        texts = [self._text_of[id(prompt)] for prompt in prompts]
+        engine = self.engines[0]
+        steer = None
+        stops = stops_of(engine.model, self.tokenizer)
         if self.standard is not None and any(text.alpha for text in texts):
-            steer = Steer(self.standard, torch.tensor([text.alpha for text in texts]), engine.model.device)
+            steer = Steer(
+                self.standard, torch.tensor([text.alpha for text in texts]), engine.model.device
+            )
         with steering(engine.model, steer):
             answers = engine.start(ids, root)
             sides: list[Side] = [answers] if steer is None else [answers, steer]
             sampler = None
             if self.sampling is not None:
-                streams = [stream(self.sampling.seed, text.index, text.prompt.token_ids) for text in texts]
+                streams = [
+                    stream(self.sampling.seed, text.index, text.prompt.token_ids) for text in texts
+                ]
                 sampler = Sampler(self.sampling, streams)
                 sides.append(sampler)
 
@@ -222,8 +260,11 @@ class WritePass(LocalPass):
             return generate(sides, logits, sampler or Greedy(), stops, self.max_new_tokens)
 
 
-def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing") -> list[Written]:
-    """The texts of a pass, in order; those that the store lacks are written (see `judges.loop.compute`)."""
+def write(
+    pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing"
+) -> list[Written]:
+    """The texts of a pass, in order; those that the store lacks are written (see
+    `judges.loop.compute`)."""
     runner.run([pass_], token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
     readings = runner.store.get(keys)
@@ -231,36 +272,44 @@ def write(pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = 
     for text, reading in zip(pass_.texts, (readings[key] for key in keys), strict=True):
         assert reading.tokens is not None
         cut = len(reading.tokens) >= pass_.max_new_tokens
-        written.append(Written(text, reading.tokens, (reading.text or "").strip(), cut, reading.seconds))
+        written.append(
+            Written(text, reading.tokens, (reading.text or "").strip(), cut, reading.seconds)
+        )
     return written
 
 
 def contexts_of(examples: Iterable[Example]) -> list[Example]:
-    """One example a group, in order, without anything that was judged: what a tutor writes must not depend on it."""
+    """One example a group, in order, without anything that was judged: what a tutor writes must not
+    depend on it."""
     first: dict[str, Example] = {}
     for example in examples:
         first.setdefault(
-            example.group_id, Example(example.group_id, example.group_id, "", example.source, "", {}, example.context)
+            example.group_id,
+            Example(
+                example.group_id, example.group_id, "", example.source, "", {}, example.context
+            ),
         )
     return list(first.values())
 
 
 def written_example(context: Example, name: str, text: str) -> Example:
-    """A text of the tutor's for a context, as a text to be judged; `name` is its own among those of the context."""
+    """A text of the tutor's for a context, as a text to be judged; `name` is its own among those of
+    the context."""
     return replace(context, example_id=f"{context.group_id}/{name}", system_id="tutor", output=text)
 
 
 def load_templates(collection: str) -> dict[str, str]:
-    """Kind -> template of a collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for each of `KINDS`.
+    """Kind -> template of a collection: `summary`, `dialogue`, or a folder with a `<kind>.txt` for
+    each of `KINDS`.
 
-    `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which the paper does not
-    print, in words of our own.
+    `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which
+    the paper does not print, in words of our own.
     """
     folder = collection_folder(files("judgebench.tutor") / "prompts", str(collection))
     if folder is None:
         raise UserError(
-            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, code, or a folder with "
-            f"{', '.join(f'{kind}.txt' for kind in KINDS)}."
+            f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, "
+            f"code, or a folder with {', '.join(f'{kind}.txt' for kind in KINDS)}."
         )
     templates = {}
     for kind in KINDS:
@@ -268,8 +317,8 @@ def load_templates(collection: str) -> dict[str, str]:
             text = (folder / f"{kind}.txt").read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
-                f"tutor.prompts={collection}: {kind}.txt cannot be read ({error}); it must be UTF-8 text with "
-                "{{Document}} or {{Dialogue}}."
+                f"tutor.prompts={collection}: {kind}.txt cannot be read ({error}); it must be "
+                "UTF-8 text with {{Document}} or {{Dialogue}}."
             ) from error
         fields = {doubled or single for doubled, single in _FIELD.findall(text)}
         fault = None
@@ -286,48 +335,62 @@ def load_templates(collection: str) -> dict[str, str]:
 
 
 class Tutor:
-    """Writes texts in batches; each is stored the moment its batch is done, and never written twice. Of the model only
-    tokenizer and configuration are loaded until a text is to be written.
+    """Writes texts in batches; each is stored the moment its batch is done, and never written
+    twice. Of the model only tokenizer and configuration are loaded until a text is to be written.
 
     Args:
         scale: the score range in which a text of a given score is asked for.
         runner: computes and keeps what it writes.
-        options: truncate and template_options of conf/prompt: what the judge's prompts do, the tutor's do.
+        options: truncate and template_options of conf/prompt: what the judge's prompts do, the
+            tutor's do.
     """
 
-    def __init__(self, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any) -> None:
+    def __init__(
+        self, spec: TutorSpec, scale: ScoreRange, runner: PassRunner, **options: Any
+    ) -> None:
         room = spec.sizes.most - spec.most_tokens
         if room < 1:
             raise UserError(
-                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a prompt in the "
-                f"{spec.sizes.most} that {spec.source.title} can read; lower it."
+                f"tutor.max_new_tokens: texts of {spec.most_tokens} tokens leave no room for a "
+                f"prompt in the {spec.sizes.most} that {spec.source.title} can read; lower it."
             )
-        self.spec, self.runner = spec, runner
+        self.spec = spec
+        self.runner = runner
         self.sampling = Sampling(spec.seed, spec.temperature, spec.top_p)
         self.reference_sampling = self.sampling if spec.sample_references else None
-        self._templates, self._scale = load_templates(spec.prompts), scale
+        self._templates = load_templates(spec.prompts)
+        self._scale = scale
         self._options: dict[str, Any] = {"max_tokens": room, **options}
 
     @cached_property
     def view(self) -> ModelView:
         return self.runner.view(self.spec.source, self.spec.engine)
 
-    def prompts(self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None) -> list[Prompt]:
-        """The prompt of each context, in order, of one of `KINDS`; for `scored` with the score that the text should
-        get. What a context says never becomes a control token (`ControlTokens`). `UserError` for a prompt that is too
-        long."""
+    def prompts(
+        self, contexts: Sequence[Example], kind: str = REFERENCE, score: float | None = None
+    ) -> list[Prompt]:
+        """The prompt of each context, in order, of one of `KINDS`; for `scored` with the score that
+        the text should get. What a context says never becomes a control token (`ControlTokens`).
+        `UserError` for a prompt that is too long."""
         # a score is ours, no text of the example's, so it may be filled before the rest
         template = self._templates[kind].replace("{score}", "" if score is None else f"{score:.3g}")
-        builder = PromptBuilder(self.spec.source.tokenizer(), {kind: Rubric(kind, template)}, **self._options)
+        builder = PromptBuilder(
+            self.spec.source.tokenizer(), {kind: Rubric(kind, template)}, **self._options
+        )
         return builder.build(contexts, [Condition(kind, self._scale)])
 
     def write(
-        self, texts: Sequence[Text], sampling: Sampling | None = None, standard: Standard | None = None
+        self,
+        texts: Sequence[Text],
+        sampling: Sampling | None = None,
+        standard: Standard | None = None,
     ) -> list[Written]:
-        """The texts, in order, by their likeliest tokens where nothing is sampled; those with an alpha are steered to a
-        standard, else ValueError."""
+        """The texts, in order, by their likeliest tokens where nothing is sampled; those with an
+        alpha are steered to a standard, else ValueError."""
         if standard is None and any(text.alpha for text in texts):
             raise ValueError("texts with an alpha need a standard to be steered to")
         spec = self.spec
-        pass_ = WritePass(self.view, spec.source.tokenizer(), texts, spec.most_tokens, sampling, standard)
+        pass_ = WritePass(
+            self.view, spec.source.tokenizer(), texts, spec.most_tokens, sampling, standard
+        )
         return write(pass_, self.runner, spec.token_budget)

@@ -1,6 +1,6 @@
-"""Batch APIs, at half the price within a day: requests that a provider takes together and answers later, each with the
-key of its reading. What was submitted is noted in a folder beside the store, before and after: a killed command neither
-pays twice nor loses a batch."""
+"""Batch APIs, at half the price within a day: requests that a provider takes together and answers
+later, each with the key of its reading. What was submitted is noted in a folder beside the store,
+before and after: a killed command neither pays twice nor loses a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _LONGEST_PAUSE = 60.0
 _SETTLED = 60.0
 """Seconds after which a batch that was submitted stands in its provider's list, if it arrived."""
 _EARLIER = 3600.0
-"""Seconds before its note at which a batch without a name may have been made, by the provider's clock."""
+"""Seconds before its note at which a batch without a name may have been made, by the provider's
+clock."""
 _PASSING = (408, 409, 425, 429)
 _PASSING_TYPES = (None, "api_error", "overloaded_error", "rate_limit_error", "timeout_error")
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
@@ -72,13 +73,16 @@ class Note:
 
     @classmethod
     def load(cls, path: Path) -> Note:
-        """The note in a file; `UserError` where it is damaged. One of an earlier version has no checksum."""
+        """The note in a file; `UserError` where it is damaged. One of an earlier version has no
+        checksum."""
         remedy = (
-            "it notes a batch that is paid for, so restore it; to give up its answers and to pay for its requests "
-            "again, remove it and give the same command again"
+            "it notes a batch that is paid for, so restore it; to give up its answers and to pay "
+            "for its requests again, remove it and give the same command again"
         )
         content = parse_json(
-            read_bytes(path, f"judge.batch: {path}", _LARGEST_NOTE, remedy), f"judge.batch: {path}", remedy=remedy
+            read_bytes(path, f"judge.batch: {path}", _LARGEST_NOTE, remedy),
+            f"judge.batch: {path}",
+            remedy=remedy,
         )
         try:
             mark = content.pop("checksum", None)
@@ -140,24 +144,33 @@ class BatchOutcome(NamedTuple):
 
     @property
     def content(self) -> str:
-        """The answer or the reason, without ids, times and counts, so that equal answers are equal."""
+        """The answer or the reason, without ids, times and counts, so that equal answers are
+        equal."""
         if not isinstance(self.payload, dict):
             return self.reason
-        said = {name: value for name, value in self.payload.items() if name not in ("id", "created", "usage")}
+        said = {
+            name: value
+            for name, value in self.payload.items()
+            if name not in ("id", "created", "usage")
+        }
         return json.dumps(said, sort_keys=True)
 
 
 class OpenAIBatches:
     """OpenAI's: a file of requests is uploaded, and files of answers and of errors come back."""
 
-    most, most_bytes = 50_000, 190_000_000
-    address, cursor = "/batches", "after"
+    most = 50_000
+    most_bytes = 190_000_000
+    address = "/batches"
+    cursor = "after"
     named: ClassVar[bool] = True
 
     def __init__(self, client: Client):
         self._client = client
 
-    async def _json(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+    async def _json(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> Any:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         answer = await self._client.call(method, path, content, kind)
         try:
@@ -166,16 +179,35 @@ class OpenAIBatches:
             raise Unclear(error) from None
 
     def row(self, key: str, request: Request) -> dict[str, Any]:
-        return {"custom_id": key, "method": "POST", "url": f"/v1{request.path}", "body": request.body}
+        return {
+            "custom_id": key,
+            "method": "POST",
+            "url": f"/v1{request.path}",
+            "body": request.body,
+        }
 
     async def submit(self, name: str, rows: Sequence[bytes]) -> str:
         """Sends the requests; gives the batch's id."""
         line = f"--{name}\r\nContent-Disposition: form-data; name="
         head = f'{line}"purpose"\r\n\r\nbatch\r\n{line}"file"; filename="requests.jsonl"\r\n'
-        form = f"{head}Content-Type: application/jsonl\r\n\r\n".encode() + b"\n".join(rows) + f"\r\n--{name}--".encode()
-        file = await self._json("POST", "/files", form + b"\r\n", f"multipart/form-data; boundary={name}")
-        made = {"input_file_id": file["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        return str((await self._json("POST", self.address, {**made, "metadata": {"judgebench": name}}))["id"])
+        form = (
+            f"{head}Content-Type: application/jsonl\r\n\r\n".encode()
+            + b"\n".join(rows)
+            + f"\r\n--{name}--".encode()
+        )
+        file = await self._json(
+            "POST", "/files", form + b"\r\n", f"multipart/form-data; boundary={name}"
+        )
+        made = {
+            "input_file_id": file["id"],
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        }
+        return str(
+            (await self._json("POST", self.address, {**made, "metadata": {"judgebench": name}}))[
+                "id"
+            ]
+        )
 
     async def listed(self) -> AsyncIterator[dict[str, Any]]:
         """All batches of the account, page after page, each once."""
@@ -213,8 +245,15 @@ class OpenAIBatches:
 
     async def outcomes(self, look: Look) -> list[BatchOutcome]:
         names = [look.record.get("output_file_id"), look.record.get("error_file_id")]
-        contents = [await self._client.call("GET", f"/files/{name}/content") for name in names if name]
-        return [self._outcome(line) for content in contents for line in content.splitlines() if line.strip()]
+        contents = [
+            await self._client.call("GET", f"/files/{name}/content") for name in names if name
+        ]
+        return [
+            self._outcome(line)
+            for content in contents
+            for line in content.splitlines()
+            if line.strip()
+        ]
 
     def _outcome(self, line: bytes) -> BatchOutcome:
         """The outcome in a line of results; one that cannot be read has no key."""
@@ -236,8 +275,10 @@ class OpenAIBatches:
 class AnthropicBatches(OpenAIBatches):
     """Anthropic's Message Batches, which have no names: one is found by its time and size."""
 
-    most, most_bytes = 100_000, 240_000_000
-    address, cursor = "/messages/batches", "after_id"
+    most = 100_000
+    most_bytes = 240_000_000
+    address = "/messages/batches"
+    cursor = "after_id"
     named = False
 
     def row(self, key: str, request: Request) -> dict[str, Any]:
@@ -262,7 +303,9 @@ class AnthropicBatches(OpenAIBatches):
         record = await self._json("GET", f"{self.address}/{number}")
         counts = record["request_counts"]
         done = sum(counts.values()) - counts["processing"]
-        return Look(record["processing_status"] == "ended", done, counts.get("succeeded", 0), record)
+        return Look(
+            record["processing_status"] == "ended", done, counts.get("succeeded", 0), record
+        )
 
     async def outcomes(self, look: Look) -> list[BatchOutcome]:
         content = await self._client.call("GET", f"{self.address}/{look.record['id']}/results")
@@ -272,7 +315,9 @@ class AnthropicBatches(OpenAIBatches):
         result = row["result"]
         error = (result.get("error") or {}).get("error") or {}
         why = error.get("message") or result["type"]
-        return BatchOutcome(row["custom_id"], result.get("message"), str(why), error.get("type") in _PASSING_TYPES)
+        return BatchOutcome(
+            row["custom_id"], result.get("message"), str(why), error.get("type") in _PASSING_TYPES
+        )
 
 
 def _outcome_of(lines: Sequence[BatchOutcome], key: str, look: Look) -> BatchOutcome:
@@ -328,12 +373,15 @@ class BatchedPass:
     def forgive(self) -> None:
         """Forgets which requests were refused, so that they are sent again."""
         for note in self._notes():
-            note.refused = {key: why for key, why in note.refused.items() if key not in self._wanted}
+            note.refused = {
+                key: why for key, why in note.refused.items() if key not in self._wanted
+            }
             self._keep(note)
 
     async def step(self) -> tuple[int, int]:
-        """Stores what is answered and submits what was not: readings that are missing and may come, and how many of
-        those the provider says are done. `UserError` where it cannot be trusted or the money does not suffice."""
+        """Stores what is answered and submits what was not: readings that are missing and may come,
+        and how many of those the provider says are done. `UserError` where it cannot be trusted or
+        the money does not suffice."""
         missing = self._store.missing(self._wanted)
         away: set[str] = set()
         done = self.batches = 0
@@ -364,7 +412,11 @@ class BatchedPass:
             if (note.url, note.model) == (self._spec.url, self._spec.model):
                 notes.append(note)
             elif not self._wanted.keys().isdisjoint(note.keys):  # keys are made of both
-                raise damaged(path, "its keys are of another judge", f"see what became of batch {note.id}, and mend it")
+                raise damaged(
+                    path,
+                    "its keys are of another judge",
+                    f"see what became of batch {note.id}, and mend it",
+                )
         return notes
 
     def _path(self, note: Note) -> Path:
@@ -376,7 +428,9 @@ class BatchedPass:
             return await asked
         except _MALFORMED as error:
             where = f"{self._spec.role}.url={self._spec.url}"
-            raise Unclear(f"{where}: its answer about a batch is not what the protocol has ({error!r}).") from None
+            raise Unclear(
+                f"{where}: its answer about a batch is not what the protocol has ({error!r})."
+            ) from None
 
     def _hold(self, name: str, amount: float) -> None:
         self._bill.hold(amount - self._held.get(name, 0.0))
@@ -391,8 +445,8 @@ class BatchedPass:
             self._path(note).unlink(missing_ok=True)
 
     async def _looked(self, note: Note, known: set[str]) -> Look | None:
-        """The state of a batch; None where it has never arrived, or is found to be another's: `keys` are empty then, or
-        it is looked for again."""
+        """The state of a batch; None where it has never arrived, or is found to be another's:
+        `keys` are empty then, or it is looked for again."""
         try:
             if note.id is None and not await self._found(note, known):
                 note.keys = []
@@ -404,9 +458,9 @@ class BatchedPass:
 
     def _located(self, note: Note, error: UserError | str) -> UserError:
         return UserError(
-            f"{str(error).rstrip('.')}. Batch {note.id or note.name} is noted in {self._path(note)}: the same command "
-            "looks again. Where the provider has lost the batch, remove that file; its requests are then sent, and "
-            "paid for, again."
+            f"{str(error).rstrip('.')}. Batch {note.id or note.name} is noted in "
+            f"{self._path(note)}: the same command looks again. Where the provider has lost the "
+            "batch, remove that file; its requests are then sent, and paid for, again."
         )
 
     async def _found(self, note: Note, known: set[str]) -> bool:
@@ -421,7 +475,8 @@ class BatchedPass:
         return False
 
     async def _collect(self, note: Note, look: Look) -> None:
-        """Stores the answers of a batch that is over; its note stays while something of it is missing or refused."""
+        """Stores the answers of a batch that is over; its note stays while something of it is
+        missing or refused."""
         # 1. lines of results by key
         try:
             outcomes = [] if look.failure else await self._trusted(self._provider.outcomes(look))
@@ -440,8 +495,14 @@ class BatchedPass:
         missing = self._store.missing(note.keys)
         lost = [key for key in note.keys if key in missing and key not in lines]
         submitted = {*note.keys, *note.refused, *(lines.keys() - self._store.missing(lines))}
-        strays = [outcome for outcome in outcomes if not isinstance(outcome.key, str) or outcome.key not in submitted]
-        answered = sum(any(line.payload is not None for line in lines[key]) for key in submitted & lines.keys())
+        strays = [
+            outcome
+            for outcome in outcomes
+            if not isinstance(outcome.key, str) or outcome.key not in submitted
+        ]
+        answered = sum(
+            any(line.payload is not None for line in lines[key]) for key in submitted & lines.keys()
+        )
         hidden = lost if strays or answered < look.answered else []
         # 3. answers to be stored, and requests that failed
         rest = list(hidden)
@@ -471,8 +532,9 @@ class BatchedPass:
             shown = f" and hold a line for {strays[0].key!r:.60}," if strays else ""
             raise self._located(
                 note,
-                f"{self._spec.role}.url={self._spec.url}: the results of batch {note.id} lack {len(hidden):,} of its "
-                f"requests{shown} though {look.answered:,} were answered. {len(readings):,} answers of it are stored",
+                f"{self._spec.role}.url={self._spec.url}: the results of batch {note.id} lack "
+                f"{len(hidden):,} of its requests{shown} though {look.answered:,} were answered. "
+                f"{len(readings):,} answers of it are stored",
             )
 
     def _failed(self, note: Note, outcome: BatchOutcome) -> None:
@@ -500,16 +562,24 @@ class BatchedPass:
             self._bill.hold(-sum(costs.values()))
         for chunk in self._chunks(asked):
             names = [key for key, _ in chunk]
-            name = f"judgebench-{hashlib.sha256(f'{time.time()} {names}'.encode()).hexdigest()[:32]}"
+            name = (
+                f"judgebench-{hashlib.sha256(f'{time.time()} {names}'.encode()).hexdigest()[:32]}"
+            )
             cost = sum(costs[key] for key in names)
             tries = max(self._tries.get(key, 0) for key in names)
-            note = Note(name, None, time.time(), str(self._spec.url), self._spec.model, names, cost, tries)
+            note = Note(
+                name, None, time.time(), str(self._spec.url), self._spec.model, names, cost, tries
+            )
             note.save(self._folder)
             self._hold(name, note.cost)
             try:
-                note.id = await self._trusted(self._provider.submit(name, [row for _, row in chunk]))
+                note.id = await self._trusted(
+                    self._provider.submit(name, [row for _, row in chunk])
+                )
             except Unclear as error:
-                raise UserError(f"{error} The same command looks whether the batch has arrived.") from None
+                raise UserError(
+                    f"{error} The same command looks whether the batch has arrived."
+                ) from None
             except UserError:
                 note.keys = []
                 self._keep(note)
@@ -522,9 +592,12 @@ class BatchedPass:
         size = 0
         for key, request in asked:
             row = json.dumps(self._provider.row(key, request)).encode()
-            if chunk and (len(chunk) == self._provider.most or size + len(row) + 1 > self._provider.most_bytes):
+            if chunk and (
+                len(chunk) == self._provider.most or size + len(row) + 1 > self._provider.most_bytes
+            ):
                 yield chunk
-                chunk, size = [], 0
+                chunk = []
+                size = 0
             chunk.append((key, row))
             size += len(row) + 1
         if chunk:
@@ -532,19 +605,20 @@ class BatchedPass:
 
 
 def notes_folder(store: Path) -> Path:
-    """The folder of the notes of batches beside a store: the same by whatever path, link or working directory the store
-    is named."""
+    """The folder of the notes of batches beside a store: the same by whatever path, link or working
+    directory the store is named."""
     if str(store) == ":memory:":
         raise UserError(
-            "judge.batch: a later command finds its batches by notes beside the store; name one, as "
-            "store=outputs/readings.sqlite."
+            "judge.batch: a later command finds its batches by notes beside the store; name one, "
+            "as store=outputs/readings.sqlite."
         )
     return Path(f"{os.path.realpath(store)}.batches")
 
 
 def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
-    """Asks for what is missing in batches; False where nothing was. `ComeBack` where it is submitted, and not to be
-    waited for; `UserError` where requests were refused, or another command is at work with the same batches."""
+    """Asks for what is missing in batches; False where nothing was. `ComeBack` where it is
+    submitted, and not to be waited for; `UserError` where requests were refused, or another command
+    is at work with the same batches."""
     passes = [pass_ for pass_ in passes if pass_.missing()]
     if not passes:
         return False
@@ -556,7 +630,9 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
         try:
             stack.enter_context(locked(folder))
         except Held as error:
-            raise UserError(f"judge.batch: {error} is at work with the batches in {folder}; wait for it.") from None
+            raise UserError(
+                f"judge.batch: {error} is at work with the batches in {folder}; wait for it."
+            ) from None
         runner = stack.enter_context(asyncio.Runner())
         work = [BatchedPass(pass_, folder) for pass_ in passes]
         stack.callback(lambda: [runner.run(each.close()) for each in work])
@@ -567,7 +643,9 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
         total = sum(len(pass_.missing()) for pass_ in passes)
         most = 0
         pause = spec.backoff
-        progress = stack.enter_context(Progressing("Waiting for batches", total, shown and spec.batch == "wait"))
+        progress = stack.enter_context(
+            Progressing("Waiting for batches", total, shown and spec.batch == "wait")
+        )
         while True:
             states = [runner.run(each.step()) for each in work]
             missing = sum(count for count, _ in states)
@@ -583,9 +661,9 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 count = sum(each.batches for each in work)
                 more = f" {len(refused):,} were refused." if refused else ""
                 raise ComeBack(
-                    f"judge.batch: {missing:,} requests are with {spec.where} in {count:,} batches, which takes up "
-                    f"to a day.{more} Give the same command again to fetch the answers; judge.batch=wait waits for "
-                    "them."
+                    f"judge.batch: {missing:,} requests are with {spec.where} in {count:,} "
+                    f"batches, which takes up to a day.{more} Give the same command again to fetch "
+                    "the answers; judge.batch=wait waits for them."
                 )
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)
@@ -594,7 +672,7 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
 def _refusal(spec: Any, refused: dict[str, str], total: int) -> str:
     reason = next(iter(refused.values()))
     return (
-        f"{spec.role}.url={spec.url}: {len(refused):,} of the {total:,} requests that were missing failed for good "
-        f"({reason}). All other answers are stored, and these requests are not sent again by themselves; "
-        f"{spec.role}.retry_refused=true sends them again."
+        f"{spec.role}.url={spec.url}: {len(refused):,} of the {total:,} requests that were missing "
+        f"failed for good ({reason}). All other answers are stored, and these requests are not "
+        f"sent again by themselves; {spec.role}.retry_refused=true sends them again."
     )

@@ -1,8 +1,9 @@
-"""Probabilities of the candidate scores from a list of likely next tokens, as far as the list determines them.
+"""Probabilities of the candidate scores from a list of likely next tokens, as far as the list
+determines them.
 
-A candidate is written by *paths* of tokens (see `engine.candidates`), and its probability is that of its paths, where
-a path that another candidate goes on from ("1", before "10") must stop there. The probability of a listed token is
-known, of another it is bounded, and so are the candidates'.
+A candidate is written by *paths* of tokens (see `engine.candidates`), and its probability is that
+of its paths, where a path that another candidate goes on from ("1", before "10") must stop there.
+The probability of a listed token is known, of another it is bounded, and so are the candidates'.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Listing:
 
     Attributes:
         logprobs: token -> log-probability over the whole vocabulary, at temperature 1.
-        last: the least log-probability of a list of the likeliest tokens: no other token has more. None for a list of
-            tokens that were asked for.
+        last: the least log-probability of a list of the likeliest tokens: no other token has more.
+            None for a list of tokens that were asked for.
     """
 
     logprobs: Mapping[Hashable, float]
@@ -76,28 +77,38 @@ class PathTree:
 
     @classmethod
     def of_texts(cls, candidates: Sequence[str]) -> PathTree:
-        """Every way of cutting each candidate, with or without a leading space, into tokens, which are texts; for want
-        of a tokenizer."""
+        """Every way of cutting each candidate, with or without a leading space, into tokens, which
+        are texts; for want of a tokenizer."""
 
         def cuts(text: str) -> list[TokenPath]:
-            return [(text,), *((text[:n], *rest) for n in range(1, len(text)) for rest in cuts(text[n:]))]
+            return [
+                (text,),
+                *((text[:n], *rest) for n in range(1, len(text)) for rest in cuts(text[n:])),
+            ]
 
-        return cls(candidates, [[path for lead in LEADS for path in cuts(lead + text)] for text in candidates])
+        return cls(
+            candidates,
+            [[path for lead in LEADS for path in cuts(lead + text)] for text in candidates],
+        )
 
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
 
     def given(self, listed: Iterable[Hashable]) -> PathTree:
-        """The same without paths of several tokens to a text that is a token by itself: where the server lists "10",
-        its model does not write it as "1" and "0"."""
+        """The same without paths of several tokens to a text that is a token by itself: where the
+        server lists "10", its model does not write it as "1" and "0"."""
         single = {path[0] for path in self.ends if len(path) == 1}
         whole = frozenset(token for token in single.intersection(listed) if len(str(token)) > 1)
         if not whole:
             return self
         if whole not in self._less:
-            longer = {path for path in self.ends if len(path) > 1 and "".join(map(str, path)) in whole}
-            self._less[whole] = PathTree(self.candidates, [set(paths) - longer for paths in self.paths])
+            longer = {
+                path for path in self.ends if len(path) > 1 and "".join(map(str, path)) in whole
+            }
+            self._less[whole] = PathTree(
+                self.candidates, [set(paths) - longer for paths in self.paths]
+            )
         return self._less[whole]
 
 
@@ -107,8 +118,8 @@ class Bounds:
 
     Attributes:
         lower, upper: [candidates] for every model with these lists, where one text is one token.
-        value: [candidates] `lower` and a share of the undetermined probability in proportion to `upper - lower`, so
-            that a candidate is never 0 for not being listed.
+        value: [candidates] `lower` and a share of the undetermined probability in proportion to
+            `upper - lower`, so that a candidate is never 0 for not being listed.
         unlisted: probability that the list of the answer's first token leaves out.
     """
 
@@ -120,7 +131,8 @@ class Bounds:
     @property
     def bounded(self) -> bool:
         """True where a candidate is known within bounds only."""
-        # contrastive decoding sees logarithms: a small candidate must be known as well as a large one
+        # contrastive decoding sees logarithms: a small candidate must be known as well as a large
+        # one
         return bool((self.upper - self.lower > _TIGHT * self.upper).any())
 
     @property
@@ -132,13 +144,16 @@ class Bounds:
 
 
 def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> Bounds:
-    """Bounds of the candidates' probabilities from the lists that were read, by their nodes; the root is `()`.
+    """Bounds of the candidates' probabilities from the lists that were read, by their nodes; the
+    root is `()`.
 
-    Where every token that goes on from an inner node is listed and every inner node was read, `lower` and `upper` are
-    the same and equal `CandidateTrie.logprobs`.
+    Where every token that goes on from an inner node is listed and every inner node was read,
+    `lower` and `upper` are the same and equal `CandidateTrie.logprobs`.
     """
     count = len(tree.candidates)
-    lower, upper, undecided = np.zeros(count), np.zeros(count), 0.0
+    lower = np.zeros(count)
+    upper = np.zeros(count)
+    undecided = 0.0
 
     def walk(node: TokenPath, probability: float) -> None:
         nonlocal undecided
@@ -150,20 +165,30 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
         hidden = [token for token in tree.children[node] if token not in listing.logprobs]
         hidden_paths = np.zeros(count)
         for at in ((*node, token) for token in hidden):
-            hidden_paths[list(tree.below.get(at, set()) | ({tree.ends[at]} if at in tree.ends else set()))] += 1
+            hidden_paths[
+                list(tree.below.get(at, set()) | ({tree.ends[at]} if at in tree.ends else set()))
+            ] += 1
         upper[:] += probability * np.minimum(listing.unlisted, listing.cap * hidden_paths)
         undecided += probability * min(listing.unlisted, listing.cap * len(hidden))
         for token in tree.children[node]:
             if token not in listing.logprobs:
                 continue
-            at, here = (*node, token), probability * math.exp(listing.logprobs[token])
+            at = (*node, token)
+            here = probability * math.exp(listing.logprobs[token])
             ending = tree.ends.get(at)
             if ending is not None:
                 # least and most probability that what is written goes on towards another candidate
-                least, most, after = 0.0, float(at in tree.children), listings.get(at)
+                least = 0.0
+                most = float(at in tree.children)
+                after = listings.get(at)
                 if at in tree.children and after is not None:
                     children = tree.children[at]
-                    least = min(1.0, math.fsum(math.exp(after.logprobs[t]) for t in children if t in after.logprobs))
+                    least = min(
+                        1.0,
+                        math.fsum(
+                            math.exp(after.logprobs[t]) for t in children if t in after.logprobs
+                        ),
+                    )
                     unseen = sum(t not in after.logprobs for t in children)
                     most = min(1.0, least + min(after.unlisted, after.cap * unseen))
                 lower[ending] += here * (1 - most)
@@ -181,13 +206,16 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
 
 
 def unread(tree: PathTree, listings: Mapping[TokenPath, Listing], above: float) -> list[TokenPath]:
-    """The inner nodes that were not read, though their parents were, of a probability above 0 and at least `above`."""
+    """The inner nodes that were not read, though their parents were, of a probability above 0 and
+    at least `above`."""
     nodes = []
     for node in sorted(tree.children, key=lambda node: (len(node), repr(node))):
         if node in listings or node[:-1] not in listings:
             continue
         # the probability of the node's tokens after the prompt; 0 where one of them is not listed
-        lists = [(listings.get(node[:n], Listing({})).logprobs, token) for n, token in enumerate(node)]
+        lists = [
+            (listings.get(node[:n], Listing({})).logprobs, token) for n, token in enumerate(node)
+        ]
         probability = math.exp(sum(logprobs.get(token, -math.inf) for logprobs, token in lists))
         if probability > 0 and probability >= above:
             nodes.append(node)

@@ -1,7 +1,9 @@
-"""Sends requests to one endpoint, or to several servers of one model: limits, retries, and errors as sentences.
+"""Sends requests to one endpoint, or to several servers of one model: limits, retries, and errors
+as sentences.
 
-The official client is not used: it sends what it finds in the environment (an organization, a project), follows
-redirects with the texts, reads an answer of any size, and waits at most a minute even where Retry-After says more.
+The official client is not used: it sends what it finds in the environment (an organization, a
+project), follows redirects with the texts, reads an answer of any size, and waits at most a minute
+even where Retry-After says more.
 """
 
 from __future__ import annotations
@@ -31,15 +33,17 @@ from judgebench.runtime.terminal import print_safely
 _TEMPORARY = (408, 409, 425, 429)
 _CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _LARGEST_RATIO = 16.0
-"""Tokens for each that was estimated at four characters, which have at most so many bytes; a server that counts more
-does not make others wait for it."""
+"""Tokens for each that was estimated at four characters, which have at most so many bytes; a server
+that counts more does not make others wait for it."""
 _SHOWN = 300
 """Characters of a server's own words that an error repeats."""
 _SHORTEST_KEY = 8
-"""A shorter key guards nothing, and taking it out of answers could change a score: a key may be called 4."""
+"""A shorter key guards nothing, and taking it out of answers could change a score: a key may be
+called 4."""
 
 
-_LARGEST_FILE, _LONGEST_CALL = 2**31, 3600.0
+_LARGEST_FILE = 2**31
+_LONGEST_CALL = 3600.0
 """Bytes of a batch's answers, and seconds in which they, or its requests, are sent."""
 
 
@@ -52,7 +56,8 @@ class Unclear(UserError):
 
 
 class OtherModel(UserError):
-    """A server of several answers as another model than the others, or than when the store's readings were made."""
+    """A server of several answers as another model than the others, or than when the store's
+    readings were made."""
 
 
 class RateLimit:
@@ -98,9 +103,15 @@ class Client:
     """
 
     def __init__(self, spec: ApiSpec, bill: Bill, account: Account):
-        self._spec, self._bill, self._account = spec, bill, account
+        self._spec = spec
+        self._bill = bill
+        self._account = account
         self._key = api_key(spec)
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "judgebench"}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": "judgebench",
+        }
         headers |= {"Accept-Encoding": "gzip, deflate"}
         if self._key:
             named = {"anthropic": {"x-api-key": self._key}, "gemini": {"x-goog-api-key": self._key}}
@@ -114,17 +125,27 @@ class Client:
                     follow_redirects=False,  # the user has said who may read the texts
                     timeout=None,  # `_post` limits the whole, however slowly it drips
                     limits=httpx.Limits(max_connections=None),
-                    trust_env=not is_loopback(url),  # a proxy of the environment is not for this machine's own servers
+                    # a proxy of the environment is not for this machine's own servers
+                    trust_env=not is_loopback(url),
                 )
             except (ValueError, ImportError, httpx.InvalidURL) as error:
                 raise UserError(
-                    f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used "
-                    f"({self._scrubbed(str(error))}); mend it, or name this host in NO_PROXY."
+                    f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, "
+                    f"ALL_PROXY) cannot be used ({self._scrubbed(str(error))}); mend it, or name "
+                    "this host in NO_PROXY."
                 ) from None
-            new: dict[str, Any] = {"requests": 0, "failures": 0, "models": [], "concurrency": spec.concurrency}
+            new: dict[str, Any] = {
+                "requests": 0,
+                "failures": 0,
+                "models": [],
+                "concurrency": spec.concurrency,
+            }
             told = account.servers.setdefault(url, new)
             self._servers.append(Server(url, http, asyncio.Semaphore(spec.concurrency), told))
-        self._requests, self._tokens = RateLimit(spec.requests_per_minute), RateLimit(spec.tokens_per_minute)
+        self._requests, self._tokens = (
+            RateLimit(spec.requests_per_minute),
+            RateLimit(spec.tokens_per_minute),
+        )
         self.stopped = False
 
     def _at(self, url: str) -> str:
@@ -138,16 +159,21 @@ class Client:
         """The answer to a request, tried again as often as `retries` says.
 
         Args:
-            order: numbers of the servers, in the order in which they are asked while those before are down.
+            order: numbers of the servers, in the order in which they are asked while those before
+                are down.
 
         Raises:
-            UserError: the server refuses it, does not answer in the end, or the money does not suffice.
+            UserError: the server refuses it, does not answer in the end, or the money does not
+                suffice.
             Stopped: `stopped` was set before it could be sent.
         """
         spec = self._spec
         # the waits of a request are drawn from the seed and the request alone
-        seed = hashlib.sha256(f"{spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()).digest()
-        draw, tries = random.Random(seed), 1
+        seed = hashlib.sha256(
+            f"{spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()
+        ).digest()
+        draw = random.Random(seed)
+        tries = 1
         servers = [self._servers[number] for number in order]
         while True:
             server = available(servers, spec.timeout)
@@ -163,11 +189,13 @@ class Client:
                 if tries > spec.retries:
                     times = f"{tries} times" if spec.retries else "once"
                     raise UserError(
-                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the server runs and is "
-                        f"not overloaded, or raise {spec.role}.retries, {spec.role}.timeout or lower "
-                        f"{spec.role}.concurrency."
+                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the "
+                        f"server runs and is not overloaded, or raise {spec.role}.retries, "
+                        f"{spec.role}.timeout or lower {spec.role}.concurrency."
                     ) from None
-                wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(0.5, 1.0)
+                wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(
+                    0.5, 1.0
+                )
                 if failure.wait is not None:
                     # others that are about to send would get the same answer
                     server.paused_until = max(server.paused_until, time.monotonic() + failure.wait)
@@ -178,9 +206,12 @@ class Client:
             self._account.retries += 1
             await asyncio.sleep(wait)
 
-    async def _try(self, request: Request, server: Server, servers: Sequence[Server]) -> Answer | None:
-        """One try, when limits and money allow it; what it costs, or may cost where no answer came, is booked. None
-        where the server went down while the request waited for its turn, and another is well."""
+    async def _try(
+        self, request: Request, server: Server, servers: Sequence[Server]
+    ) -> Answer | None:
+        """One try, when limits and money allow it; what it costs, or may cost where no answer came,
+        is booked. None where the server went down while the request waited for its turn, and
+        another is well."""
         chosen = time.monotonic()
         async with server.slots:
             # 1. wait
@@ -191,12 +222,18 @@ class Client:
             await self._tokens.take(request.estimate.prompt * ratio + request.estimate.completion)
             if self.stopped:
                 raise Stopped
-            if server.struck > chosen and any(other.well() for other in servers if other is not server):
+            if server.struck > chosen and any(
+                other.well() for other in servers if other is not server
+            ):
                 return None
             # 2. send, with the money for it set aside
-            reserved, billed, sent = self._bill.reserve(self._account, request.estimate), False, time.monotonic()
+            reserved = self._bill.reserve(self._account, request.estimate)
+            billed = False
+            sent = time.monotonic()
             try:
-                answer = answer_of(await self._post(request, server), self._spec.numbered and request.listed > 0)
+                answer = answer_of(
+                    await self._post(request, server), self._spec.numbered and request.listed > 0
+                )
                 self._bill.settle(self._account, reserved, request.estimate, answer.usage)
                 reserved = 0.0
                 server.answered()
@@ -204,12 +241,15 @@ class Client:
                 return answer
             except (_Failure, BrokenAnswer) as error:
                 failure = self._failed(error)
-                billed, failure.sent = failure.billed, sent
+                billed = failure.billed
+                failure.sent = sent
                 self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
                     raise UserError(
-                        f"{self._at(server.url)}: {failure.event}, and asks to wait {failure.wait:,.0f} s, which is "
-                        f"more than {self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again then."
+                        f"{self._at(server.url)}: {failure.event}, and asks to wait "
+                        f"{failure.wait:,.0f} s, which is more than "
+                        f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again "
+                        "then."
                     ) from None
                 raise failure from None
             finally:
@@ -217,11 +257,14 @@ class Client:
 
     def _failed(self, error: _Failure | BrokenAnswer) -> _Failure:
         return (
-            error if isinstance(error, _Failure) else _Failure("broken answer", self._scrubbed(str(error)), billed=True)
+            error
+            if isinstance(error, _Failure)
+            else _Failure("broken answer", self._scrubbed(str(error)), billed=True)
         )
 
     def _note(self, server: Server, answer: Answer) -> None:
-        """Records what a server answers as; `OtherModel` where that is not the model of the judge's other answers."""
+        """Records what a server answers as; `OtherModel` where that is not the model of the judge's
+        other answers."""
         server.told["requests"] += 1
         models = server.told["models"]
         if answer.model and answer.model not in [model for model, _ in models]:
@@ -230,7 +273,8 @@ class Client:
             models.append([answer.model, answer.fingerprint])
 
     def agree(self, url: str, model: str) -> None:
-        """Compares the name under which a server answers, folders aside, with that of all answers before.
+        """Compares the name under which a server answers, folders aside, with that of all answers
+        before.
 
         Raises:
             OtherModel: several servers of one judge differ. One that changes is said.
@@ -242,43 +286,52 @@ class Client:
             return
         if len(self._spec.urls) > 1:
             raise OtherModel(
-                f"{self._at(self._spec.where)}: {url} answers as {model}, and {first_url} as {first}; several servers "
-                "of one judge serve the same model. Leave away the server of the other one; or name another store, "
-                "which begins anew."
+                f"{self._at(self._spec.where)}: {url} answers as {model}, and {first_url} as "
+                f"{first}; several servers of one judge serve the same model. Leave away the "
+                "server of the other one; or name another store, which begins anew."
             )
         print_safely(
-            f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. The readings of both "
-            "stay in the store; name another one to keep them apart.",
+            f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. "
+            "The readings of both stay in the store; name another one to keep them apart.",
             error=True,
         )
 
-    async def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
-        """The provider's answer to a request about batches. One that only looks is tried again, as `retries` says; one
-        that makes something is not, where it may have been made.
+    async def call(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"
+    ) -> bytes:
+        """The provider's answer to a request about batches. One that only looks is tried again, as
+        `retries` says; one that makes something is not, where it may have been made.
 
         Raises:
             UserError: it refuses, or does not answer in the end.
             Unclear: it may have done what was asked.
         """
-        server, tries = self._servers[0], 0
+        server = self._servers[0]
+        tries = 0
         address = f"{server.url.rstrip('/')}{path}"
         while True:
             try:
-                return await self._exchange(method, address, body, _LARGEST_FILE, server, {"Content-Type": kind})
+                return await self._exchange(
+                    method, address, body, _LARGEST_FILE, server, {"Content-Type": kind}
+                )
             except (_Failure, BrokenAnswer) as error:
                 failure = self._failed(error)
                 tries += 1
                 if method != "GET" and failure.kind not in ("429", "no connection"):
                     raise Unclear(f"{self._at(server.url)}: {failure.event}.") from None
                 if tries > self._spec.retries:
-                    raise UserError(f"{self._at(server.url)}: {failure.event} (tried {tries} times).") from None
+                    raise UserError(
+                        f"{self._at(server.url)}: {failure.event} (tried {tries} times)."
+                    ) from None
                 self._account.failures[failure.kind] += 1
                 self._account.retries += 1
                 await asyncio.sleep(max(failure.wait or 0.0, self._spec.backoff * 2 ** (tries - 1)))
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
-        address, body, limit = address_of(request.path, server.url), json.dumps(request.body), request.max_bytes
+        address = address_of(request.path, server.url)
+        body = json.dumps(request.body)
+        limit = request.max_bytes
         content = await self._exchange("POST", address, body.encode(), limit, server)
         try:
             return self.parsed(content, limit)
@@ -298,7 +351,8 @@ class Client:
         server: Server,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The answer of a server, of at most `limit` bytes; `_Failure` where it might answer another time."""
+        """The answer of a server, of at most `limit` bytes; `_Failure` where it might answer
+        another time."""
         content = bytearray()
         try:
             async with (
@@ -313,42 +367,58 @@ class Client:
                     if max(len(content), response.num_bytes_downloaded) > limit:
                         raise BrokenAnswer(f"its answer has more than {limit / 2**20:,.0f} MiB")
         except TimeoutError:
-            raise _Failure("timeout", f"it did not answer within {self._spec.timeout:g} s", billed=True) from None
+            raise _Failure(
+                "timeout", f"it did not answer within {self._spec.timeout:g} s", billed=True
+            ) from None
         except httpx.DecodingError as error:
             raise BrokenAnswer(f"its answer cannot be decompressed ({error})") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = self._scrubbed(str(error)) or type(error).__name__
             if isinstance(error, httpx.ConnectError):
                 raise _Failure("no connection", f"there is no connection ({reason})") from None
-            raise _Failure("broken connection", f"the connection broke ({reason})", billed=True) from None
+            raise _Failure(
+                "broken connection", f"the connection broke ({reason})", billed=True
+            ) from None
         if not 200 <= response.status_code < 300:
             raise self._refused(response, bytes(content), server.url)
         return bytes(content)
 
     def _refused(self, response: httpx.Response, content: bytes, url: str) -> Exception:
-        """The error of an HTTP status: a sentence, or a `_Failure` where another try may succeed."""
+        """The error of an HTTP status: a sentence, or a `_Failure` where another try may
+        succeed."""
         here = self._at(url)
-        key, role, status = self._spec.key_variable, self._spec.role, response.status_code
+        key = self._spec.key_variable
+        role = self._spec.role
+        status = response.status_code
         if 300 <= status < 400:
             try:
                 parts = urlsplit(urljoin(f"{url}/", response.headers.get("location", "")))
-                where = self._scrubbed(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+                where = self._scrubbed(
+                    f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+                )
             except ValueError:
                 where = "an address that cannot be read"
             return UserError(
-                f"{here}: it sends requests on to {where} (HTTP {status}), and the texts may not go there "
-                f"without your consent; if you trust that address, give it as {role}.url."
+                f"{here}: it sends requests on to {where} (HTTP {status}), and the texts may not "
+                f"go there without your consent; if you trust that address, give it as {role}.url."
             )
         if status in (401, 403):  # whose text may repeat parts of the key
             used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
-            return UserError(f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it takes.")
+            return UserError(
+                f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it "
+                "takes."
+            )
         # the server's own words, from the places where servers put them
         try:
             answer = parse_json(content, "its answer")
             error = answer.get("error", answer) if isinstance(answer, dict) else answer
             words = str(error)
             if isinstance(error, dict):
-                parts_ = [error[name] for name in ("message", "code", "detail") if error.get(name) is not None]
+                parts_ = [
+                    error[name]
+                    for name in ("message", "code", "detail")
+                    if error.get(name) is not None
+                ]
                 words = " ".join(dict.fromkeys(map(str, parts_))) or words
         except UserError:
             words = content[: 4 * _SHOWN].decode("utf-8", "replace")
@@ -362,10 +432,15 @@ class Client:
         if status in _TEMPORARY or status >= 500:
             if "insufficient_quota" in words:
                 return UserError(f"{here}: the account's quota is used up {reason}.")
-            return _Failure(str(status), f"it refuses the request for now {reason}", retry_after(response))
+            return _Failure(
+                str(status), f"it refuses the request for now {reason}", retry_after(response)
+            )
         hint = ""
         if "logprob" in words:
-            hint = f"; where the model gives no such lists, take {role}.scores_from=samples or {role}.scores_from=text"
+            hint = (
+                f"; where the model gives no such lists, take {role}.scores_from=samples or "
+                f"{role}.scores_from=text"
+            )
         elif "max_completion_tokens" in words or "max_tokens" in words:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
         return UserError(f"{here}: it refuses the request {reason}{hint}.")
@@ -381,7 +456,8 @@ def _last_part(model: str) -> str:
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a server asks to wait: a number, or a date (RFC 9110, section 10.2.3); None where it says neither.
+    """Seconds that a server asks to wait: a number, or a date (RFC 9110, section 10.2.3); None
+    where it says neither.
 
     Example:
         >>> retry_after(httpx.Response(429, headers={"retry-after": "2"}))
@@ -394,25 +470,28 @@ def retry_after(response: httpx.Response) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):  # not a date, or one of a year that does not exist
+    # not a date, or one of a year that does not exist
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def api_key(spec: ApiSpec) -> str | None:
-    """The key of an endpoint, from the environment; `UserError`, which does not show it, where its variable is not set
-    or its content cannot be a key."""
+    """The key of an endpoint, from the environment; `UserError`, which does not show it, where its
+    variable is not set or its content cannot be a key."""
     if spec.key_variable is None:
         return None
     key = os.environ.get(spec.key_variable, "").strip()
     if not key:
         raise UserError(
-            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the key there, or "
-            f"give {spec.role}.key_variable=null for a server that asks for none."
+            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; "
+            f"put the key there, or give {spec.role}.key_variable=null for a server that asks for "
+            "none."
         )
     if not re.fullmatch(r"[!-~]+", key):
         raise UserError(
-            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds cannot be a key: it "
-            "has line ends, blanks or characters that are not ASCII in it; put the key there alone."
+            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds "
+            "cannot be a key: it has line ends, blanks or characters that are not ASCII in it; put "
+            "the key there alone."
         )
     return key
 

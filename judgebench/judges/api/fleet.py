@@ -17,15 +17,18 @@ _UNEVEN = 1.05
 
 
 def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Article -> the numbers of all servers, its own first, then those that stand in for it in their order.
+    """Article -> the numbers of all servers, its own first, then those that stand in for it in
+    their order.
 
-    By rendezvous hashing, so that most articles stay where they were when a server joins or leaves; an article whose
-    server has its share already is the next one's.
+    By rendezvous hashing, so that most articles stay where they were when a server joins or leaves;
+    an article whose server has its share already is the next one's.
 
     Args:
         articles: one for each request.
     """
-    counts, load, found = Counter(articles), [0] * len(urls), {}
+    counts = Counter(articles)
+    load = [0] * len(urls)
+    found = {}
     most = math.ceil(_UNEVEN * counts.total() / len(urls))
     for article, count in counts.items():
         weights = [hashlib.sha256(f"{url} {article}".encode()).digest() for url in urls]
@@ -48,8 +51,13 @@ class Server:
         down_until: when one request may try whether it is well again; 0 for one that is.
     """
 
-    def __init__(self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, told: dict[str, Any]):
-        self.url, self.http, self.slots, self.told = url, http, slots, told
+    def __init__(
+        self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, told: dict[str, Any]
+    ):
+        self.url = url
+        self.http = http
+        self.slots = slots
+        self.told = told
         self.paused_until = self.down_until = self.struck = 0.0
         self._strikes = 0
 
@@ -57,19 +65,24 @@ class Server:
         return self.down_until <= time.monotonic()
 
     def strike(self, sent: float, wait: float, longest: float) -> None:
-        """Takes it for down for `wait` seconds, twice as long each time, once for all requests under way."""
+        """Takes it for down for `wait` seconds, twice as long each time, once for all requests
+        under way."""
         if sent >= self.struck:
             self._strikes += 1
             self.struck = time.monotonic()
             self.down_until = self.struck + min(longest, wait * 2 ** min(30, self._strikes - 1))
 
     def answered(self) -> None:
-        self._strikes, self.down_until = 0, 0.0
+        self._strikes = 0
+        self.down_until = 0.0
 
 
 def available(order: Sequence[Server], trial: float) -> Server:
-    """The first that is well; of those that were down one request is the trial, for so many seconds the only one."""
-    server = next((one for one in order if one.well()), None) or min(order, key=lambda one: one.down_until)
+    """The first that is well; of those that were down one request is the trial, for so many seconds
+    the only one."""
+    server = next((one for one in order if one.well()), None) or min(
+        order, key=lambda one: one.down_until
+    )
     if server.down_until and len(order) > 1:
         server.down_until = time.monotonic() + trial
     return server

@@ -1,5 +1,5 @@
-"""Passes of a served model over prompts: their requests, and the keys of the answers in the store, where each is put at
-once: it was paid for.
+"""Passes of a served model over prompts: their requests, and the keys of the answers in the store,
+where each is put at once: it was paid for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.judges.api.bounds import Bounds, Listing, PathTree, TokenPath, candidate_bounds, unread
+from judgebench.judges.api.bounds import (
+    Bounds,
+    Listing,
+    PathTree,
+    TokenPath,
+    candidate_bounds,
+    unread,
+)
 from judgebench.judges.api.client import Client, OtherModel, Stopped
 from judgebench.judges.api.fleet import homes
 from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
@@ -33,14 +40,17 @@ from judgebench.types import Prompt, ScoreRange
 
 _HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 4
-"""Requests of a batch, for each that may be under way: at a batch's end some wait for its last one."""
+"""Requests of a batch, for each that may be under way: at a batch's end some wait for its last
+one."""
 _WIDER = 8
-"""Times as many tokens as in the list before, where llama.cpp's was too short for every candidate."""
+"""Times as many tokens as in the list before, where llama.cpp's was too short for every
+candidate."""
 _STORED = Limits(loose=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
 _MOST_CUT = 15
-"""Characters of a label without a tokenizer: a text has 2 ** (n - 1) ways of being cut into tokens."""
+"""Characters of a label without a tokenizer: a text has 2 ** (n - 1) ways of being cut into
+tokens."""
 
 
 @contextmanager
@@ -76,8 +86,11 @@ class ApiPass(Pass):
     def keys(self, prompt: Prompt) -> list[str]:
         raise NotImplementedError
 
-    def answered(self, prompt: Prompt, key: str) -> Coroutine[Any, Any, tuple[np.ndarray | None, dict[str, Any]]]:
-        """Asks for one reading: its log-probabilities, if it has any, and the record of its answers."""
+    def answered(
+        self, prompt: Prompt, key: str
+    ) -> Coroutine[Any, Any, tuple[np.ndarray | None, dict[str, Any]]]:
+        """Asks for one reading: its log-probabilities, if it has any, and the record of its
+        answers."""
         raise NotImplementedError
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
@@ -85,12 +98,17 @@ class ApiPass(Pass):
         raise NotImplementedError
 
     def batches(self, token_budget: int) -> list[Batch]:
-        """The prompts in the order given, of each server's a few for each request that may be under way."""
-        size, of_server = _AT_ONCE * self.spec.concurrency, defaultdict[int, list[Prompt]](list)
+        """The prompts in the order given, of each server's a few for each request that may be under
+        way."""
+        size = _AT_ONCE * self.spec.concurrency
+        of_server = defaultdict[int, list[Prompt]](list)
         for prompt in self.prompts:
             of_server[self._homes[prompt.example.group_id][0]].append(prompt)
         turns = range(0, max(map(len, of_server.values()), default=0), size)
-        return [Batch((tuple(p for queue in of_server.values() for p in queue[i : i + size]),)) for i in turns]
+        return [
+            Batch((tuple(p for queue in of_server.values() for p in queue[i : i + size]),))
+            for i in turns
+        ]
 
     @cached_property
     def _homes(self) -> dict[str, tuple[int, ...]]:
@@ -112,7 +130,8 @@ class ApiPass(Pass):
         self._runner = self._client = None
 
     def read(self, batch: Batch) -> list[ModelReading]:
-        """Asks for what is not stored; where a request fails for good, what others have brought is stored."""
+        """Asks for what is not stored; where a request fails for good, what others have brought is
+        stored."""
         assert self._runner is not None
         with outer_loop_paused():
             return self._runner.run(self._all(batch))
@@ -121,17 +140,22 @@ class ApiPass(Pass):
         """The keys of its readings that are not stored."""
         return self.store.missing(key for prompt in self.prompts for key in self.keys(prompt))
 
-    async def taken(self, prompt: Prompt, key: str, client: Any, more: Mapping[str, Any]) -> ModelReading:
+    async def taken(
+        self, prompt: Prompt, key: str, client: Any, more: Mapping[str, Any]
+    ) -> ModelReading:
         """The reading that a client's answer makes, with more in its record."""
         self._client, began = client, time.perf_counter()
         logprobs, record = await self.answered(prompt, key)
-        return ModelReading(key, logprobs, json.dumps(record | dict(more)), time.perf_counter() - began)
+        return ModelReading(
+            key, logprobs, json.dumps(record | dict(more)), time.perf_counter() - began
+        )
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
         keys = [key for key in wanted if key in missing]
-        # 1. one answer of each of several servers, before any is stored: they must agree on the model
+        # 1. one answer of each of several servers, before any is stored: they must agree on the
+        # model
         first = self._first_of_each(wanted, keys)
         outcomes = await self._gathered(wanted, first, self._asked)
         if not any(isinstance(outcome, OtherModel) for outcome in outcomes):
@@ -140,13 +164,25 @@ class ApiPass(Pass):
                     self._put(reading)
         # 2. all others, each stored at once
         if not any(isinstance(outcome, BaseException) for outcome in outcomes):
-            outcomes += await self._gathered(wanted, [key for key in keys if key not in first], self._read)
-        errors = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, Stopped)]
+            outcomes += await self._gathered(
+                wanted, [key for key in keys if key not in first], self._read
+            )
+        errors = [
+            each
+            for each in outcomes
+            if isinstance(each, BaseException) and not isinstance(each, Stopped)
+        ]
         if ours := [error for error in errors if not isinstance(error, UserError)]:
             raise ours[0]
         if errors:
-            stored = f" {self._stored:,} answers of this run are stored" if self._stored else " What was stored stays"
-            raise UserError(f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there.")
+            stored = (
+                f" {self._stored:,} answers of this run are stored"
+                if self._stored
+                else " What was stored stays"
+            )
+            raise UserError(
+                f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there."
+            )
         return [each for each in outcomes if isinstance(each, ModelReading)]
 
     async def _gathered(
@@ -155,7 +191,9 @@ class ApiPass(Pass):
         keys: Iterable[str],
         read: Callable[[Prompt, str], Coroutine[Any, Any, ModelReading]],
     ) -> list[ModelReading | BaseException]:
-        return await asyncio.gather(*(read(wanted[key], key) for key in keys), return_exceptions=True)
+        return await asyncio.gather(
+            *(read(wanted[key], key) for key in keys), return_exceptions=True
+        )
 
     def _first_of_each(self, wanted: Mapping[str, Prompt], keys: Iterable[str]) -> set[str]:
         """A key of each server, of several, that has not said yet what it answers as."""
@@ -173,7 +211,8 @@ class ApiPass(Pass):
         try:
             return await self.taken(prompt, key, self._client, {})
         except UserError:
-            self._client.stopped = True  # what is under way is waited for, what is not is not sent any more
+            # what is under way is waited for, what is not is not sent any more
+            self._client.stopped = True
             raise
 
     async def _read(self, prompt: Prompt, key: str) -> ModelReading:
@@ -196,7 +235,8 @@ class ApiPass(Pass):
             self.stored()
 
     def _agree(self, client: Client) -> None:
-        """Keeps with the store which server told which name first; where another command was faster, its name holds."""
+        """Keeps with the store which server told which name first; where another command was
+        faster, its name holds."""
         key, (url, model) = self._identity_key, self.account.identity or ("", "")
         self.store.put([ModelReading(key, None, json.dumps({"url": url, "model": model}), 0.0)])
         self.account.identity = self._identity()
@@ -205,7 +245,8 @@ class ApiPass(Pass):
 
     @property
     def _identity_key(self) -> str:
-        """The key under which the store keeps the name that the judge's first answer was given under."""
+        """The key under which the store keeps the name that the judge's first answer was given
+        under."""
         identity = {"served as": {"url": self.spec.urls[0], "model": self.spec.model}}
         return reading_key(identity, np.array([], np.int32))
 
@@ -218,18 +259,31 @@ class ApiPass(Pass):
 
     async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
         assert self._client is not None
-        return await self._client.send(request(self.spec, sent, max_tokens, **more), self._homes[sent.article])
+        return await self._client.send(
+            request(self.spec, sent, max_tokens, **more), self._homes[sent.article]
+        )
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
         tokens = None if self.spec.framed else tuple(prompt.token_ids.tolist())
         return RequestPrompt(prompt.text, tokens, len(prompt.token_ids), prompt.example.group_id)
 
     def address(self, prompt: Prompt, **more: Any) -> str:
-        """The key of an answer, which depends on the endpoint, the request and, by `more`, how it is read."""
+        """The key of an answer, which depends on the endpoint, the request and, by `more`, how it
+        is read."""
         sent = self.sent_prompt(prompt)
-        first = request(self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ()))
-        body = {name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")}
-        identity = {"url": self.spec.urls[0], "to": first.path, "body": body, "explicit": self.spec.explicit, **more}
+        first = request(
+            self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ())
+        )
+        body = {
+            name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")
+        }
+        identity = {
+            "url": self.spec.urls[0],
+            "to": first.path,
+            "body": body,
+            "explicit": self.spec.explicit,
+            **more,
+        }
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
@@ -239,12 +293,14 @@ class ListedPass(ApiPass):
 
     Args:
         trees, node_tokens: see `endpoint_paths`.
-        thinking: defense -> most tokens of the thoughts, of those under which an answer ends with the score: the lists
-            at that place are read, and none where it is not reached.
+        thinking: defense -> most tokens of the thoughts, of those under which an answer ends with
+            the score: the lists at that place are read, and none where it is not reached.
     """
 
     trees: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
-    node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(default_factory=dict)
+    node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(
+        default_factory=dict
+    )
     thinking: Mapping[str, int] = field(default_factory=dict)
 
     def keys(self, prompt: Prompt) -> list[str]:
@@ -254,22 +310,37 @@ class ListedPass(ApiPass):
         return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
-        nodes = len(self.trees[prompt.condition.range].children) if self.spec.protocol == "completions" else 1
-        times, listed = 1, self.spec.top_logprobs
+        nodes = (
+            len(self.trees[prompt.condition.range].children)
+            if self.spec.protocol == "completions"
+            else 1
+        )
+        times = 1
+        listed = self.spec.top_logprobs
         while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
-            times, listed = times + 1, listed * _WIDER
-        most, listed = self._max_tokens(prompt), self.spec.top_logprobs
-        first = request(self.spec, self.sent_prompt(prompt), most, listed=listed, seed=self.spec.seed)
+            times = times + 1
+            listed = listed * _WIDER
+        most = self._max_tokens(prompt)
+        listed = self.spec.top_logprobs
+        first = request(
+            self.spec, self.sent_prompt(prompt), most, listed=listed, seed=self.spec.seed
+        )
         return first, nodes * times - 1
 
     def _max_tokens(self, prompt: Prompt) -> int:
-        """Tokens of the answer: with `chat` what follows its first token can be had with it alone."""
+        """Tokens of the answer: with `chat` what follows its first token can be had with it
+        alone."""
         if self.spec.protocol == "completions":
             return 1
-        return 1 + max(map(len, prompt.condition.range.candidates)) + self.thinking.get(prompt.condition.defense, 0)
+        return (
+            1
+            + max(map(len, prompt.condition.range.candidates))
+            + self.thinking.get(prompt.condition.defense, 0)
+        )
 
     async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
-        tree, sent = self.trees[prompt.condition.range], self.sent_prompt(prompt)
+        tree = self.trees[prompt.condition.range]
+        sent = self.sent_prompt(prompt)
         answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
         listings: dict[TokenPath, Listing] = {}
         node: TokenPath = ()
@@ -282,7 +353,9 @@ class ListedPass(ApiPass):
                 longer = [(*(sent.tokens or ()), *paths[node]) for node in nodes]
                 followed = await asyncio.gather(
                     *(
-                        self._listed(replace(sent, tokens=tokens, count=len(tokens)), 1, tree, node, prompt)
+                        self._listed(
+                            replace(sent, tokens=tokens, count=len(tokens)), 1, tree, node, prompt
+                        )
                         for tokens, node in zip(longer, nodes, strict=True)
                     )
                 )
@@ -297,44 +370,60 @@ class ListedPass(ApiPass):
         with np.errstate(divide="ignore"):
             logs = np.log(np.concatenate([value, read.lower, read.upper])).astype(np.float32)
         read = Bounds(read.lower, read.upper, value, read.unlisted)
-        summary: dict[str, Any] = {"text": answers[0].text} if prompt.condition.defense in self.thinking else {}
-        summary |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded, "undecided": read.undecided}
+        summary: dict[str, Any] = (
+            {"text": answers[0].text} if prompt.condition.defense in self.thinking else {}
+        )
+        summary |= {
+            "unlisted": round(read.unlisted, 9),
+            "bounded": read.bounded,
+            "undecided": read.undecided,
+        }
         return logs, _record(answers) | summary
 
     async def _listed(
         self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
     ) -> Answer:
-        """One list of what follows a prompt, as long as it takes where the server gives any length."""
+        """One list of what follows a prompt, as long as it takes where the server gives any
+        length."""
         tokens = [int(str(token)) for token in tree.children[node]] if self.spec.numbered else []
         if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
             raise UserError(
-                f"judge.explicit: {len(tokens)} tokens go on towards a score in {prompt.condition}, and vLLM takes "
-                f"{_MOST_NAMED} at once; choose fewer scores, or judge.explicit=null."
+                f"judge.explicit: {len(tokens)} tokens go on towards a score in "
+                f"{prompt.condition}, and vLLM takes {_MOST_NAMED} at once; choose fewer scores, "
+                "or judge.explicit=null."
             )
         listed = self.spec.top_logprobs
         while True:
-            answer = await self._send(sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed)
+            answer = await self._send(
+                sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed
+            )
             if answer.lists is None:
                 raise UserError(
-                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities with its answers; "
-                    "take judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities "
+                    "with its answers; take judge.scores_from=samples (shares of several answers) "
+                    "or judge.scores_from=text (one answer)."
                 )
             if self.spec.framed:
                 led = prompt.condition.defense in self.thinking
                 at = rating_place([str(token) for token, _ in answer.lists], led)
                 answer = replace(answer, lists=[] if at is None else answer.lists[at:])
             logprobs = answer.lists[0][1].logprobs if answer.lists else {}
-            if self.spec.explicit in ("vllm", "sglang") and (lacking := set(tokens) - set(logprobs)):
+            if self.spec.explicit in ("vllm", "sglang") and (
+                lacking := set(tokens) - set(logprobs)
+            ):
                 raise UserError(
-                    f"judge.explicit: {self.spec.where} does not list the tokens that it was asked for ({len(lacking)} "
-                    f"of {len(tokens)} lack), so it is not a {self.spec.explicit} that can; take judge.explicit=null."
+                    f"judge.explicit: {self.spec.where} does not list the tokens that it was asked "
+                    f"for ({len(lacking)} of {len(tokens)} lack), so it is not a "
+                    f"{self.spec.explicit} that can; take judge.explicit=null."
                 )
             whole = len(logprobs) < listed or listed >= MOST_LISTED
             if self.spec.explicit != "llama_cpp" or whole or not answer.lists:
                 return answer
             # all children of the node are enough; by their texts, so is one token a candidate
             hidden = [token for token in tree.children[node] if token not in logprobs]
-            reached = {tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends}
+            reached = {
+                tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends
+            }
             if not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node]):
                 return answer
             listed *= _WIDER
@@ -342,15 +431,18 @@ class ListedPass(ApiPass):
 
 @dataclass
 class AnswerPass(ApiPass):
-    """Free answers: one a prompt, or several that are drawn, each with a key of its own, so that more can be drawn
-    later."""
+    """Free answers: one a prompt, or several that are drawn, each with a key of its own, so that
+    more can be drawn later."""
 
     count: int = 1
     max_tokens: int = 16
     _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        keys = [self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i) for i in range(self.count)]
+        keys = [
+            self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i)
+            for i in range(self.count)
+        ]
         self._draws.update(zip(keys, range(self.count), strict=True))
         return keys
 
@@ -362,7 +454,9 @@ class AnswerPass(ApiPass):
         return None if self.spec.seed is None else self.spec.seed + draw
 
     async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
-        answer = await self._send(self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key]))
+        answer = await self._send(
+            self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key])
+        )
         return None, _record([answer]) | {"text": answer.text}
 
 
@@ -377,7 +471,10 @@ def answer_record(reading: ModelReading) -> dict[str, Any]:
     """The record of a reading besides its numbers, see `_record`."""
     record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
-    return {name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value for name, value in record.items()}
+    return {
+        name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value
+        for name, value in record.items()
+    }
 
 
 def _record(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -393,8 +490,8 @@ def _record(answers: Sequence[Answer]) -> dict[str, Any]:
 def endpoint_paths(
     spec: ApiSpec, ranges: Iterable[ScoreRange]
 ) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
-    """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and -> inner node -> the
-    numbers of its tokens, where the tokenizer is known."""
+    """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and
+    -> inner node -> the numbers of its tokens, where the tokenizer is known."""
     trees: dict[ScoreRange, PathTree] = {}
     numbers: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
     tokenizer = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
@@ -402,14 +499,17 @@ def endpoint_paths(
         if tokenizer is None:
             if longest := [text for text in score_range.labels if len(text) > _MOST_CUT]:
                 raise UserError(
-                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be looked up in a server's "
-                    "lists of tokens; give judge.tokenizer, the model's, or judge.scores_from=samples."
+                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be "
+                    "looked up in a server's lists of tokens; give judge.tokenizer, the model's, "
+                    "or judge.scores_from=samples."
                 )
             trees[score_range], numbers[score_range] = PathTree.of_texts(score_range.candidates), {}
             continue
         paths = CandidateTrie.of(tokenizer, score_range.candidates).token_paths
         tokens = {token for written in paths for path in written for token in path}
-        names = {token: token if spec.numbered else str(tokenizer.decode([token])) for token in tokens}
+        names = {
+            token: token if spec.numbered else str(tokenizer.decode([token])) for token in tokens
+        }
         by_name = [[tuple(names[token] for token in path) for path in written] for written in paths]
         trees[score_range] = PathTree(score_range.candidates, by_name)
         inner = [path[:n] for written in paths for path in written for n in range(len(path))]

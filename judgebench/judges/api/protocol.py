@@ -1,4 +1,5 @@
-"""Requests to a server and its answers, in the OpenAI protocol's two forms, SGLang's, Anthropic's and Gemini's own."""
+"""Requests to a server and its answers, in the OpenAI protocol's two forms, SGLang's, Anthropic's
+and Gemini's own."""
 
 from __future__ import annotations
 
@@ -21,9 +22,13 @@ _MOST = 10**7
 """Tokens of one request: no model reads or writes so many."""
 _FRAME = 16
 """Tokens that a chat template may add to a message, more or less."""
-_FRAME_BYTES, _TOKEN_BYTES, _LISTED_BYTES = 4 * 2**20, 2048, 256
-"""Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number, probability."""
-_NUMBERED, _GENERATE = "token_id:", "/generate"
+_FRAME_BYTES = 4 * 2**20
+_TOKEN_BYTES = 2048
+_LISTED_BYTES = 256
+"""Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number,
+probability."""
+_NUMBERED = "token_id:"
+_GENERATE = "/generate"
 
 
 class BrokenAnswer(ValueError):
@@ -50,8 +55,10 @@ class Request:
     """One request.
 
     Attributes:
-        path: its address, relative to the server's base; SGLang's own is the first server's, which keys are made of.
-        estimate: tokens of the prompt, estimated where the server counts them, and of the longest answer.
+        path: its address, relative to the server's base; SGLang's own is the first server's, which
+            keys are made of.
+        estimate: tokens of the prompt, estimated where the server counts them, and of the longest
+            answer.
         listed: tokens of each list in the answer.
     """
 
@@ -62,8 +69,11 @@ class Request:
 
     @property
     def max_bytes(self) -> int:
-        """Bytes that an answer may have: more than any server needs for so many tokens and lists, and no more."""
-        return _FRAME_BYTES + self.estimate.completion * (_TOKEN_BYTES + self.listed * _LISTED_BYTES)
+        """Bytes that an answer may have: more than any server needs for so many tokens and lists,
+        and no more."""
+        return _FRAME_BYTES + self.estimate.completion * (
+            _TOKEN_BYTES + self.listed * _LISTED_BYTES
+        )
 
 
 def request(
@@ -78,7 +88,8 @@ def request(
 
     Args:
         listed: number of likely tokens in the list at each place; None asks for no list.
-        tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit` can.
+        tokens: those whose log-probabilities are asked for by their numbers, where `spec.explicit`
+            can.
     """
     body: dict[str, Any]
     if listed is not None and spec.explicit == "sglang":
@@ -90,18 +101,32 @@ def request(
             "token_ids_logprob": list(tokens),
         }
         address = address_of(_GENERATE, spec.urls[0])
-        return Request(address, body | dict(spec.extra_body), Usage(prompt.count, 0, max_tokens), listed + len(tokens))
+        return Request(
+            address,
+            body | dict(spec.extra_body),
+            Usage(prompt.count, 0, max_tokens),
+            listed + len(tokens),
+        )
     if spec.protocol == "gemini":
         config: dict[str, Any] = {"temperature": spec.degree(), "maxOutputTokens": max_tokens}
         config |= {} if seed is None else {"seed": seed}
         config |= {} if listed is None else {"responseLogprobs": True, "logprobs": listed}
-        body = {"contents": [{"role": "user", "parts": [{"text": prompt.text}]}], "generationConfig": config}
+        body = {
+            "contents": [{"role": "user", "parts": [{"text": prompt.text}]}],
+            "generationConfig": config,
+        }
         path = f"/models/{spec.model}:generateContent"
-        return Request(path, body | dict(spec.extra_body), Usage(prompt.count + _FRAME, 0, max_tokens), listed or 0)
+        return Request(
+            path,
+            body | dict(spec.extra_body),
+            Usage(prompt.count + _FRAME, 0, max_tokens),
+            listed or 0,
+        )
     body = {"model": spec.model, "temperature": spec.degree(), spec.length_name: max_tokens}
     if seed is not None and spec.protocol != "anthropic":  # which takes none
         body["seed"] = seed
-    path, count = "/completions", prompt.count
+    path = "/completions"
+    count = prompt.count
     if spec.framed:
         path = "/messages" if spec.protocol == "anthropic" else "/chat/completions"
         count += _FRAME
@@ -114,7 +139,11 @@ def request(
             body["logprobs"] = listed
             if spec.explicit == "vllm":
                 # it lists either the likeliest or those that are named, as many as `logprobs` says
-                body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens), "return_tokens_as_token_ids": True}
+                body |= {
+                    "logprob_token_ids": list(tokens),
+                    "logprobs": len(tokens),
+                    "return_tokens_as_token_ids": True,
+                }
         if spec.explicit == "llama_cpp":
             body["cache_prompt"] = True
     return Request(path, body | dict(spec.extra_body), Usage(count, 0, max_tokens), listed or 0)
@@ -145,7 +174,7 @@ class Answer:
     fingerprint: str | None = None
 
 
-# --- the forms in which servers answer --------------------------------------------------------------------------------
+# --- the forms in which servers answer ----------------------------------------------------------
 
 
 def _possible(logprob: float) -> float:
@@ -205,7 +234,8 @@ class _Usage(_Cached):
     prompt_cache_hit_tokens: _Count = None
 
     def counts(self) -> Usage | None:
-        """None where the server does not say; a count of 0 says nothing either (some leave out what was cached)."""
+        """None where the server does not say; a count of 0 says nothing either (some leave out what
+        was cached)."""
         details = self.prompt_tokens_details or _Cached()
         cached = details.cached_tokens or self.cached_tokens or self.prompt_cache_hit_tokens or 0
         if not self.prompt_tokens or self.completion_tokens is None:
@@ -251,27 +281,39 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
         text = choice.text if choice.message is None else choice.message.content
         usage = None if answer.usage is None else answer.usage.counts()
         lists = _openai_lists(choice.logprobs or _Lists(), numbered)
-        if lists and choice.message and (choice.message.reasoning or choice.message.reasoning_content):
+        if (
+            lists
+            and choice.message
+            and (choice.message.reasoning or choice.message.reasoning_content)
+        ):
             lists = _lists_of_content(lists, text or "")
         return Answer(
             text or "",
             lists,
             None if text and usage is not None and not usage.completion else usage,
-            *(None if name is None else str(name)[:200] for name in (answer.model, answer.system_fingerprint)),
+            *(
+                None if name is None else str(name)[:200]
+                for name in (answer.model, answer.system_fingerprint)
+            ),
         )
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False)[0]
-        where, reason = ".".join(map(str, fault["loc"])), fault["msg"].partition(" or instance of")[0]
-        raise BrokenAnswer(f"the answer is not what the protocol has ({where or 'all of it'}: {reason})") from None
+        where = ".".join(map(str, fault["loc"]))
+        reason = fault["msg"].partition(" or instance of")[0]
+        raise BrokenAnswer(
+            f"the answer is not what the protocol has ({where or 'all of it'}: {reason})"
+        ) from None
     except BrokenAnswer:
         raise
     except ValueError as error:
         raise BrokenAnswer(f"the answer is not what the protocol has ({error})") from None
 
 
-def _lists_of_content(lists: list[tuple[Hashable, Listing]], content: str) -> list[tuple[Hashable, Listing]]:
-    """The lists of an answer's tokens, where those of the thoughts before it may come along; none where no answer is
-    behind the thoughts."""
+def _lists_of_content(
+    lists: list[tuple[Hashable, Listing]], content: str
+) -> list[tuple[Hashable, Listing]]:
+    """The lists of an answer's tokens, where those of the thoughts before it may come along; none
+    where no answer is behind the thoughts."""
     text = "".join(str(token) for token, _ in lists)
     start = text.rfind(content.strip()) if content.strip() else -1
     if start < 0:
@@ -289,12 +331,22 @@ def _as_openai(payload: Any) -> Any:
         return {"message": {"content": content, "reasoning": thoughts}}
 
     try:
-        if payload.get("type") == "message":  # its count of input tokens is of those outside of the cache
+        # its count of input tokens is of those outside of the cache
+        if payload.get("type") == "message":
             given = payload.get("usage") or {}
-            read, wrote = (given.get(f"cache_{name}_input_tokens") or 0 for name in ("read", "creation"))
-            usage = {"prompt_tokens": given.get("input_tokens", 0) + read + wrote, "cached_tokens": read}
+            read, wrote = (
+                given.get(f"cache_{name}_input_tokens") or 0 for name in ("read", "creation")
+            )
+            usage = {
+                "prompt_tokens": given.get("input_tokens", 0) + read + wrote,
+                "cached_tokens": read,
+            }
             usage["completion_tokens"] = given.get("output_tokens")
-            return {"choices": [choice(payload["content"])], "usage": usage, "model": payload.get("model")}
+            return {
+                "choices": [choice(payload["content"])],
+                "usage": usage,
+                "model": payload.get("model"),
+            }
         if "usageMetadata" in payload or "candidates" in payload:
             given = payload.get("usageMetadata") or {}
             usage = {
@@ -302,13 +354,20 @@ def _as_openai(payload: Any) -> Any:
                 "cached_tokens": given.get("cachedContentTokenCount"),
             }
             written = [given.get(f"{name}TokenCount") or 0 for name in ("candidates", "thoughts")]
-            first = (payload.get("candidates") or [{}])[0]  # a prompt that it does not answer has none
+            # a prompt that it does not answer has none
+            first = (payload.get("candidates") or [{}])[0]
             said = choice((first.get("content") or {}).get("parts") or ())
             if lists := first.get("logprobsResult"):
-                chosen, likeliest = lists["chosenCandidates"], [place["candidates"] for place in lists["topCandidates"]]
-                rows = [[{**one, "logprob": one["logProbability"]} for one in place] for place in [chosen, *likeliest]]
+                chosen = lists["chosenCandidates"]
+                likeliest = [place["candidates"] for place in lists["topCandidates"]]
+                rows = [
+                    [{**one, "logprob": one["logProbability"]} for one in place]
+                    for place in [chosen, *likeliest]
+                ]
                 pairs = zip(rows[0], rows[1:], strict=True)
-                said["logprobs"] = {"content": [{**one, "top_logprobs": tops} for one, tops in pairs]}
+                said["logprobs"] = {
+                    "content": [{**one, "top_logprobs": tops} for one, tops in pairs]
+                }
             usage["completion_tokens"] = sum(written)
             return {"choices": [said], "usage": usage, "model": payload.get("modelVersion")}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -326,19 +385,28 @@ def _openai_lists(given: _Lists, numbered: bool) -> list[tuple[Hashable, Listing
 
     if given.content is not None:
         places = [
-            (name(place.token, place.id), place.logprob, [(name(e.token, e.id), e.logprob) for e in place.top_logprobs])
+            (
+                name(place.token, place.id),
+                place.logprob,
+                [(name(e.token, e.id), e.logprob) for e in place.top_logprobs],
+            )
             for place in given.content
         ]
     elif given.top_logprobs is not None:
         chosen = zip(given.tokens, given.token_logprobs, given.top_logprobs, strict=True)
-        places = [(name(token), p, [(name(t), p) for t, p in (tops or {}).items()]) for token, p, tops in chosen]
+        places = [
+            (name(token), p, [(name(t), p) for t, p in (tops or {}).items()])
+            for token, p, tops in chosen
+        ]
     else:
         return None
     lists: list[tuple[Hashable, Listing]] = []
     for token, value, tops in places:
         logprobs: dict[Hashable, float] = {}
         for key, logprob in tops:  # two tokens with one text count together
-            logprobs[key] = float(np.logaddexp(logprobs[key], logprob)) if key in logprobs else logprob
+            logprobs[key] = (
+                float(np.logaddexp(logprobs[key], logprob)) if key in logprobs else logprob
+            )
         logprobs.setdefault(token, value)
         lists.append((token, _listing(logprobs, [logprob for _, logprob in tops])))
     return lists
@@ -351,7 +419,9 @@ def _sglang_lists(meta: _Meta) -> list[tuple[Hashable, Listing]] | None:
     chosen = meta.output_token_logprobs
     likeliest = meta.output_top_logprobs or [None] * len(chosen)
     for asked, tops, token in zip(meta.output_token_ids_logprobs, likeliest, chosen, strict=True):
-        logprobs: dict[Hashable, float] = {number: logprob for logprob, number, _ in [*(tops or ()), *asked, token]}
+        logprobs: dict[Hashable, float] = {
+            number: logprob for logprob, number, _ in [*(tops or ()), *asked, token]
+        }
         lists.append((token[1], _listing(logprobs, [logprob for logprob, _, _ in tops or ()])))
     return lists
 
@@ -359,6 +429,7 @@ def _sglang_lists(meta: _Meta) -> list[tuple[Hashable, Listing]] | None:
 def _listing(logprobs: Mapping[Hashable, float], likeliest: Iterable[float]) -> Listing:
     if (total := math.fsum(map(math.exp, logprobs.values()))) > _LARGEST_SUM:
         raise BrokenAnswer(
-            f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more than 1 they can"
+            f"the probabilities of the tokens that it lists sum to {total:.4g}, and to no more "
+            "than 1 they can"
         )
     return Listing(logprobs, min(likeliest, default=None))

@@ -1,4 +1,5 @@
-"""From prompts to readings where the models are served: which requests an experiment needs, and what they bring."""
+"""From prompts to readings where the models are served: which requests an experiment needs, and
+what they bring."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ import numpy as np
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
 from judgebench.judges.api.batch import read_in_batches
-from judgebench.judges.api.passes import AnswerPass, ApiPass, ListedPass, answer_record, endpoint_paths, unstacked
+from judgebench.judges.api.passes import (
+    AnswerPass,
+    ApiPass,
+    ListedPass,
+    answer_record,
+    endpoint_paths,
+    unstacked,
+)
 from judgebench.judges.api.settings import Account, ApiSpec, Bill
 from judgebench.judges.batches import Tokens, pending, token_counts
 from judgebench.judges.models import Trainers
@@ -27,8 +35,10 @@ from judgebench.runtime.progress import Progressing
 from judgebench.types import FAILED, Generation, Prompt, Reading
 
 _GREEDY = "greedy"
-_SHORTEST, _STEP = 1024, 128
-"""Tokens that a beginning must have to be cached, and steps in which it is: OpenAI's, others' are alike."""
+_SHORTEST = 1024
+_STEP = 128
+"""Tokens that a beginning must have to be cached, and steps in which it is: OpenAI's, others' are
+alike."""
 
 
 class ApiReader(BaseReader):
@@ -49,7 +59,10 @@ class ApiReader(BaseReader):
     def sides(self) -> dict[str, ApiSpec]:
         """`main`, and `assistant` where a second model is served -> its settings."""
         other = self.assistant.served
-        return {"main": self.judge, **({} if other is None else {"assistant": other.spec(self.judge)})}
+        return {
+            "main": self.judge,
+            **({} if other is None else {"assistant": other.spec(self.judge)}),
+        }
 
     @cached_property
     def _accounts(self) -> dict[str, Account]:
@@ -62,7 +75,8 @@ class ApiReader(BaseReader):
 
     @property
     def fingerprints(self) -> dict[str, dict[str, Any]]:
-        """Role -> title, address and name of each model; what the servers say they are is in `served`."""
+        """Role -> title, address and name of each model; what the servers say they are is in
+        `served`."""
         return {
             role: {"title": spec.source.title, "url": spec.where}
             | {"model": spec.model, "served_as": self._served_as(role)}
@@ -70,18 +84,24 @@ class ApiReader(BaseReader):
         }
 
     def read(self, trainer: Trainers) -> Any:
-        """Asks for what is missing, pass by pass, batch by batch, each answer stored at once; see `BaseReader.read`."""
-        alone, asked = trainer([]), False
+        """Asks for what is missing, pass by pass, batch by batch, each answer stored at once; see
+        `BaseReader.read`."""
+        alone = trainer([])
+        asked = False
         if (count := alone.world_size) > 1:
             raise UserError(
-                f"trainer: {count} processes would each have limits of their own, and a served judge is none the "
-                "faster for it; take trainer.devices=1, and raise judge.concurrency."
+                f"trainer: {count} processes would each have limits of their own, and a served "
+                "judge is none the faster for it; take trainer.devices=1, and raise "
+                "judge.concurrency."
             )
         shown = alone.progress_bar_callback is not None
         if self.judge.batch is not None:
             return alone if read_in_batches(self.passes, shown) else None
-        for stage in ("_thoughts", "passes"):  # what is asked behind thoughts depends on them: no earlier than read
-            for pass_, batches in [(pass_, pending(pass_, 0, self.store)) for pass_ in getattr(self, stage)]:
+        # what is asked behind thoughts depends on them: no earlier than read
+        for stage in ("_thoughts", "passes"):
+            for pass_, batches in [
+                (pass_, pending(pass_, 0, self.store)) for pass_ in getattr(self, stage)
+            ]:
                 if not batches:
                     continue
                 pass_.prepare()
@@ -105,7 +125,9 @@ class ApiReader(BaseReader):
 
     def readings(self, split: Mapping[str, str]) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
-        stored = self.store.get(key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt))
+        stored = self.store.get(
+            key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt)
+        )
         self._facts = []
 
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> dict[str, Any]:
@@ -121,32 +143,43 @@ class ApiReader(BaseReader):
             facts = {role: noted(role, read, pass_) for role, pass_ in self._scoring.items()}
             logprobs = {role: fact["value"] for role, fact in facts.items()}
             if self.nulls is not None and self.judge.scores_from == "logprobs":
-                key = self._scoring["main"].keys(self._after[id(self.nulls[prompt.condition])][0])[0]
+                key = self._scoring["main"].keys(self._after[id(self.nulls[prompt.condition])][0])[
+                    0
+                ]
                 logprobs["assistant"] = unstacked(stored[key])[0]
-            seconds, part = thought + sum(fact["seconds"] for fact in facts.values()), split[prompt.example.group_id]
+            seconds = thought + sum(fact["seconds"] for fact in facts.values())
+            part = split[prompt.example.group_id]
             read = replace(read, tail=read.tail + facts["main"]["thoughts"])
-            readings.append(self._reading(read, part, logprobs["main"], logprobs.get("assistant"), seconds))
+            readings.append(
+                self._reading(read, part, logprobs["main"], logprobs.get("assistant"), seconds)
+            )
         if self.judge.scores_from == "samples":
             warn_of_cut(text for fact in self._facts for text in fact["texts"])
         # 2. free answers
         for how, role, pass_ in self._writing:
             for prompt in pass_.prompts:
-                fact, part = noted(role, prompt, pass_), split[prompt.example.group_id]
-                text, seconds = fact["texts"][0], fact["seconds"]
+                fact = noted(role, prompt, pass_)
+                part = split[prompt.example.group_id]
+                text = fact["texts"][0]
+                seconds = fact["seconds"]
                 readings.append(Reading(prompt, part, text=text, generation=how, seconds=seconds))
         return readings
 
     @property
     def served(self) -> dict[str, Any]:
-        """Requests, their outcome and their cost by role, for environment.json; once there are readings.
+        """Requests, their outcome and their cost by role, for environment.json; once there are
+        readings.
 
-        Conditions count readings, those that are `bounded` and `undecided` (see `Bounds`), answers and
-        `failed_answers`; `unlisted` is the probability that lists leave out in the mean.
+        Conditions count readings, those that are `bounded` and `undecided` (see `Bounds`), answers
+        and `failed_answers`; `unlisted` is the probability that lists leave out in the mean.
         """
         record: dict[str, Any] = {}
         for role, spec in self.sides.items():
             record[role] = {
-                **{name: getattr(spec, name) for name in ("model", "protocol", "scores_from", "explicit")},
+                **{
+                    name: getattr(spec, name)
+                    for name in ("model", "protocol", "scores_from", "explicit")
+                },
                 **({"url": spec.where} | self._by_server(role)),
                 "samples": spec.samples if spec.scores_from == "samples" else None,
                 "temperature": spec.degree(),
@@ -156,13 +189,19 @@ class ApiReader(BaseReader):
                 "conditions": _by_condition([fact for fact in self._facts if fact["role"] == role]),
             }
         priced = all(spec.priced.known for spec in self.sides.values())
-        return record | {"cost": self._bill.spent if priced else None, "max_cost": self.judge.max_cost}
+        return record | {
+            "cost": self._bill.spent if priced else None,
+            "max_cost": self.judge.max_cost,
+        }
 
     @property
     def evidence(self) -> dict[str, list[Any]]:
-        """The evidence behind each reading, as the columns of served.parquet; once there are readings."""
+        """The evidence behind each reading, as the columns of served.parquet; once there are
+        readings."""
         facts = sorted(self._facts, key=lambda fact: list(self.sides).index(fact["role"]))
-        columns: dict[str, list[Any]] = {**key_columns([Reading(fact["prompt"], fact["split"]) for fact in facts])}
+        columns: dict[str, list[Any]] = {
+            **key_columns([Reading(fact["prompt"], fact["split"]) for fact in facts])
+        }
         columns["role"] = [fact["role"] for fact in facts]
         columns["candidates"] = [list(fact["prompt"].condition.range.candidates) for fact in facts]
         for name in ("lower", "upper", "unlisted", "texts"):
@@ -177,7 +216,10 @@ class ApiReader(BaseReader):
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
         names = Counter(name for fact in self._facts if fact["role"] == role for name in fact["as"])
-        return [{"model": model, "fingerprint": mark, "answers": n} for (model, mark), n in names.most_common()]
+        return [
+            {"model": model, "fingerprint": mark, "answers": n}
+            for (model, mark), n in names.most_common()
+        ]
 
     @cached_property
     def _thoughts(self) -> list[AnswerPass]:
@@ -193,10 +235,14 @@ class ApiReader(BaseReader):
         for role, spec in self.sides.items() if self._scored else ():
             parts = (spec, self._bill, self._accounts[role])
             if spec.scores_from == "samples":
-                passes[role] = AnswerPass(*parts, self._scored, self.store, spec.samples, spec.max_new_tokens)
+                passes[role] = AnswerPass(
+                    *parts, self._scored, self.store, spec.samples, spec.max_new_tokens
+                )
                 continue
             prompts = [prompt for prompt, _ in self._after.values()]
-            paths = endpoint_paths(spec, dict.fromkeys(prompt.condition.range for prompt in prompts))
+            paths = endpoint_paths(
+                spec, dict.fromkeys(prompt.condition.range for prompt in prompts)
+            )
             thinking = self.task.thinking if spec.framed else {}
             passes[role] = ListedPass(*parts, prompts, self.store, *paths, thinking)
         return passes
@@ -205,27 +251,36 @@ class ApiReader(BaseReader):
     def _writing(self) -> list[tuple[Generation, str, AnswerPass]]:
         """Generation, role and pass of free answers."""
         answers = []
-        name = next((name for name, decoding in self.task.decodings.items() if decoding.kind == _GREEDY), _GREEDY)
+        name = next(
+            (name for name, decoding in self.task.decodings.items() if decoding.kind == _GREEDY),
+            _GREEDY,
+        )
         for role, spec in self.sides.items():
             # one answer, the likeliest, also where scores are drawn otherwise
             sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
             for prompts, most, reasoned in self._asked:
                 asked = sober if reasoned else spec
                 parts = (asked, self._bill, self._accounts[role], prompts, self.store)
-                answers.append((Generation(role, name, reasoned=reasoned), role, AnswerPass(*parts, 1, most)))
+                answers.append(
+                    (Generation(role, name, reasoned=reasoned), role, AnswerPass(*parts, 1, most))
+                )
         return answers
 
     def estimate(self) -> str:
-        """Requests, tokens and money that all prompts would take where nothing is stored: a line for each model, and
-        one for their cost together where there are two."""
+        """Requests, tokens and money that all prompts would take where nothing is stored: a line
+        for each model, and one for their cost together where there are two."""
         store = ReadingStore(Path(":memory:"))
         passes = ApiReader(self.judge, replace(self.task, store=lambda: store)).passes
         store.close()
         lines: list[str] = []
         costs: list[float | None] = []
         for spec in self.sides.values():
-            requests, cost = _expected([pass_ for pass_ in passes if pass_.spec.role == spec.role], spec)
-            money = f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
+            requests, cost = _expected(
+                [pass_ for pass_ in passes if pass_.spec.role == spec.role], spec
+            )
+            money = (
+                f"{spec.role}.price is not given" if cost is None else f"about ${cost:.6g} at most"
+            )
             model = f" for {spec.model}" if len(self.sides) > 1 else ""
             lines.append(f"Requests to {spec.where}{model}: {requests} Cost: {money}.")
             costs.append(cost)
@@ -233,21 +288,29 @@ class ApiReader(BaseReader):
         if len(costs) > 1 and None not in costs:
             lines.append(f"Together: about ${total:.6g} at most.")
         if self.judge.max_cost is not None and total > self.judge.max_cost:
-            lines.append(f"That may be more than judge.max_cost=${self.judge.max_cost:g}, at which a run ends.")
+            lines.append(
+                f"That may be more than judge.max_cost=${self.judge.max_cost:g}, at which a run "
+                "ends."
+            )
         return "\n".join(lines)
 
 
-def _fact(prompt: Prompt, answers: Sequence[ModelReading], free_text: Mapping[str, int]) -> dict[str, Any]:
+def _fact(
+    prompt: Prompt, answers: Sequence[ModelReading], free_text: Mapping[str, int]
+) -> dict[str, Any]:
     """The evidence behind a reading; None for what its way of reading does not have.
 
-    `value` [candidates] are log-probabilities: those of a list, or the log of each candidate's share of all answers,
-    of which some may name none (-inf for no answer).
+    `value` [candidates] are log-probabilities: those of a list, or the log of each candidate's
+    share of all answers, of which some may name none (-inf for no answer).
     """
     records = [answer_record(answer) for answer in answers]
     fact: dict[str, Any] = dict.fromkeys(("value", "lower", "upper", "texts", "failed"))
     fact |= {name: records[0].get(name) for name in ("unlisted", "bounded", "undecided")}
     fact["thoughts"] = records[0].get("text", "") if answers[0].logprobs is not None else ""
-    fact |= {"prompt": prompt, "as": [(record["model"], record["fingerprint"]) for record in records]}
+    fact |= {
+        "prompt": prompt,
+        "as": [(record["model"], record["fingerprint"]) for record in records],
+    }
     fact["seconds"] = sum(answer.seconds for answer in answers)
     if answers[0].logprobs is not None:
         fact["value"], lower, upper = unstacked(answers[0])
@@ -263,13 +326,19 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free_text: Mapping[st
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:
     """The score that an answer names, if it is one of the candidates."""
-    scores, choices = prompt.condition.range, prompt.choices
-    read = parse_place(answer, choices) if prompt.condition.order else parse_answer(answer, scores, choices)
+    scores = prompt.condition.range
+    choices = prompt.choices
+    read = (
+        parse_place(answer, choices)
+        if prompt.condition.order
+        else parse_answer(answer, scores, choices)
+    )
     return read.value if read.status != FAILED and read.value in scores.values else None
 
 
 def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Numbers of readings and of what they lack, a record a condition; None where there is nothing to count."""
+    """Numbers of readings and of what they lack, a record a condition; None where there is nothing
+    to count."""
     records: list[dict[str, Any]] = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
@@ -277,10 +346,15 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         drawn = [fact for fact in readings if fact["texts"] is not None]
         records.append(
             {
-                **{name: str(getattr(condition, name)) for name in ("dimension", "range", "attack", "defense")},
+                **{
+                    name: str(getattr(condition, name))
+                    for name in ("dimension", "range", "attack", "defense")
+                },
                 "order": condition.order or None,
                 "readings": len(readings),
-                "unlisted": sum(fact["unlisted"] for fact in listed) / len(listed) if listed else None,
+                "unlisted": sum(fact["unlisted"] for fact in listed) / len(listed)
+                if listed
+                else None,
                 "bounded": sum(fact["bounded"] for fact in listed) if listed else None,
                 "undecided": sum(fact["undecided"] for fact in listed) if listed else None,
                 "answers": sum(len(fact["texts"]) for fact in drawn) if drawn else None,
@@ -296,7 +370,11 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
     for pass_ in passes:
         # equal requests are sent once
         distinct = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
-        cached += 0 if spec.priced.cached_input is None else _repeated([prompt.text for prompt in distinct.values()])
+        cached += (
+            0
+            if spec.priced.cached_input is None
+            else _repeated([prompt.text for prompt in distinct.values()])
+        )
         for prompt in distinct.values():
             first, after = pass_.expected(prompt)
             requests += 1
@@ -304,24 +382,38 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             tokens += first.estimate.prompt
             cost_tokens += (1 + after) * first.estimate.prompt
             answers += (1 + after) * first.estimate.completion
-    chat, longer = spec.framed, " or lengthen lists" if spec.explicit == "llama_cpp" else ""
+    chat = spec.framed
+    longer = " or lengthen lists" if spec.explicit == "llama_cpp" else ""
     text = f"{requests:,}, with {'about ' if chat else ''}{tokens:,} prompt tokens"
-    text += " (estimated: four characters each, and some for the frame; the server counts its own)" if chat else ""
-    text += f", and up to {follow:,} more that follow scores of several tokens{longer}" if follow else ""
+    text += (
+        " (estimated: four characters each, and some for the frame; the server counts its own)"
+        if chat
+        else ""
+    )
+    text += (
+        f", and up to {follow:,} more that follow scores of several tokens{longer}"
+        if follow
+        else ""
+    )
     cost = spec.priced.of(cost_tokens, 0, answers)
-    if cached and cost and spec.protocol != "anthropic":  # which caches what a request marks, and ours mark nothing
+    # which caches what a request marks, and ours mark nothing
+    if cached and cost and spec.protocol != "anthropic":
         cheaper = spec.priced.of(cost_tokens, min(cached, cost_tokens), answers)
         text += (
-            f". About {100 * cached / tokens:.0f} % of the prompt tokens repeat the beginning of an earlier prompt "
-            f"(counted in steps of {_STEP} from {_SHORTEST:,}); were all of them found in the provider's cache, which "
-            f"nobody promises{', least of all for batches' if spec.batch else ''}, it would cost about ${cheaper:.6g}"
+            f". About {100 * cached / tokens:.0f} % of the prompt tokens repeat the beginning of "
+            f"an earlier prompt (counted in steps of {_STEP} from {_SHORTEST:,}); were all of them "
+            "found in the provider's cache, which nobody "
+            f"promises{', least of all for batches' if spec.batch else ''}, it would cost about "
+            f"${cheaper:.6g}"
         )
     return f"{text}.", cost
 
 
 def _repeated(texts: Sequence[str]) -> int:
-    """Tokens, at four characters each, with which texts repeat the beginning of another, as providers cache them."""
-    total, codes = 0, [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in sorted(texts)]
+    """Tokens, at four characters each, with which texts repeat the beginning of another, as
+    providers cache them."""
+    total = 0
+    codes = [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in sorted(texts)]
     for one, other in itertools.pairwise(codes):
         length = min(len(one), len(other))
         differs = np.flatnonzero(one[:length] != other[:length])

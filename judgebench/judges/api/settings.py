@@ -1,4 +1,5 @@
-"""Settings of a judge or assistant behind a URL, prices of its tokens, and the limit on a run's cost."""
+"""Settings of a judge or assistant behind a URL, prices of its tokens, and the limit on a run's
+cost."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
 
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields, plain, settings_of
+from judgebench.config.fields import (
+    Annotated,
+    Ge,
+    Gt,
+    Le,
+    NotBlank,
+    OneOf,
+    check_fields,
+    plain,
+    settings_of,
+)
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.spec import (
     GENERATION,
@@ -52,7 +63,8 @@ class Price:
         return self.input is not None and self.output is not None
 
     def of(self, prompt: float, cached: float, completion: float) -> float | None:
-        """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the cache.
+        """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the
+        cache.
 
         Example:
             >>> Price(2.0, 0.5, 8.0).of(1_000_000, 600_000, 100_000)
@@ -66,7 +78,8 @@ class Price:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one request, as the server counts them; `cached` are those of the prompt in its cache."""
+    """Tokens of one request, as the server counts them; `cached` are those of the prompt in its
+    cache."""
 
     prompt: int
     cached: int
@@ -81,12 +94,14 @@ class Account:
         requests: answered ones.
         uncounted_requests: answered requests without a token count, which was estimated.
         cost: USD of the answered ones, by the configured prices.
-        unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what never arrived.
-        ratio: the largest quotient of a prompt's tokens, as the server counts them, and their estimate.
-        servers: url -> requests and failures of each server, the names under which it answered, and `concurrency`, how
-            many requests it is sent at once.
-        identity: the server that first told a model's name, in this run or when the store's first readings were made,
-            and that name.
+        unconfirmed: USD that requests may have cost whose answer was lost: a server may bill what
+            never arrived.
+        ratio: the largest quotient of a prompt's tokens, as the server counts them, and their
+            estimate.
+        servers: url -> requests and failures of each server, the names under which it answered, and
+            `concurrency`, how many requests it is sent at once.
+        identity: the server that first told a model's name, in this run or when the store's first
+            readings were made, and that name.
     """
 
     price: Price
@@ -108,15 +123,20 @@ class Account:
         record = asdict(self)
         del record["price"], record["ratio"], record["servers"], record["identity"]
         money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
-        return record | {"failures": dict(self.failures)} | (money if self.price.known else dict.fromkeys(money))
+        return (
+            record
+            | {"failures": dict(self.failures)}
+            | (money if self.price.known else dict.fromkeys(money))
+        )
 
 
 class Bill:
-    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None sets no limit. Earlier parts
-    of the command have cost so many USD `before`."""
+    """The cost of all endpoints of a run together, which stays below `max_cost` USD; None sets no
+    limit. Earlier parts of the command have cost so many USD `before`."""
 
     def __init__(self, max_cost: float | None = None, before: float = 0.0):
-        self._most, self._before = max_cost, before
+        self._most = max_cost
+        self._before = before
         self._reserved = 0.0
         self._accounts: list[Account] = []
 
@@ -130,7 +150,8 @@ class Bill:
         return sum(account.cost + account.unconfirmed for account in self._accounts)
 
     def reserve(self, account: Account, estimate: Usage) -> float:
-        """Puts aside the most that a request is expected to cost, before it is sent; 0 where prices are unknown.
+        """Puts aside the most that a request is expected to cost, before it is sent; 0 where prices
+        are unknown.
 
         Raises:
             UserError: with all that was spent and is under way, it could pass `max_cost`.
@@ -138,16 +159,23 @@ class Bill:
         expected = account.price.of(estimate.prompt * account.ratio, 0, estimate.completion) or 0.0
         spent = self._before + self.spent
         if self._most is not None and spent + self._reserved + expected > self._most:
-            under_way = f", ${self._reserved:.6g} are set aside for requests under way" if self._reserved else ""
+            under_way = (
+                f", ${self._reserved:.6g} are set aside for requests under way"
+                if self._reserved
+                else ""
+            )
             raise UserError(
-                f"judge.max_cost: the next request could cost ${expected:.6g} and pass the ${self._most:g} that the "
-                f"run may cost: ${spent:.6g} are spent{under_way}. Raise judge.max_cost (each command has its "
-                "own), or judge less, as with data.limit_groups."
+                f"judge.max_cost: the next request could cost ${expected:.6g} and pass the "
+                f"${self._most:g} that the run may cost: ${spent:.6g} are spent{under_way}. Raise "
+                "judge.max_cost (each command has its own), or judge less, as with "
+                "data.limit_groups."
             )
         self._reserved += expected
         return expected
 
-    def settle(self, account: Account, reserved: float, estimate: Usage, usage: Usage | None) -> None:
+    def settle(
+        self, account: Account, reserved: float, estimate: Usage, usage: Usage | None
+    ) -> None:
         """Books the answer to a request for which `reserved` was put aside."""
         self._reserved -= reserved
         account.requests += 1
@@ -176,13 +204,15 @@ def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     record = {**served, "cost": None if served["cost"] is None else 0.0}
     for role in ("main", "assistant"):
         if role in served:
-            free = {name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None}
+            free = {
+                name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None
+            }
             left = {name: value for name, value in served[role].items() if name != "servers"}
             record[role] = {**left, **Account(Price()).record(), **free}
     return record
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------
 
 
 MOST_LISTED = 2**18
@@ -210,7 +240,8 @@ class ApiSpec(JudgeSettings):
     explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
-    samples: Annotated[int, Ge(1), Le(1000)] = 8  # whose share has a standard error of at most 0.016
+    # whose share has a standard error of at most 0.016
+    samples: Annotated[int, Ge(1), Le(1000)] = 8
     temperature: Annotated[float, Ge(0), Le(2)] | None = None
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
     max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
@@ -243,22 +274,39 @@ class ApiSpec(JudgeSettings):
             object.__setattr__(self, name, plain(getattr(self, name)))
         mistakes = Mistakes()
         self._check_address(mistakes)
-        # a key may stand in an address by mistake, and what a model is called and loaded by has sentences of its own
-        elsewhere = ["url", "model", "key_variable", "extra_body", "price", "path", "dtype", "engine", "role"]
+        # a key may stand in an address by mistake, and what a model is called and loaded by has
+        # sentences of its own
+        elsewhere = [
+            "url",
+            "model",
+            "key_variable",
+            "extra_body",
+            "price",
+            "path",
+            "dtype",
+            "engine",
+            "role",
+        ]
         if self.concurrency == "auto":
             elsewhere.append("concurrency")
             mistakes.add(
-                f"{self.role}.concurrency: auto is not found out any more; give the number of requests that a server "
-                f"takes at once, as {self.role}.concurrency=8 (for a judge card: +{self.role}.concurrency=8)."
+                f"{self.role}.concurrency: auto is not found out any more; give the number of "
+                f"requests that a server takes at once, as {self.role}.concurrency=8 (for a judge "
+                f"card: +{self.role}.concurrency=8)."
             )
         with mistakes.caught():
-            check_fields(self, self.role, of=[name for name in self.__dataclass_fields__ if name not in elsewhere])
+            check_fields(
+                self,
+                self.role,
+                of=[name for name in self.__dataclass_fields__ if name not in elsewhere],
+            )
         with mistakes.caught():
             self.own_tokenizer  # noqa: B018 - checks what names it
         if self.protocol == "completions" and self.tokenizer is None:
             mistakes.add(
-                f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
-                f"tokenizer, as {self.role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
+                f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so "
+                f"name the model's tokenizer, as {self.role}.tokenizer=owner/name or a folder; or "
+                "take judge.protocol=chat."
             )
         if self.explicit in ("vllm", "sglang") and self.protocol != "completions":
             mistakes.add(
@@ -267,20 +315,28 @@ class ApiSpec(JudgeSettings):
             )
         if self.protocol == "anthropic" and self.scores_from == "logprobs":
             mistakes.add(
-                f"{self.role}.scores_from: judge.protocol=anthropic gives no log-probabilities; take "
-                "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+                f"{self.role}.scores_from: judge.protocol=anthropic gives no log-probabilities; "
+                "take judge.scores_from=samples (shares of several answers) or "
+                "judge.scores_from=text (one answer)."
             )
         if self.explicit is not None and self.protocol in ("anthropic", "gemini"):
-            mistakes.add(f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it at null.")
+            mistakes.add(
+                f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it "
+                "at null."
+            )
         if self.batch and self.protocol == "gemini":
             mistakes.add(
-                f"{self.role}.batch: judgebench sends Gemini no batches any more; take judge.batch=null and "
-                "judge.concurrency=8, or the batches of OpenAI (judge=openai) or Anthropic (judge=anthropic)."
+                f"{self.role}.batch: judgebench sends Gemini no batches any more; take "
+                "judge.batch=null and judge.concurrency=8, or the batches of OpenAI (judge=openai) "
+                "or Anthropic (judge=anthropic)."
             )
-        elif self.batch and (not self.framed or self.explicit is not None or not isinstance(self.url, str)):
+        elif self.batch and (
+            not self.framed or self.explicit is not None or not isinstance(self.url, str)
+        ):
             mistakes.add(
-                f"{self.role}.batch: batches are of messages to one provider, and each is answered at once; take one "
-                "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
+                f"{self.role}.batch: batches are of messages to one provider, and each is answered "
+                "at once; take one judge.url, judge.protocol=chat or anthropic and "
+                "judge.explicit=null; or judge.batch=null."
             )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
@@ -288,19 +344,22 @@ class ApiSpec(JudgeSettings):
         with mistakes.caught():
             if self.max_cost is not None and not self.priced.known:
                 mistakes.add(
-                    f"{self.role}.max_cost: what a request costs is not known; give {self.role}.price.input and "
-                    f"{self.role}.price.output, in USD per million tokens."
+                    f"{self.role}.max_cost: what a request costs is not known; give "
+                    f"{self.role}.price.input and {self.role}.price.output, in USD per million "
+                    "tokens."
                 )
         mistakes.tell()
 
     @property
     def mode(self) -> str:
-        """`score_tokens` where candidates have probabilities, `generate` where an answer is parsed."""
+        """`score_tokens` where candidates have probabilities, `generate` where an answer is
+        parsed."""
         return "generate" if self.scores_from == "text" else "score_tokens"
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The servers. The first stands for all in the keys of readings: one more server reads nothing anew."""
+        """The servers. The first stands for all in the keys of readings: one more server reads
+        nothing anew."""
         return (self.url,) if isinstance(self.url, str) else tuple(self.url)
 
     @property
@@ -318,7 +377,9 @@ class ApiSpec(JudgeSettings):
         """The prices that its requests have, one by one or in batches."""
         price = settings_of(Price, self.price or {}, f"{self.role}.price")
         share = price.batch if self.batch else 1.0
-        scaled: Any = {name: each and share * each for name, each in vars(price).items() if name != "batch"}
+        scaled: Any = {
+            name: each and share * each for name, each in vars(price).items() if name != "batch"
+        }
         return replace(price, **scaled)
 
     @cached_property
@@ -326,12 +387,16 @@ class ApiSpec(JudgeSettings):
         if self.tokenizer is None:
             return None
         where = (self.tokenizer, self.gguf_file, self.revision)
-        return ModelSource(*where, trust_remote_code=self.trust_remote_code, role=f"{self.role}.tokenizer")
+        return ModelSource(
+            *where, trust_remote_code=self.trust_remote_code, role=f"{self.role}.tokenizer"
+        )
 
     @cached_property
     def source(self) -> Endpoint:
         tokenizer = self.own_tokenizer if self.protocol == "completions" else None
-        return Endpoint(self.model, self.title or self.model.rstrip("/").split("/")[-1], tokenizer, self.context)
+        return Endpoint(
+            self.model, self.title or self.model.rstrip("/").split("/")[-1], tokenizer, self.context
+        )
 
     def degree(self) -> float:
         default = 1.0 if self.scores_from == "samples" else 0.0
@@ -341,7 +406,8 @@ class ApiSpec(JudgeSettings):
     def gives(self) -> frozenset[str]:
         scores = {
             "logprobs": {PROBABILITIES, LOG_PROBABILITIES},
-            "samples": {PROBABILITIES},  # most shares are 0, and their logarithms nothing to contrast
+            # most shares are 0, and their logarithms nothing to contrast
+            "samples": {PROBABILITIES},
             "text": {GENERATION},
         }
         return frozenset({SERVED, *scores[self.scores_from]})
@@ -359,7 +425,8 @@ class ApiSpec(JudgeSettings):
     def note(self) -> str:
         ways = {
             "logprobs": f"the log-probabilities that {self.where} lists",
-            "samples": f"the shares of {self.samples} answers of {self.where} at temperature {self.degree():g}",
+            "samples": f"the shares of {self.samples} answers of {self.where} at temperature "
+            f"{self.degree():g}",
             "text": f"one answer of {self.where} at temperature {self.degree():g}",
         }
         counted = "; prompt tokens are estimated, at four characters each" if self.framed else ""
@@ -376,20 +443,30 @@ class ApiSpec(JudgeSettings):
             mistakes.add(f"{self.role}.model: name the model as the server calls it.")
         # no message repeats what was given: a key may stand in it by mistake
         if self.key_variable is not None and (
-            not isinstance(self.key_variable, str) or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_variable)
+            not isinstance(self.key_variable, str)
+            or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_variable)
         ):
             mistakes.add(
-                f"{self.role}.key_variable: give the name of an environment variable in capitals, as OPENAI_API_KEY, "
-                "or null; a key itself has no place in a configuration."
+                f"{self.role}.key_variable: give the name of an environment variable in capitals, "
+                "as OPENAI_API_KEY, or null; a key itself has no place in a configuration."
             )
-        urls = [self.url] if isinstance(self.url, str) or not isinstance(self.url, Sequence) else self.url
+        urls = (
+            [self.url]
+            if isinstance(self.url, str) or not isinstance(self.url, Sequence)
+            else self.url
+        )
         good = bool(urls)
         for url in urls:
             try:
-                # what is not plain text, or holds a backslash, one program reads as this host and another as that
+                # what is not plain text, or holds a backslash, one program reads as this host and
+                # another as that
                 plain = isinstance(url, str) and re.fullmatch(r"[!-\[\]-~]+", url)
                 parts = urlsplit(url if plain else "")
-                good &= parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+                good &= (
+                    parts.scheme in ("http", "https")
+                    and bool(parts.hostname)
+                    and (parts.port or 1) > 0
+                )
             except ValueError:
                 good = False
             if not good:
@@ -397,17 +474,24 @@ class ApiSpec(JudgeSettings):
             self._check_open(parts, mistakes)
         if not good:
             mistakes.add(
-                f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1, or those of several servers "
-                "of the same model, as [http://a:8000/v1,http://b:8000/v1]."
+                f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1, or "
+                "those of several servers of the same model, as "
+                "[http://a:8000/v1,http://b:8000/v1]."
             )
         elif len({str(url).rstrip("/") for url in urls}) < len(urls):
             mistakes.add(f"{self.role}.url: it names a server twice; name each once.")
 
     def _check_open(self, parts: SplitResult, mistakes: Mistakes) -> None:
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        if (
+            parts.username is not None
+            or parts.password is not None
+            or parts.query
+            or parts.fragment
+        ):
             mistakes.add(
-                f"{self.role}.url: the address holds a user, a password or a query, which would stand in every file of "
-                f"the run; put the key into the environment and name it with {self.role}.key_variable."
+                f"{self.role}.url: the address holds a user, a password or a query, which would "
+                "stand in every file of the run; put the key into the environment and name it with "
+                f"{self.role}.key_variable."
             )
 
 
@@ -417,8 +501,8 @@ class Endpoint:
 
     Attributes:
         name: the model's at the server.
-        counted_by: the tokenizer that prompts are built with; None for prompts that the server's own template frames,
-            whose tokens are estimated at four characters each.
+        counted_by: the tokenizer that prompts are built with; None for prompts that the server's
+            own template frames, whose tokens are estimated at four characters each.
         context: most tokens of prompt and answer together, where that is known.
     """
 
@@ -429,8 +513,13 @@ class Endpoint:
     encoder_decoder: ClassVar[bool] = False
 
     def tokenizer(self) -> Any:
-        """The model's own, or one that counts a token every four characters and has no chat template."""
-        return self.counted_by.tokenizer() if self.counted_by is not None else PlainTokenizer(_CHARACTERS)
+        """The model's own, or one that counts a token every four characters and has no chat
+        template."""
+        return (
+            self.counted_by.tokenizer()
+            if self.counted_by is not None
+            else PlainTokenizer(_CHARACTERS)
+        )
 
     def config(self) -> NoConfig:
         return NoConfig(self.context or _UNLIMITED)
@@ -438,15 +527,30 @@ class Endpoint:
 
 _OWN_BODY = {
     "the prompt is what judgebench asks, and another would be judged in its place": (
-        *("messages", "prompt", "input_ids", "text", "input", "input_embeds", "suffix", "echo"),
+        "messages",
+        "prompt",
+        "input_ids",
+        "text",
+        "input",
+        "input_embeds",
+        "suffix",
+        "echo",
     ),
-    "which lists are asked for follows from {role}.scores_from, {role}.explicit and {role}.top_logprobs": (
-        *("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids"),
-        *("return_logprob", "top_logprobs_num", "token_ids_logprob"),
+    "which lists are asked for follows from {role}.scores_from, {role}.explicit and "
+    "{role}.top_logprobs": (
+        "logprobs",
+        "top_logprobs",
+        "logprob_token_ids",
+        "return_tokens_as_token_ids",
+        "return_logprob",
+        "top_logprobs_num",
+        "token_ids_logprob",
     ),
     "one answer a request is read and paid for; see {role}.samples": ("n", "best_of", "stream"),
     "how long an answer may be, and so what it may cost, is {role}.max_new_tokens": (
-        *("max_tokens", "max_completion_tokens", "sampling_params"),
+        "max_tokens",
+        "max_completion_tokens",
+        "sampling_params",
     ),
     "it is {role}.{name}": ("model", "temperature", "seed"),
 }
@@ -454,14 +558,16 @@ _OWN_BODY = {
 
 
 def parse_extra(extra: Any, role: str) -> dict[str, Any]:
-    """The config key `<role>.extra_body`, as plain JSON; `UserError` for no mapping, what JSON cannot hold, or a key
-    that has another place."""
+    """The config key `<role>.extra_body`, as plain JSON; `UserError` for no mapping, what JSON
+    cannot hold, or a key that has another place."""
     key = f"{role}.extra_body"
     if not isinstance(extra, Mapping):
         raise UserError(f"{key}: must be a mapping, got {shown(extra)}.")
     for reason, names in _OWN_BODY.items():
         for name in (name for name in names if name in extra):
-            raise UserError(f"{key}.{name}: {reason.format(role=role, name=name)}; leave it out of extra_body.")
+            raise UserError(
+                f"{key}.{name}: {reason.format(role=role, name=name)}; leave it out of extra_body."
+            )
     try:
         text = json.dumps(extra)
     except (TypeError, ValueError, RecursionError) as error:

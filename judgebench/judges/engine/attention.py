@@ -1,16 +1,17 @@
 """judgebench's attention, registered with transformers as an implementation of its own.
 
-Any model written against transformers' attention interface then runs on packed rows unchanged: whatever is being read
-(`attending`), each layer's queries, keys and values go to that pass's `attend`. Its parts (the root, the group's
-article, the prompt's own tokens, branches) are attended to separately and merged exactly (`kernels.merge_into`).
+Any model written against transformers' attention interface then runs on packed rows unchanged:
+whatever is being read (`attending`), each layer's queries, keys and values go to that pass's
+`attend`. Its parts (the root, the group's article, the prompt's own tokens, branches) are attended
+to separately and merged exactly (`kernels.merge_into`).
 
-Of the last layer, keys and values are wanted of every token, but queries, and all that follows from them, only of the
-tokens whose next-token distribution is read. The layer's own code runs twice: over the whole row until its keys and
-values are there, then over the tokens that are read (`LastLayer`). One layer in thirty less for SmolLM2, at no
-difference.
+Of the last layer, keys and values are wanted of every token, but queries, and all that follows from
+them, only of the tokens whose next-token distribution is read. The layer's own code runs twice:
+over the whole row until its keys and values are there, then over the tokens that are read
+(`LastLayer`). One layer in thirty less for SmolLM2, at no difference.
 
-Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers hands them over; each
-`attend` gives [1, heads, tokens, dim].
+Shapes: query [1, heads, tokens, dim], key and value [1, kv heads, tokens, dim], as transformers
+hands them over; each `attend` gives [1, heads, tokens, dim].
 """
 
 from __future__ import annotations
@@ -30,12 +31,20 @@ from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
 from judgebench.judges.engine import kernels
-from judgebench.judges.engine.kernels import AttentionOptions, Context, KeysValues, PaddedBlock, Segments, to_device
+from judgebench.judges.engine.kernels import (
+    AttentionOptions,
+    Context,
+    KeysValues,
+    PaddedBlock,
+    Segments,
+    to_device,
+)
 from judgebench.judges.engine.packing import Packed
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
-"""Attention of plain rows, written out in float32: what rounding in half precision is measured against."""
+"""Attention of plain rows, written out in float32: what rounding in half precision is measured
+against."""
 
 
 GROWTH = 64
@@ -85,11 +94,13 @@ class Cache:
 
     Attributes:
         spans: for each group its prompts (first, last exclusive).
-        article_ends: for each group and one more, where what its prompts share begins among `articles`.
+        article_ends: for each group and one more, where what its prompts share begins among
+            `articles`.
         offsets: [prompts] position of each prompt's first own token, on the host.
         lengths: [prompts] own tokens so far, on the host.
         root: what all prompts begin with, where it was read apart.
-        articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by group.
+        articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by
+            group.
         tails: layer -> [prompts, room, kv heads, dim] each prompt's own.
     """
 
@@ -109,12 +120,16 @@ class ReadRoot:
     root: Root
     segments: Segments
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
+    ) -> Tensor:
         self.root.layers[layer] = (key, value)
         tokens = query.shape[2]
         if how.separable(tokens):
             out = torch.empty_like(query)
-            kernels.merge_into(out, [kernels.attend_ragged(query, key, value, self.segments, how.scale)], how.sinks)
+            kernels.merge_into(
+                out, [kernels.attend_ragged(query, key, value, self.segments, how.scale)], how.sinks
+            )
             return out
         row = kernels.places(np.arange(tokens), np.arange(tokens))
         blocks = kernels.blocks_of([Context(row, row)], query, key, how.window)
@@ -123,9 +138,11 @@ class ReadRoot:
 
 @dataclass(frozen=True)
 class Prefill:
-    """A packed row is being read, below `root` where it has one; keys and values go to `cache` where one is given.
+    """A packed row is being read, below `root` where it has one; keys and values go to `cache`
+    where one is given.
 
-    `blocks`: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+    `blocks`: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a
+    layer wants them.
     """
 
     packed: Packed
@@ -133,18 +150,26 @@ class Prefill:
     cache: Cache | None = None
     blocks: dict[tuple[int | None, bool], list[PaddedBlock]] = field(default_factory=dict)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
+    ) -> Tensor:
         self.store_keys(layer, key, value)
         return self.attend_row(layer, query, (key, value), how, only_reads=False)
 
-    def attend_row(self, layer: int, query: Tensor, row: KeysValues, how: AttentionOptions, only_reads: bool) -> Tensor:
-        """Attention of one layer to the row and its root; queries are all tokens of the row, or `packed.reads`."""
-        packed, root = self.packed, None if self.root is None else self.root.layers[layer]
+    def attend_row(
+        self, layer: int, query: Tensor, row: KeysValues, how: AttentionOptions, only_reads: bool
+    ) -> Tensor:
+        """Attention of one layer to the row and its root; queries are all tokens of the row, or
+        `packed.reads`."""
+        packed = self.packed
+        root = None if self.root is None else self.root.layers[layer]
         if how.separable(packed.reach):
             return _merged(packed, query, row, root, how, only_reads)
         kind = (how.window, only_reads)
         if kind not in self.blocks:
-            self.blocks[kind] = kernels.blocks_of(_contexts(packed, only_reads), query, row[0], how.window)
+            self.blocks[kind] = kernels.blocks_of(
+                _contexts(packed, only_reads), query, row[0], how.window
+            )
         seen = row if root is None else kernels.joined([root, row])
         ancestry = packed.ancestry if packed.forks.numel() else None
         return kernels.attend_blocks(query, seen, self.blocks[kind], ancestry, how)
@@ -165,13 +190,16 @@ class KeysTaken(Exception):
 
 @dataclass
 class LastLayer:
-    """The last layer runs over a whole row for the sake of its keys and values, which `row` takes; then it is ended,
-    and runs again over the tokens that are read, against those keys and values."""
+    """The last layer runs over a whole row for the sake of its keys and values, which `row` takes;
+    then it is ended, and runs again over the tokens that are read, against those keys and
+    values."""
 
     prefill: Prefill
     row: KeysValues | None = None
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
+    ) -> Tensor:
         if self.row is not None:
             return self.prefill.attend_row(layer, query, self.row, how, only_reads=True)
         self.row = (key, value)
@@ -210,8 +238,11 @@ class Step:
         used = to_device((at + 1).int(), device)
         return cls(cache, to_device(at, device), to_device(live, device), articles, root, used)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions) -> Tensor:
-        cache, longest = self.cache, self.live.shape[-1]
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
+    ) -> Tensor:
+        cache = self.cache
+        longest = self.live.shape[-1]
         # 1. the new keys and values, in their places
         if longest > cache.tails[layer][0].shape[1]:
             room = (0, 0, 0, 0, 0, longest - cache.tails[layer][0].shape[1] + GROWTH)
@@ -219,25 +250,34 @@ class Step:
         prompts = torch.arange(len(self.at), device=query.device)
         for stored, new in zip(cache.tails[layer], (key, value), strict=True):
             stored[prompts, self.at] = new[0].transpose(0, 1)
-        tails, articles = cache.tails[layer], cache.articles[layer]
+        tails = cache.tails[layer]
+        articles = cache.articles[layer]
         root = None if cache.root is None else cache.root.layers[layer]
         # 2. windows and soft caps: each prompt's whole context under an explicit mask
         if not how.separable(max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))):
-            latest = tuple(x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in tails)
+            latest = tuple(
+                x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in tails
+            )
             if how.window not in self.blocks:
-                self.blocks[how.window] = kernels.blocks_of(self._contexts(), query, articles[0], how.window)
+                self.blocks[how.window] = kernels.blocks_of(
+                    self._contexts(), query, articles[0], how.window
+                )
             seen = kernels.joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
             return kernels.attend_blocks(query, seen, self.blocks[how.window], None, how)
         # 3. else part by part: each prompt's own keys, the article's, the root's
         if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
             keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
             ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
-            stretches = kernels.VarlenStretches(ends, ends * tails[0].shape[1], 1, longest, True, self.used)
+            stretches = kernels.VarlenStretches(
+                ends, ends * tails[0].shape[1], 1, longest, True, self.used
+            )
             parts = [kernels.attend_varlen(query, keys, values, stretches, how.scale)]
         else:
             keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
             bias = kernels.additive(self.live, query.dtype)
-            near, lse = kernels.attend(query[0].transpose(0, 1)[:, :, None], keys, values, how.scale, bias=bias)
+            near, lse = kernels.attend(
+                query[0].transpose(0, 1)[:, :, None], keys, values, how.scale, bias=bias
+            )
             parts = [(near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None])]
         if cache.article_ends[-1]:
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
@@ -248,17 +288,25 @@ class Step:
         return out
 
     def _contexts(self) -> list[Context]:
-        """Contexts of each prompt's new token; keys are numbered from the root's on, then articles, then tails."""
-        cache, longest = self.cache, self.live.shape[-1]
+        """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
+        then tails."""
+        cache = self.cache
+        longest = self.live.shape[-1]
         before = np.arange(0 if cache.root is None else cache.root.length)
         contexts = []
-        for (first, last), (start, stop) in zip(cache.spans, pairwise(cache.article_ends), strict=True):
+        for (first, last), (start, stop) in zip(
+            cache.spans, pairwise(cache.article_ends), strict=True
+        ):
             above = np.concatenate([before, len(before) + np.arange(start, stop)])
             for prompt in range(first, last):
                 tail = np.arange(cache.lengths[prompt])
-                keys = np.concatenate([above, len(before) + cache.article_ends[-1] + prompt * longest + tail])
+                keys = np.concatenate(
+                    [above, len(before) + cache.article_ends[-1] + prompt * longest + tail]
+                )
                 at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + tail])
-                contexts.append(Context(kernels.places(np.array([prompt]), at[-1:]), kernels.places(keys, at)))
+                contexts.append(
+                    Context(kernels.places(np.array([prompt]), at[-1:]), kernels.places(keys, at))
+                )
         return contexts
 
 
@@ -269,7 +317,8 @@ _ACTIVE: ContextVar[AttentionPass | None] = ContextVar("judgebench_attention", d
 
 @contextmanager
 def attending(pass_: AttentionPass) -> Iterator[None]:
-    """Within it, models whose attention implementation is `NAME` read the row that `pass_` describes."""
+    """Within it, models whose attention implementation is `NAME` read the row that `pass_`
+    describes."""
     token = _ACTIVE.set(pass_)
     try:
         yield
@@ -279,20 +328,26 @@ def attending(pass_: AttentionPass) -> Iterator[None]:
 
 @contextmanager
 def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
-    """Within it a decoder layer takes the states of a packed row, [1, tokens, hidden], and gives the row with the right
-    states at its `reads` and zeros elsewhere."""
+    """Within it a decoder layer takes the states of a packed row, [1, tokens, hidden], and gives
+    the row with the right states at its `reads` and zeros elsewhere."""
     plain = layer.forward
-    rows, tokens = active.packed.reads.flatten(), len(active.packed.token_ids)
+    rows = active.packed.reads.flatten()
+    tokens = len(active.packed.token_ids)
 
     def at_rows(states: Any) -> Any:
-        """A layer's input at `rows`: all that runs over the row's tokens, [1, tokens, ...] or [tokens]."""
+        """A layer's input at `rows`: all that runs over the row's tokens, [1, tokens, ...] or
+        [tokens]."""
         if isinstance(states, Tensor):
             if states.ndim >= 2 and states.shape[:2] == (1, tokens):
                 return states[:, rows]
             return states[rows] if states.shape == (tokens,) else states
         if isinstance(states, tuple | list):
             return type(states)(map(at_rows, states))
-        return {name: at_rows(item) for name, item in states.items()} if isinstance(states, dict) else states
+        return (
+            {name: at_rows(item) for name, item in states.items()}
+            if isinstance(states, dict)
+            else states
+        )
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with attending(LastLayer(active)):
@@ -313,11 +368,13 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
 
 @contextmanager
 def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]:
-    """Within it a model reads plain rows with attention of its own, whatever implementation is set; or, without a
-    cache, with `EXACT`."""
+    """Within it a model reads plain rows with attention of its own, whatever implementation is set;
+    or, without a cache, with `EXACT`."""
     packed = model.config._attn_implementation == NAME
     if packed:
-        model.set_attn_implementation(EXACT if exact else "sdpa" if model._supports_sdpa else "eager")
+        model.set_attn_implementation(
+            EXACT if exact else "sdpa" if model._supports_sdpa else "eager"
+        )
     try:
         yield
     finally:
@@ -326,8 +383,9 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
 
 
 def current_rows() -> Tensor | None:
-    """[places] int64 indices of the tokens at which the prompts of the packed row under way are being continued, prompt
-    by prompt; none of them while a root is read, None without a packed row."""
+    """[places] int64 indices of the tokens at which the prompts of the packed row under way are
+    being continued, prompt by prompt; none of them while a root is read, None without a packed
+    row."""
     active = _ACTIVE.get()
     if isinstance(active, Prefill):
         return active.packed.reads.flatten()
@@ -337,18 +395,30 @@ def current_rows() -> Tensor | None:
 
 
 def packed_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """The attention function of `NAME`: [1, tokens, heads, dim] and no weights."""
     active = _ACTIVE.get()
     if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     layer: int = module.layer_idx  # type: ignore[assignment]
-    return active.attend(layer, query, key, value, _how(query, options)).transpose(1, 2).contiguous(), None
+    return active.attend(layer, query, key, value, _how(query, options)).transpose(
+        1, 2
+    ).contiguous(), None
 
 
 def exact_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """The attention function of `EXACT`; see `packed_attention`."""
     how = _how(query, options)
@@ -359,12 +429,18 @@ def exact_attention(
 
 
 def _how(query: Tensor, options: dict[str, Any]) -> AttentionOptions:
-    scale, more = options.get("scaling"), (options.get(name) for name in ("sliding_window", "softcap", "s_aux"))
+    scale = options.get("scaling")
+    more = (options.get(name) for name in ("sliding_window", "softcap", "s_aux"))
     return AttentionOptions(query.shape[-1] ** -0.5 if scale is None else scale, *more)
 
 
 def _merged(
-    packed: Packed, query: Tensor, row: KeysValues, root: KeysValues | None, how: AttentionOptions, only_reads: bool
+    packed: Packed,
+    query: Tensor,
+    row: KeysValues,
+    root: KeysValues | None,
+    how: AttentionOptions,
+    only_reads: bool,
 ) -> Tensor:
     """Attention part by part, merged where several parts are seen."""
     # 1. each part of the keys, by the rows of queries that see it
@@ -372,20 +448,35 @@ def _merged(
     for rows, keys, segments in packed.read_parts if only_reads else packed.parts:
         seen = root if keys is None else tuple(x[:, :, keys] for x in row)
         assert seen is not None
-        parts.append((rows, *kernels.attend_ragged(query[:, :, rows], seen[0], seen[1], segments, how.scale)))
+        parts.append(
+            (rows, *kernels.attend_ragged(query[:, :, rows], seen[0], seen[1], segments, how.scale))
+        )
     # 2. branches that fork, among each other; what is read first of a prompt is no branch
     if packed.forks.numel():
         prompts, inner = packed.forks.shape
         rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
         q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]
-        k, v = (x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in row)
-        near, lse = kernels.attend(q, k, v, how.scale, bias=kernels.additive(packed.ancestry[None, None], query.dtype))
+        k, v = (
+            x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in row
+        )
+        near, lse = kernels.attend(
+            q, k, v, how.scale, bias=kernels.additive(packed.ancestry[None, None], query.dtype)
+        )
         if only_reads:
-            near, lse = F.pad(near, (0, 0, 1, 0)), F.pad(lse, (1, 0), value=float("-inf"))
-        parts.append((rows, near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]))
+            near = F.pad(near, (0, 0, 1, 0))
+            lse = F.pad(lse, (1, 0), value=float("-inf"))
+        parts.append(
+            (
+                rows,
+                near.transpose(0, 1).flatten(1, 2)[None],
+                lse.transpose(0, 1).flatten(1, 2)[None],
+            )
+        )
     # 3. merged, stretch by stretch of queries that see the same parts
     out = torch.empty_like(query)
-    for start, stop in pairwise(sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})):
+    for start, stop in pairwise(
+        sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})
+    ):
         seen_here = [
             tuple(x[:, :, start - rows.start : stop - rows.start] for x in part)
             for rows, *part in parts
@@ -399,7 +490,8 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
     host = packed.host or packed
     at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
-    inner, width = np.arange(1, forks.shape[1] + 1), reads.shape[1]
+    inner = np.arange(1, forks.shape[1] + 1)
+    width = reads.shape[1]
     read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
     root = kernels.places(np.arange(packed.root), np.arange(packed.root))
     contexts = []
@@ -409,11 +501,16 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
         if len(shared) and not only_reads:
             contexts.append(Context(kernels.places(shared, at[shared]), above))
         for prompt in range(group.prompts.start, group.prompts.stop):
-            tail, branches = np.arange(*packed.spans[prompt]), forks[prompt]
+            tail = np.arange(*packed.spans[prompt])
+            branches = forks[prompt]
             before = np.concatenate([above, kernels.places(packed.root + tail, at[tail])], axis=1)
-            every = np.concatenate([before, kernels.places(packed.root + branches, at[branches], inner)], axis=1)
+            every = np.concatenate(
+                [before, kernels.places(packed.root + branches, at[branches], inner)], axis=1
+            )
             if only_reads:
-                queries = kernels.places(prompt * width + np.arange(width), at[reads[prompt]], read_branches)
+                queries = kernels.places(
+                    prompt * width + np.arange(width), at[reads[prompt]], read_branches
+                )
                 contexts.append(Context(queries, every))
                 continue
             contexts.append(Context(kernels.places(tail, at[tail]), before))

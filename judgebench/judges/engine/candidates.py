@@ -1,8 +1,9 @@
-"""Candidate scores as token sequences: what a judge's next tokens must be for its answer to be "4", or " 4", or "3.5".
+"""Candidate scores as token sequences: what a judge's next tokens must be for its answer to be "4",
+or " 4", or "3.5".
 
-A candidate is reached by *paths* of tokens. All paths of all candidates form one trie; the log-probability of every
-candidate follows from the next-token distributions at the trie's inner nodes, so one forward pass that reads the
-prompt and the inner nodes' tokens is enough.
+A candidate is reached by *paths* of tokens. All paths of all candidates form one trie; the
+log-probability of every candidate follows from the next-token distributions at the trie's inner
+nodes, so one forward pass that reads the prompt and the inner nodes' tokens is enough.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ LEADS = ("", " ")
 
 
 class Branch(NamedTuple):
-    """An inner node of the trie, at which a next-token distribution is needed: the `token` that leads to it, the index
-    of the branch that it continues (both -1 at the root, which is the prompt itself), and tokens after the prompt."""
+    """An inner node of the trie, at which a next-token distribution is needed: the `token` that
+    leads to it, the index of the branch that it continues (both -1 at the root, which is the prompt
+    itself), and tokens after the prompt."""
 
     token: int
     parent: int
@@ -32,7 +34,8 @@ class Branch(NamedTuple):
 
 
 class CandidateTrie:
-    """The token paths of a range's candidates, and the law that turns next-token distributions into candidates'.
+    """The token paths of a range's candidates, and the law that turns next-token distributions into
+    candidates'.
 
     Args:
         candidates: ascending.
@@ -49,7 +52,10 @@ class CandidateTrie:
         self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
         every = [path for ways in self.token_paths for path in ways]
         # every beginning of a path is an inner node, parents before children
-        inner = sorted({path[:n] for path in every for n in range(len(path))}, key=lambda prefix: (len(prefix), prefix))
+        inner = sorted(
+            {path[:n] for path in every for n in range(len(path))},
+            key=lambda prefix: (len(prefix), prefix),
+        )
         self._index = {prefix: i for i, prefix in enumerate(inner)}
         self.prefixes = tuple(inner)
         parents = [self._index[prefix[:-1]] if prefix else -1 for prefix in inner]
@@ -65,10 +71,13 @@ class CandidateTrie:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, candidates: Sequence[str]) -> CandidateTrie:
-        """The trie of `candidates` for a tokenizer: every single token that reads as a candidate, with or without a
-        leading space; where there is none, the tokenizer's own way of writing it, or `UserError`."""
+        """The trie of `candidates` for a tokenizer: every single token that reads as a candidate,
+        with or without a leading space; where there is none, the tokenizer's own way of writing it,
+        or `UserError`."""
         paths: list[list[tuple[int, ...]]] = []
-        for candidate, single in zip(candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True):
+        for candidate, single in zip(
+            candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True
+        ):
             ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
             written = {str(tokenizer.decode(list(path))) for path in ways}
             for text in (lead + candidate for lead in LEADS if lead + candidate not in written):
@@ -77,18 +86,21 @@ class CandidateTrie:
                     ways.append(path)
             if not ways:
                 raise UserError(
-                    f"The tokenizer cannot write the score {candidate!r}; choose other ranges or judge.mode=generate."
+                    f"The tokenizer cannot write the score {candidate!r}; choose other ranges or "
+                    "judge.mode=generate."
                 )
             paths.append(ways)
         return cls(candidates, paths)
 
     def logprobs(self, branch_logprobs: Tensor) -> Tensor:
-        """Log-probability of each candidate as the next text, [prompts, candidates] float64: of all of its paths.
+        """Log-probability of each candidate as the next text, [prompts, candidates] float64: of all
+        of its paths.
 
-        A path that ends on an inner node ("1", where "10" goes on from there) has to stop there: the probability of
-        every continuation towards another candidate is taken off, so that two candidates never share mass.
-        `branch_logprobs`: [prompts, sum of len(children)] log P(child token | branch), branches in order and each one's
-        children in order, over the full vocabulary.
+        A path that ends on an inner node ("1", where "10" goes on from there) has to stop there:
+        the probability of every continuation towards another candidate is taken off, so that two
+        candidates never share mass. `branch_logprobs`: [prompts, sum of len(children)] log P(child
+        token | branch), branches in order and each one's children in order, over the full
+        vocabulary.
         """
         import torch  # here: paths of tokens are asked for of served models too, without torch
 
@@ -103,18 +115,24 @@ class CandidateTrie:
                 total = torch.stack([logp[:, i] for i in columns]).sum(0)
                 branch = self._index.get(path)
                 if branch is not None:
-                    onward = torch.logsumexp(logp[:, [column[branch, token] for token in self.children[branch]]], dim=1)
+                    onward = torch.logsumexp(
+                        logp[:, [column[branch, token] for token in self.children[branch]]], dim=1
+                    )
                     onward = onward.clamp(max=0.0)
                     # log(1 - exp(onward)) without cancellation at either end (Maechler 2012)
-                    near, far = torch.log(-torch.expm1(onward)), torch.log1p(-torch.exp(onward))
+                    near = torch.log(-torch.expm1(onward))
+                    far = torch.log1p(-torch.exp(onward))
                     total = total + torch.where(onward > -math.log(2), near, far)
                 totals.append(total)
             results.append(torch.logsumexp(torch.stack(totals), dim=0))
         return torch.stack(results, dim=1)
 
 
-@lru_cache(maxsize=64)  # a vocabulary is large, and a judge that scores texts one by one asks for each
-def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ...]) -> tuple[frozenset[int], ...]:
+# a vocabulary is large, and a judge that scores texts one by one asks for each
+@lru_cache(maxsize=64)
+def _single_tokens(
+    tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ...]
+) -> tuple[frozenset[int], ...]:
     """For each candidate the tokens that read as it, alone or after one leading space."""
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
     longest = max(map(len, candidates)) + len("<0x00>")
@@ -122,8 +140,13 @@ def _single_tokens(tokenizer: PreTrainedTokenizerBase, candidates: tuple[str, ..
     letters = {c for candidate in candidates for c in candidate if c.isalpha()}
     tokens: list[set[int]] = [set() for _ in candidates]
     for piece, token in tokenizer.get_vocab().items():
-        # decoding is slow and the vocabulary large: only short pieces with a digit or a label's letter can be a score
-        if len(piece) > longest or token in special or not any(c.isdigit() or c in letters for c in piece):
+        # decoding is slow and the vocabulary large: only short pieces with a digit or a label's
+        # letter can be a score
+        if (
+            len(piece) > longest
+            or token in special
+            or not any(c.isdigit() or c in letters for c in piece)
+        ):
             continue
         candidate = wanted.get(str(tokenizer.decode([token])))
         if candidate is not None:

@@ -1,12 +1,14 @@
-"""Attention with its log-sum-exp, the exact merge of its parts, and attention over many stretches in one call;
-and the device that computes: its number formats, the kernels behind half precision, and its memory.
+"""Attention with its log-sum-exp, the exact merge of its parts, and attention over many stretches
+in one call; and the device that computes: its number formats, the kernels behind half precision,
+and its memory.
 
-Shapes throughout: query [batch, heads, queries, dim], key and value [batch, kv heads, keys, dim]; heads is a multiple
-of kv heads. Over stretches (`attend_ragged`, `attend_varlen`) batch is 1.
+Shapes throughout: query [batch, heads, queries, dim], key and value [batch, kv heads, keys, dim];
+heads is a multiple of kv heads. Over stretches (`attend_ragged`, `attend_varlen`) batch is 1.
 
-By itself glibc hands every large block back to the system when it is freed, and the next layer's results have to be
-faulted in again, page by page: a tenth of a float32 pass over a small model. So what is freed stays with the process
-while prompts are read (`keep_freed`). Elsewhere than on Linux with glibc nothing happens.
+By itself glibc hands every large block back to the system when it is freed, and the next layer's
+results have to be faulted in again, page by page: a tenth of a float32 pass over a small model. So
+what is freed stays with the process while prompts are read (`keep_freed`). Elsewhere than on Linux
+with glibc nothing happens.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _NOWHERE = 2**40
 """Position of padding among keys, which no query sees."""
 
 _CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
-"""Largest difference of a kernel's result from attention in float64, on values of standard deviation 1."""
+"""Largest difference of a kernel's result from attention in float64, on values of standard
+deviation 1."""
 
 
 @dataclass(frozen=True)
@@ -63,35 +66,49 @@ class AttentionOptions:
     sinks: Tensor | None = None
 
     def separable(self, reach: int) -> bool:
-        """True where parts may be attended to separately: no window cuts `reach` tokens, no soft cap bends products."""
+        """True where parts may be attended to separately: no window cuts `reach` tokens, no soft
+        cap bends products."""
         return self.softcap is None and (self.window is None or reach <= self.window)
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False, bias: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    causal: bool = False,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Attention, [batch, heads, queries, dim] in the query's dtype, and the logarithm of its normalizer, [batch, heads,
-    queries] float32. `causal`: the queries are the last of the keys, and each sees up to itself; `bias` is added to the
-    scaled products, broadcastable to [batch, heads, queries, keys]."""
+    """Attention, [batch, heads, queries, dim] in the query's dtype, and the logarithm of its
+    normalizer, [batch, heads, queries] float32. `causal`: the queries are the last of the keys, and
+    each sees up to itself; `bias` is added to the scaled products, broadcastable to [batch, heads,
+    queries, keys]."""
     # PyTorch's kernel gives no gradient of the log-sum-exp
     if query.device.type != "cpu" or (torch.is_grad_enabled() and query.requires_grad):
         return attend_plain(query, key, value, scale, causal, bias)
     if causal and query.shape[2] != key.shape[2]:
-        causal, bias = False, additive(_lower_right(query, key), query.dtype)
+        causal = False
+        bias = additive(_lower_right(query, key), query.dtype)
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, causal, attn_mask=bias, scale=scale
     )
 
 
 def attend_plain(
-    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False, bias: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    causal: bool = False,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """`attend` written out, some queries at a time: the products are never rounded to half precision, which has no room
-    for those of some models (Qwen2's first layers reach 140,000)."""
+    """`attend` written out, some queries at a time: the products are never rounded to half
+    precision, which has no room for those of some models (Qwen2's first layers reach 140,000)."""
     batch, heads, queries, _ = query.shape
     allowed = _lower_right(query, key) if causal else None
     together = max(1, CHUNK_BYTES // (4 * batch * heads * max(1, key.shape[2])))
-    outs, normalizers = [], []
+    outs = []
+    normalizers = []
     for start in range(0, max(1, queries), together):
         rows = slice(start, min(start + together, queries))
         scores = _products(query[:, :, rows], key) * scale
@@ -106,20 +123,27 @@ def attend_plain(
     return torch.cat(outs, dim=2), torch.cat(normalizers, dim=2)
 
 
-def attend_masked(query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions, allowed: Tensor) -> Tensor:
-    """Attention under an explicit mask, broadcastable to [batch, heads, queries, keys], which must hold any window."""
+def attend_masked(
+    query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions, allowed: Tensor
+) -> Tensor:
+    """Attention under an explicit mask, broadcastable to [batch, heads, queries, keys], which must
+    hold any window."""
     scores = _products(query, key) * how.scale
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
     scores = scores.masked_fill(~allowed, float("-inf"))
     if how.sinks is not None:
-        scores = torch.cat([scores, how.sinks.float()[None, :, None, None].expand(*scores.shape[:3], 1)], dim=-1)
+        scores = torch.cat(
+            [scores, how.sinks.float()[None, :, None, None].expand(*scores.shape[:3], 1)], dim=-1
+        )
     return _weighted(torch.softmax(scores, dim=-1)[..., : key.shape[2]], value)
 
 
-def merge_into(out: Tensor, parts: Sequence[tuple[Tensor, Tensor]], sinks: Tensor | None = None) -> None:
-    """Attention to the union of several sets of keys, from attention to each: softmax over a union is the mean of the
-    softmaxes over its parts, weighted by their normalizers.
+def merge_into(
+    out: Tensor, parts: Sequence[tuple[Tensor, Tensor]], sinks: Tensor | None = None
+) -> None:
+    """Attention to the union of several sets of keys, from attention to each: softmax over a union
+    is the mean of the softmaxes over its parts, weighted by their normalizers.
 
     Args:
         out: [batch, heads, queries, dim] takes the result.
@@ -129,14 +153,23 @@ def merge_into(out: Tensor, parts: Sequence[tuple[Tensor, Tensor]], sinks: Tenso
     compiled(_merge_into)(out, [part for part, _ in parts], [lse for _, lse in parts], sinks)
 
 
-def _merge_into(out: Tensor, parts: list[Tensor], normalizers: list[Tensor], sinks: Tensor | None) -> None:
-    merged, lse = parts[0], normalizers[0]
+def _merge_into(
+    out: Tensor, parts: list[Tensor], normalizers: list[Tensor], sinks: Tensor | None
+) -> None:
+    merged = parts[0]
+    lse = normalizers[0]
     for more, more_lse in zip(parts[1:], normalizers[1:], strict=True):
         weight = torch.sigmoid(more_lse - lse)[..., None]
-        if more is parts[-1] and sinks is None and out.dtype == torch.float32 and not torch.is_grad_enabled():
+        if (
+            more is parts[-1]
+            and sinks is None
+            and out.dtype == torch.float32
+            and not torch.is_grad_enabled()
+        ):
             torch.lerp(merged, more, weight, out=out)  # a pass over memory less
             return
-        merged, lse = torch.lerp(merged.float(), more.float(), weight), torch.logaddexp(lse, more_lse)
+        merged = torch.lerp(merged.float(), more.float(), weight)
+        lse = torch.logaddexp(lse, more_lse)
     if sinks is not None:
         merged = merged * torch.sigmoid(lse - sinks.float()[None, :, None])[..., None]
     out.copy_(merged)
@@ -144,7 +177,9 @@ def _merge_into(out: Tensor, parts: list[Tensor], normalizers: list[Tensor], sin
 
 def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """A bool mask as a bias: 0 where allowed, -inf elsewhere."""
-    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, float("-inf"))
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(
+        ~allowed, float("-inf")
+    )
 
 
 def joined(parts: list[KeysValues]) -> KeysValues:
@@ -155,14 +190,18 @@ def joined(parts: list[KeysValues]) -> KeysValues:
 
 
 def _products(query: Tensor, key: Tensor) -> Tensor:
-    """[batch, heads, queries, keys] float32: products of half precision are exact there, and keys are not repeated."""
-    heads, kept = query.shape[1], key.shape[1]
+    """[batch, heads, queries, keys] float32: products of half precision are exact there, and keys
+    are not repeated."""
+    heads = query.shape[1]
+    kept = key.shape[1]
     rows = query.unflatten(1, (kept, heads // kept)).flatten(2, 3)
     if query.dtype not in (torch.float16, torch.bfloat16):
         scores = rows @ key.transpose(-1, -2)
     elif query.device.type == "cuda" and not (torch.is_grad_enabled() and query.requires_grad):
         columns = key.flatten(0, 1).transpose(-1, -2)
-        scores = torch.bmm(rows.flatten(0, 1), columns, out_dtype=torch.float32).unflatten(0, key.shape[:2])
+        scores = torch.bmm(rows.flatten(0, 1), columns, out_dtype=torch.float32).unflatten(
+            0, key.shape[:2]
+        )
     else:
         scores = rows.float() @ key.float().transpose(-1, -2)
     return scores.unflatten(2, (heads // kept, query.shape[2])).flatten(1, 2)
@@ -176,16 +215,19 @@ def _weighted(weights: Tensor, value: Tensor) -> Tensor:
 
 def _lower_right(query: Tensor, key: Tensor) -> Tensor:
     """[queries, keys] bool: the queries are the last of the keys, and each sees up to itself."""
-    queries, keys = query.shape[2], key.shape[2]
+    queries = query.shape[2]
+    keys = key.shape[2]
     return torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Neighboring stretches of queries and of keys; each stretch of queries sees the stretch of keys of its number.
+    """Neighboring stretches of queries and of keys; each stretch of queries sees the stretch of
+    keys of its number.
 
-    `query_ends` and `key_ends` are 0, end of the first, end of the second, ..., and `ends`, [2, stretches + 1] int32,
-    are the same where the kernel runs. `causal`: as for `attend`, in each stretch.
+    `query_ends` and `key_ends` are 0, end of the first, end of the second, ..., and `ends`, [2,
+    stretches + 1] int32, are the same where the kernel runs. `causal`: as for `attend`, in each
+    stretch.
     """
 
     query_ends: tuple[int, ...]
@@ -212,21 +254,24 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def attend_ragged(query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float) -> tuple[Tensor, Tensor]:
-    """Attention of each stretch and the logarithm of its normalizer, as `attend` gives them; 0 and -inf where a stretch
-    has no keys."""
+def attend_ragged(
+    query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attention of each stretch and the logarithm of its normalizer, as `attend` gives them; 0 and
+    -inf where a stretch has no keys."""
     wants_gradient = torch.is_grad_enabled() and query.requires_grad
     if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
         return _looped(query, key, value, segments, scale)
     out, lse = attend_varlen(query, key, value, VarlenStretches.of(segments, segments.ends), scale)
     if any(keys == 0 for _, keys in segments.sizes):
-        lse = torch.where(lse == float("inf"), float("-inf"), lse)  # what the kernel says where there is no key
+        # what the kernel says where there is no key
+        lse = torch.where(lse == float("inf"), float("-inf"), lse)
     return out, lse
 
 
 class VarlenStretches(NamedTuple):
-    """Stretches of queries and keys, as PyTorch's variable-length attention takes them; of [stretches] int32 keys only
-    the first `used` are seen."""
+    """Stretches of queries and keys, as PyTorch's variable-length attention takes them; of
+    [stretches] int32 keys only the first `used` are seen."""
 
     query_ends: Tensor
     key_ends: Tensor
@@ -238,19 +283,24 @@ class VarlenStretches(NamedTuple):
     @classmethod
     def of(cls, segments: Segments, ends: Tensor, used: Tensor | None = None) -> VarlenStretches:
         most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
-        # where stretches have one query each at most, the kernel takes every one to have just one, and some have none
+        # where stretches have one query each at most, the kernel takes every one to have just one,
+        # and some have none
         return cls(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, used)
 
 
 def attend_varlen(
     query: Tensor, key: Tensor, value: Tensor, stretches: VarlenStretches, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """PyTorch's variable-length attention, which wants features in multiples of 8; see `attend_ragged`."""
+    """PyTorch's variable-length attention, which wants features in multiples of 8; see
+    `attend_ragged`."""
     dim = query.shape[-1]
     rows = (x[0].transpose(0, 1) for x in (query, key, value))
     q, k, v = (F.pad(row, (0, -dim % 8)) if dim % 8 else row for row in rows)
     out, lse = varlen_attn(
-        *(q, k, v, *stretches[:4]),
+        q,
+        k,
+        v,
+        *stretches[:4],
         return_aux=AuxRequest(lse=True),
         scale=scale,
         window_size=(-1, 0) if stretches.causal else (-1, -1),
@@ -262,8 +312,9 @@ def attend_varlen(
 
 @lru_cache(maxsize=64)
 def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """True where PyTorch has variable-length attention for this device, and it is right on a few random stretches. It
-    wants half precision, compute capability 8.0 and at most 256 features a head."""
+    """True where PyTorch has variable-length attention for this device, and it is right on a few
+    random stretches. It wants half precision, compute capability 8.0 and at most 256 features a
+    head."""
     if device.type != "cuda" or varlen_attn is None or dtype not in _CLOSE or dim > 256:
         return False
     if torch.cuda.get_device_capability(device) < (8, 0):
@@ -272,13 +323,15 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         return _agrees(device, dtype, dim)
     except torch.OutOfMemoryError:  # which says nothing of the kernel
         raise
-    except (RuntimeError, TypeError, ValueError, NotImplementedError):  # of kernels that are not there, or not so
+    # of kernels that are not there, or not so
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return False
 
 
 @torch.inference_mode()
 def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Compares the kernel with attention in float64: stretches without keys or queries, of one query, half used."""
+    """Compares the kernel with attention in float64: stretches without keys or queries, of one
+    query, half used."""
     cases: tuple[tuple[list[int], list[int], bool, list[int] | None], ...] = (
         ([3, 130, 1, 7], [9, 200, 0, 7], False, None),
         ([3, 130, 1, 7], [9, 200, 0, 7], True, None),
@@ -287,7 +340,8 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         ([4, 4], [64, 64], True, [9, 50]),
     )
     for queries, keys, causal, used in cases:
-        draw, segments = torch.Generator().manual_seed(0), Segments.of(queries, keys, causal)
+        draw = torch.Generator().manual_seed(0)
+        segments = Segments.of(queries, keys, causal)
         query = torch.randn(1, 4, sum(queries), dim, generator=draw).to(dtype)
         key, value = (torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype) for _ in range(2))
         # by the kernel, on the device
@@ -297,8 +351,12 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         # written out, with the keys that are not used left out
         if used is not None:
             firsts = segments.key_ends[:-1]
-            kept = torch.cat([torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)])
-            key, value, segments = key[:, :, kept], value[:, :, kept], Segments.of(queries, used, causal)
+            kept = torch.cat(
+                [torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)]
+            )
+            key = key[:, :, kept]
+            value = value[:, :, kept]
+            segments = Segments.of(queries, used, causal)
         true, true_lse = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
         seen = true_lse.isfinite()
         for ours, theirs in ((out, true), (lse[..., None], true_lse[..., None])):
@@ -310,24 +368,31 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     return True
 
 
-def _looped(query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float) -> tuple[Tensor, Tensor]:
+def _looped(
+    query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float
+) -> tuple[Tensor, Tensor]:
     """`attend_ragged` by a call for each run of stretches of one size."""
     runs = [(size, len(list(run))) for size, run in groupby(segments.sizes)]
     if len(runs) == 1 and runs[0][1] == 1 and runs[0][0][1]:
         return attend(query, key, value, scale, segments.causal)
-    out, lse = torch.empty_like(query), query.new_empty(query.shape[:-1], dtype=torch.float32)
+    out = torch.empty_like(query)
+    lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     q0 = k0 = 0
     for (queries, keys), count in runs:
-        q1, k1 = q0 + queries * count, k0 + keys * count
+        q1 = q0 + queries * count
+        k1 = k0 + keys * count
         if keys == 0:
             out[:, :, q0:q1], lse[:, :, q0:q1] = 0.0, float("-inf")
         elif queries:
             q = query[0, :, q0:q1].unflatten(1, (count, queries)).transpose(0, 1)
-            k, v = (x[0, :, k0:k1].unflatten(1, (count, keys)).transpose(0, 1) for x in (key, value))
+            k, v = (
+                x[0, :, k0:k1].unflatten(1, (count, keys)).transpose(0, 1) for x in (key, value)
+            )
             part, part_lse = attend(q, k, v, scale, segments.causal)
             out[:, :, q0:q1] = part.transpose(0, 1).flatten(1, 2)
             lse[:, :, q0:q1] = part_lse.transpose(0, 1).flatten(1, 2)
-        q0, k0 = q1, k1
+        q0 = q1
+        k0 = k1
     return out, lse
 
 
@@ -339,15 +404,15 @@ class Context(NamedTuple):
 
 
 def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
-    """[3, tokens] int64: indices of queries or keys, their positions, and the candidate trie's inner branches that they
-    are, from 1; 0 is none."""
+    """[3, tokens] int64: indices of queries or keys, their positions, and the candidate trie's
+    inner branches that they are, from 1; 0 is none."""
     return np.stack(np.broadcast_arrays(index, position, branch))
 
 
 class PaddedBlock(NamedTuple):
-    """Contexts padded to each other: `queries` and `keys` [3, contexts, most of one] (see `places`), queries by
-    repeating the first; [queries] int64 the places of the flattened block that are `real`, and which queries those are
-    (`row`)."""
+    """Contexts padded to each other: `queries` and `keys` [3, contexts, most of one] (see
+    `places`), queries by repeating the first; [queries] int64 the places of the flattened block
+    that are `real`, and which queries those are (`row`)."""
 
     queries: Tensor
     keys: Tensor
@@ -355,10 +420,12 @@ class PaddedBlock(NamedTuple):
     row: Tensor
 
 
-def blocks_of(contexts: Sequence[Context], query: Tensor, key: Tensor, window: int | None) -> list[PaddedBlock]:
-    """Blocks for attention whose parts cannot be merged: under windows that cut a prompt, and soft caps that bend its
-    products. Float32 products of a block, and its keys and values, take about `CHUNK_BYTES` each. `query` and `key` are
-    a layer's, for their heads, features and device."""
+def blocks_of(
+    contexts: Sequence[Context], query: Tensor, key: Tensor, window: int | None
+) -> list[PaddedBlock]:
+    """Blocks for attention whose parts cannot be merged: under windows that cut a prompt, and soft
+    caps that bend its products. Float32 products of a block, and its keys and values, take about
+    `CHUNK_BYTES` each. `query` and `key` are a layer's, for their heads, features and device."""
     max_products = CHUNK_BYTES // (4 * query.shape[1])
     max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     # 1. contexts in pieces of at most so many products, each with the keys that its queries may see
@@ -390,9 +457,19 @@ def blocks_of(contexts: Sequence[Context], query: Tensor, key: Tensor, window: i
         queries = _padded([piece.queries for piece in block], None)
         starts = np.arange(len(block)) * queries.shape[2]
         keys = _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]]))
-        real = [start + np.arange(piece.queries.shape[1]) for start, piece in zip(starts, block, strict=True)]
-        tables = queries, keys, np.concatenate(real), np.concatenate([piece.queries[0] for piece in block])
-        blocks.append(PaddedBlock(*(to_device(torch.from_numpy(table), query.device) for table in tables)))
+        real = [
+            start + np.arange(piece.queries.shape[1])
+            for start, piece in zip(starts, block, strict=True)
+        ]
+        tables = (
+            queries,
+            keys,
+            np.concatenate(real),
+            np.concatenate([piece.queries[0] for piece in block]),
+        )
+        blocks.append(
+            PaddedBlock(*(to_device(torch.from_numpy(table), query.device) for table in tables))
+        )
     return blocks
 
 
@@ -406,15 +483,25 @@ def _padded(rows: Sequence[np.ndarray], filling: np.ndarray | None) -> np.ndarra
 
 
 def attend_blocks(
-    query: Tensor, seen: KeysValues, blocks: Sequence[PaddedBlock], ancestry: Tensor | None, how: AttentionOptions
+    query: Tensor,
+    seen: KeysValues,
+    blocks: Sequence[PaddedBlock],
+    ancestry: Tensor | None,
+    how: AttentionOptions,
 ) -> Tensor:
-    """Attention of the blocks' queries, [1, heads, queries, dim] as the query; every one sees its whole context under
-    an explicit mask. `seen` are all keys and values that the blocks number; `ancestry` [branches, branches] bool, see
-    `Packed`, or None where no branch is a query."""
+    """Attention of the blocks' queries, [1, heads, queries, dim] as the query; every one sees its
+    whole context under an explicit mask. `seen` are all keys and values that the blocks number;
+    `ancestry` [branches, branches] bool, see `Packed`, or None where no branch is a query."""
     out = torch.empty_like(query)
     for block in blocks:
-        (query_index, query_at, query_branch), (key_index, key_at, key_branch) = block.queries, block.keys
-        q, k, v = (x[0][:, at].transpose(0, 1) for x, at in ((query, query_index), *((x, key_index) for x in seen)))
+        (query_index, query_at, query_branch), (key_index, key_at, key_branch) = (
+            block.queries,
+            block.keys,
+        )
+        q, k, v = (
+            x[0][:, at].transpose(0, 1)
+            for x, at in ((query, query_index), *((x, key_index) for x in seen))
+        )
         behind = query_at[:, :, None] - key_at[:, None]
         allowed = behind >= 0
         if how.window is not None:
@@ -427,14 +514,17 @@ def attend_blocks(
     return out
 
 
-# --- hardware --------------------------------------------------------------------------------------------------------
+# --- hardware -----------------------------------------------------------------------------------
 
 
 HALF = ("bfloat16", "float16")
 _UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_fp16", "amx_fp16")}
-"""Half precision -> the flags of processors that have units for it; others convert every number and are slower."""
+"""Half precision -> the flags of processors that have units for it; others convert every number and
+are slower."""
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
+# of malloc.h
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
 _USUAL = 32 * 2**20  # where glibc's own, moving threshold ends on 64-bit systems
 _NO_ROOM = (
     "can't allocate memory",  # PyTorch on the CPU
@@ -450,15 +540,19 @@ _NO_ROOM = (
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device of this process's models; elementwise work in half precision on a GPU is `compiled` where possible.
+    """The device of this process's models; elementwise work in half precision on a GPU is
+    `compiled` where possible.
 
     Attributes:
-        told: features of a head, or None -> the `answers` of the device that reads in place of this one.
+        told: features of a head, or None -> the `answers` of the device that reads in place of this
+            one.
     """
 
     device: torch.device
     compiled: bool = True
-    told: Callable[[int | None], Mapping[str, str | None]] | None = field(default=None, compare=False, repr=False)
+    told: Callable[[int | None], Mapping[str, str | None]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def answers(self, dim: int | None) -> dict[str, str | None]:
         """Results of `fast_dtype` and `kernels`, for a process that has not this device."""
@@ -477,12 +571,13 @@ class Hardware:
         return saved
 
     def arithmetic(self) -> str:
-        """The arithmetic that all processes of a run must share: fast dtypes, and kernels of half precision."""
+        """The arithmetic that all processes of a run must share: fast dtypes, and kernels of half
+        precision."""
         return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
 
     def kernels(self, dtype: str, dim: int | None) -> str | None:
-        """Name of the kernels that results in half precision on a GPU depend on; `dim`: features of an attention head,
-        None where the model's own attention is used."""
+        """Name of the kernels that results in half precision on a GPU depend on; `dim`: features of
+        an attention head, None where the model's own attention is used."""
         if self.told is not None and dtype in HALF:
             return self.told(dim)[f"{dtype} kernels"]
         if dtype not in HALF or self.device.type == "cpu":
@@ -498,8 +593,8 @@ _here: Hardware | None = None
 
 
 def compute_on(device: torch.device, compiled: bool = True, told: Any = None) -> Hardware:
-    """Models run on this device from now on, see `Hardware`. Products in float32 are computed in float32: some
-    installations have TF32, with three digits, forced on."""
+    """Models run on this device from now on, see `Hardware`. Products in float32 are computed in
+    float32: some installations have TF32, with three digits, forced on."""
     global _here
     torch.set_float32_matmul_precision("highest")
     _here = Hardware(device, compiled, told)
@@ -566,5 +661,8 @@ def free_memory(device: torch.device) -> int:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """True of an error that says that memory ran out; PyTorch has an exception of its own for some cases alone."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in _NO_ROOM)
+    """True of an error that says that memory ran out; PyTorch has an exception of its own for some
+    cases alone."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        words in str(error) for words in _NO_ROOM
+    )

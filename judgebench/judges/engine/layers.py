@@ -1,13 +1,15 @@
 """Layers of transformers' models made faster: linear ones on the CPU, elementwise work on a GPU.
 
-On the CPU weights are laid out once as oneDNN's matrix products want them (`lay_out`); else each product rearranges
-them, which takes a tenth of the time of a long row and most of the time of a step of generation. An activation or a
-factor is applied to each result while it is still in registers. Numbers differ from the plain layer's in the last bits.
+On the CPU weights are laid out once as oneDNN's matrix products want them (`lay_out`); else each
+product rearranges them, which takes a tenth of the time of a long row and most of the time of a
+step of generation. An activation or a factor is applied to each result while it is still in
+registers. Numbers differ from the plain layer's in the last bits.
 
-On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`): `torch.compile` makes one kernel of a
-norm's six and a rotary embedding's twelve, which in half precision take a fifth of a pass. The code compiled is the
-model's own, so nothing here knows a formula. Results differ from uncompiled ones in the last bits of half precision,
-so the readings' keys tell them apart (`hardware.Hardware.kernels`).
+On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`): `torch.compile`
+makes one kernel of a norm's six and a rotary embedding's twelve, which in half precision take a
+fifth of a pass. The code compiled is the model's own, so nothing here knows a formula. Results
+differ from uncompiled ones in the last bits of half precision, so the readings' keys tell them
+apart (`hardware.Hardware.kernels`).
 """
 
 from __future__ import annotations
@@ -43,13 +45,17 @@ _ACTIVATIONS = {
 
 
 class LaidOutLinear(nn.Module):
-    """A linear layer for inference, float32 or bfloat16 on the CPU, whose weight is in oneDNN's layout alone."""
+    """A linear layer for inference, float32 or bfloat16 on the CPU, whose weight is in oneDNN's
+    layout alone."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
         self.bias = linear.bias
-        self.laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
+        self.laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(
+            linear.weight.detach(), _ROWS
+        )
         self.transposed: Tensor | None = None
 
     @property
@@ -58,22 +64,34 @@ class LaidOutLinear(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., in] -> [..., out]; only the states have a gradient."""
-        return _Linear.apply(states, self) if _wants_gradient(states) else self.activated(states, "none", "")
+        return (
+            _Linear.apply(states, self)
+            if _wants_gradient(states)
+            else self.activated(states, "none", "")
+        )
 
     def activated(self, states: Tensor, activation: str, variant: str) -> Tensor:
         """The activation of what `forward` gives; has no gradient."""
-        return torch.ops.mkldnn._linear_pointwise(states, self.laid_out, self.bias, activation, [], variant)
+        return torch.ops.mkldnn._linear_pointwise(
+            states, self.laid_out, self.bias, activation, [], variant
+        )
 
     def times(self, states: Tensor, factor: Tensor) -> Tensor:
         """The product of what `forward` gives and `factor` [..., out]; has no gradient."""
-        return torch.ops.mkldnn._linear_pointwise.binary(states, factor, self.laid_out, self.bias, "mul")
+        return torch.ops.mkldnn._linear_pointwise.binary(
+            states, factor, self.laid_out, self.bias, "mul"
+        )
 
     def back(self, outer: Tensor) -> Tensor:
-        """The states' gradient [..., in] from the result's. The first call lays the weight out a second time;
-        `forget_gradients` gives that memory back."""
+        """The states' gradient [..., in] from the result's. The first call lays the weight out a
+        second time; `forget_gradients` gives that memory back."""
         if self.transposed is None:
-            self.transposed = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), _ROWS)
-        return torch.ops.mkldnn._linear_pointwise(outer.contiguous(), self.transposed, None, "none", [], "")
+            self.transposed = torch.ops.mkldnn._reorder_linear_weight(
+                self.weight.t().contiguous(), _ROWS
+            )
+        return torch.ops.mkldnn._linear_pointwise(
+            outer.contiguous(), self.transposed, None, "none", [], ""
+        )
 
 
 def forget_gradients(model: nn.Module) -> None:
@@ -101,27 +119,33 @@ def _wants_gradient(states: Tensor) -> bool:
 
 
 class FusedGatedMLP(nn.Module):
-    """down(activation(gate(x)) * up(x)) of a block `mlp`, whose linear layers are laid out, without a pass over memory
-    for the activation (by oneDNN's names of it) and one for the product."""
+    """down(activation(gate(x)) * up(x)) of a block `mlp`, whose linear layers are laid out, without
+    a pass over memory for the activation (by oneDNN's names of it) and one for the product."""
 
     def __init__(self, mlp: nn.Module, activation: str, variant: str):
         super().__init__()
-        self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self.gate_proj = mlp.gate_proj
+        self.up_proj = mlp.up_proj
+        self.down_proj = mlp.down_proj
         self.act_fn = mlp.act_fn
         self._activation = activation, variant
 
     def forward(self, states: Tensor) -> Tensor:
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
-        return self.down_proj(self.up_proj.times(states, self.gate_proj.activated(states, *self._activation)))  # type: ignore[operator, union-attr]
+        return self.down_proj(
+            self.up_proj.times(states, self.gate_proj.activated(states, *self._activation))
+        )  # type: ignore[operator, union-attr]
 
 
 @torch.inference_mode()
 def lay_out(model: PreTrainedModel) -> None:
-    """Changes a model for good: its decoder's linear layers, and the gated blocks made of them, become the above.
+    """Changes a model for good: its decoder's linear layers, and the gated blocks made of them,
+    become the above.
 
-    Nothing happens off the CPU, in other dtypes, to models that are split among processes, and where this PyTorch or
-    this CPU does not have what it takes. The head is left alone: it is read in float32 (`Head`).
+    Nothing happens off the CPU, in other dtypes, to models that are split among processes, and
+    where this PyTorch or this CPU does not have what it takes. The head is left alone: it is read
+    in float32 (`Head`).
     """
     here = model.device.type == "cpu" and torch.backends.mkldnn.is_available()
     if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or _is_split(model):
@@ -129,13 +153,21 @@ def lay_out(model: PreTrainedModel) -> None:
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     decoder = model.get_decoder()
-    uses = Counter(parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False))
+    uses = Counter(
+        parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False)
+    )
     laid_out: dict[nn.Module, LaidOutLinear] = {}
     # 1. linear layers that are nothing more, and share their weight with nothing
     for parent in list(decoder.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear and child.weight is not None and child.weight.dtype in _CLOSE:
-                changed = child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child)
+            if (
+                type(child) is nn.Linear
+                and child.weight is not None
+                and child.weight.dtype in _CLOSE
+            ):
+                changed = (
+                    child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child)
+                )
                 if not changed and uses[child.weight.data_ptr()] == 1:
                     laid_out[child] = LaidOutLinear(child)
                     child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
@@ -153,15 +185,19 @@ def _is_split(model: nn.Module) -> bool:
 
 
 def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
-    """The fused form of a gated block, if it is one: all that looks like one is tried on a few random states."""
+    """The fused form of a gated block, if it is one: all that looks like one is tried on a few
+    random states."""
     known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
     gate, *others = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     if isinstance(mlp, FusedGatedMLP) or known is None or not isinstance(gate, LaidOutLinear):
         return None
     if not all(isinstance(part, LaidOutLinear) for part in others):
         return None
-    fused, dtype = FusedGatedMLP(mlp, *known), gate.laid_out.dtype
-    states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(dtype)
+    fused = FusedGatedMLP(mlp, *known)
+    dtype = gate.laid_out.dtype
+    states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(
+        dtype
+    )
     try:
         theirs = mlp(states)
     except TypeError:  # it wants more than states: no plain block
@@ -182,16 +218,23 @@ _ROTARY = "apply_rotary_pos_emb"
 
 
 def fuse(model: PreTrainedModel) -> None:
-    """Changes a model for good: its norms and feed-forward blocks, and its module's rotary embedding, run compiled.
+    """Changes a model for good: its norms and feed-forward blocks, and its module's rotary
+    embedding, run compiled.
 
-    Nothing happens to models in float32, off a GPU, or split among processes, and where this machine cannot compile.
+    Nothing happens to models in float32, off a GPU, or split among processes, and where this
+    machine cannot compile.
     """
-    if not in_half_on_gpu(next(model.parameters())) or not compiles(model.device) or _is_split(model):
+    if (
+        not in_half_on_gpu(next(model.parameters()))
+        or not compiles(model.device)
+        or _is_split(model)
+    ):
         return
     for module in model.get_decoder().modules():
         if "forward" in vars(module):  # something else has changed it
             continue
-        # a feed-forward block is linear layers with an activation between them, and nothing that chooses among experts
+        # a feed-forward block is linear layers with an activation between them, and nothing that
+        # chooses among experts
         children = list(module.children())
         linear = [child for child in children if isinstance(child, nn.Linear)]
         others = [child for child in children if child not in linear and list(child.parameters())]
@@ -206,7 +249,8 @@ def fuse(model: PreTrainedModel) -> None:
 
 @lru_cache(maxsize=64)
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled within `compiling` where it works on half precision on a GPU and without a gradient."""
+    """The function, compiled within `compiling` where it works on half precision on a GPU and
+    without a gradient."""
     fast: Callable[..., Any] | None = None
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -223,7 +267,9 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return fast(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
-            _LOG.warning("%s runs as it is, for it does not compile here: %s", function.__qualname__, error)
+            _LOG.warning(
+                "%s runs as it is, for it does not compile here: %s", function.__qualname__, error
+            )
             fast = function
             return function(*args, **kwargs)
 
@@ -233,7 +279,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def compiling(wanted: bool = True) -> Iterator[None]:
-    """Within it functions that are `compiled` run so; elsewhere, as in plain passes, they run as they are."""
+    """Within it functions that are `compiled` run so; elsewhere, as in plain passes, they run as
+    they are."""
     token = _ACTIVE.set(wanted)
     try:
         yield
@@ -248,8 +295,8 @@ def in_half_on_gpu(tensor: Tensor) -> bool:
 
 @lru_cache(maxsize=8)
 def compiles(device: torch.device) -> bool:
-    """True where this machine can compile for a device: it is tried once on a few numbers, with all that regions do: a
-    norm, a rotation, and a result written into a part of something."""
+    """True where this machine can compile for a device: it is tried once on a few numbers, with all
+    that regions do: a norm, a rotation, and a result written into a part of something."""
     if device.type != "cuda":
         return False
 
@@ -261,7 +308,8 @@ def compiles(device: torch.device) -> bool:
     try:
         with torch.inference_mode():
             states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
-            ours, theirs = torch.zeros(1, 9, 64, device=device), torch.zeros(1, 9, 64, device=device)
+            ours = torch.zeros(1, 9, 64, device=device)
+            theirs = torch.zeros(1, 9, 64, device=device)
             torch.compile(trial, dynamic=True)(ours[:, 1:], states)
             trial(theirs[:, 1:], states)
             return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))

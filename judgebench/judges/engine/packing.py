@@ -1,13 +1,14 @@
 """Packs the prompts of a batch into one row without repeating what they share and without padding.
 
-Prompts of one condition share the rubric, those of one article also the article. The rubric (the *root*) is read once
-for all batches of a condition; a batch is then laid out as
+Prompts of one condition share the rubric, those of one article also the article. The rubric (the
+*root*) is read once for all batches of a condition; a batch is then laid out as
 
-    [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2] ...
+    [article 1][article 2] ... [tail 1.1][tail 1.2] ... [tail 2.1] ... [branches 1.1][branches 1.2]
+    ...
 
 so that attention is a few calls over neighboring stretches, however many groups there are
-(`AttentionCall`). Where the candidate trie's inner branches are one chain, they lie at the end of each tail: causal
-attention is all that they need.
+(`AttentionCall`). Where the candidate trie's inner branches are one chain, they lie at the end of
+each tail: causal attention is all that they need.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from judgebench.judges.engine.kernels import Segments, to_device
 
 
 class Stretch(NamedTuple):
-    """The place of one group in the row: the tokens that its prompts share, those of their tails, and the prompts'
-    numbers."""
+    """The place of one group in the row: the tokens that its prompts share, those of their tails,
+    and the prompts' numbers."""
 
     shared: slice
     tails: slice
@@ -36,7 +37,8 @@ class Stretch(NamedTuple):
 
 
 class AttentionCall(NamedTuple):
-    """One call of attention: queries (`rows`) and part of the keys in the row that they see; None is the root."""
+    """One call of attention: queries (`rows`) and part of the keys in the row that they see; None
+    is the root."""
 
     rows: slice
     keys: slice | None
@@ -51,10 +53,13 @@ class Packed:
         token_ids, positions: [tokens] int64; positions count along each prompt, the root included.
         root: tokens of the root.
         spans: for each prompt (start, end) of its tail, a chain of branches included.
-        leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by repeating its first.
+        leaves: [prompts, width] int64 indices of each prompt's tail, padded on the right by
+            repeating its first.
         reads: [prompts, branches] indices of the tokens whose next-token distribution is wanted.
-        forks: where the inner branches fork, [prompts, inner branches] indices of their tokens; else none of them.
-        ancestry: [inner branches, inner branches] bool, True where a branch sees another: itself and its ancestors.
+        forks: where the inner branches fork, [prompts, inner branches] indices of their tokens;
+            else none of them.
+        ancestry: [inner branches, inner branches] bool, True where a branch sees another: itself
+            and its ancestors.
         parts: the calls of attention over the row; each query's parts are merged.
         read_parts: the same where only `reads` are queries; rows count along `reads`, flattened.
         reach: one more than the largest position.
@@ -78,7 +83,9 @@ class Packed:
     def to(self, device: torch.device) -> Packed:
         if device.type == "cpu":
             return self
-        moved: dict[str, Any] = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        moved: dict[str, Any] = {
+            k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)
+        }
         for name in ("parts", "read_parts"):
             calls = getattr(self, name)
             moved[name] = tuple(call._replace(segments=call.segments.to(device)) for call in calls)
@@ -86,12 +93,15 @@ class Packed:
 
 
 def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0) -> Packed:
-    """Packs prompts, numbered in order; those of one group share its article. `branches` are inner nodes of the
-    candidate trie, root first, whose tokens are laid after every prompt; `root` the number of tokens that all prompts
-    begin with and that are read apart."""
-    inner = [branch for branch in branches if branch.depth > 0]  # branch 0 is the root: inner[i] is branch i + 1
+    """Packs prompts, numbered in order; those of one group share its article. `branches` are inner
+    nodes of the candidate trie, root first, whose tokens are laid after every prompt; `root` the
+    number of tokens that all prompts begin with and that are read apart."""
+    # branch 0 is the root: inner[i] is branch i + 1
+    inner = [branch for branch in branches if branch.depth > 0]
     chain = all(branch.parent == i for i, branch in enumerate(inner))
-    branch_tokens, depths = (np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth"))
+    branch_tokens, depths = (
+        np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth")
+    )
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
     ends = [max(root, common_prefix(group)) for group in arrays]
     row: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and their positions
@@ -106,7 +116,9 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     # 1. what the prompts of each group share
     shared = [extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
     # 2. their tails, with the branches behind each where they are a chain
-    spans, reads, tails = [], [], []
+    spans = []
+    reads = []
+    tails = []
     for group, end in zip(arrays, ends, strict=True):
         first = length
         for ids in group:
@@ -121,12 +133,16 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
             reading.extend(range(*extend(branch_tokens, len(ids) + depths - 1)))
     # 4. indices of all that is read or continued
     places = zip(shared, tails, pairwise(accumulate(map(len, arrays), initial=0)), strict=True)
-    stretches = tuple(Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places)
+    stretches = tuple(
+        Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places
+    )
     starts, stops = torch.tensor(spans).T
     offsets = torch.arange(int((stops - starts).max()))
     read_from = torch.tensor(reads)
     forks = read_from[:, read_from.shape[1] if chain else 1 :]
-    tokens, positions = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True))
+    tokens, positions = (
+        torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True)
+    )
     parts, read_parts = _calls(stretches, spans, root, forks.shape[1], read_from.shape[1], chain)
     return Packed(
         token_ids=tokens,
@@ -153,35 +169,60 @@ def _ancestry(inner: Sequence[Branch]) -> Tensor:
 
 
 def _calls(
-    groups: Sequence[Stretch], spans: Sequence[tuple[int, int]], root: int, forks: int, reads: int, chain: bool
+    groups: Sequence[Stretch],
+    spans: Sequence[tuple[int, int]],
+    root: int,
+    forks: int,
+    reads: int,
+    chain: bool,
 ) -> tuple[tuple[AttentionCall, ...], tuple[AttentionCall, ...]]:
-    """The calls of attention over a row, at whose end lie `forks` branches of each prompt; and those of the tokens that
-    are read, prompt by prompt, `reads` of each."""
-    above, tails, count = groups[-1].shared.stop, groups[-1].tails.stop, len(spans)
-    article, tail, whole = slice(0, above), slice(above, tails), slice(0, tails)
-    row, branches, read = slice(0, tails + forks * count), slice(tails, tails + forks * count), slice(0, reads * count)
-    shared, below, prompts = ([group[i].stop - group[i].start for group in groups] for i in range(3))
+    """The calls of attention over a row, at whose end lie `forks` branches of each prompt; and
+    those of the tokens that are read, prompt by prompt, `reads` of each."""
+    above = groups[-1].shared.stop
+    tails = groups[-1].tails.stop
+    count = len(spans)
+    article = slice(0, above)
+    tail = slice(above, tails)
+    whole = slice(0, tails)
+    row = slice(0, tails + forks * count)
+    branches = slice(tails, tails + forks * count)
+    read = slice(0, reads * count)
+    shared, below, prompts = (
+        [group[i].stop - group[i].start for group in groups] for i in range(3)
+    )
     each = [end - start for start, end in spans]
-    # articles and tails see themselves, all see the root, tails and branches their article, branches their tail
+    # articles and tails see themselves, all see the root, tails and branches their article,
+    # branches their tail
     calls = [
         (1, AttentionCall(whole, whole, Segments.of(shared + each, shared + each, causal=True))),
         (root, AttentionCall(row, None, Segments.of([row.stop], [root]))),
         (above, AttentionCall(tail, article, Segments.of(below, shared))),
-        (forks * above, AttentionCall(branches, article, Segments.of([forks * n for n in prompts], shared))),
+        (
+            forks * above,
+            AttentionCall(branches, article, Segments.of([forks * n for n in prompts], shared)),
+        ),
         (forks, AttentionCall(branches, tail, Segments.of([forks] * count, each))),
     ]
     read_calls = [
-        (1, AttentionCall(read, tail, Segments.of([reads] * count, each, causal=chain and reads > 1))),
+        (
+            1,
+            AttentionCall(
+                read, tail, Segments.of([reads] * count, each, causal=chain and reads > 1)
+            ),
+        ),
         (root, AttentionCall(read, None, Segments.of([read.stop], [root]))),
         (above, AttentionCall(read, article, Segments.of([reads * n for n in prompts], shared))),
     ]
-    parts, read_parts = (tuple(call for wanted, call in each if wanted) for each in (calls, read_calls))
+    parts, read_parts = (
+        tuple(call for wanted, call in each if wanted) for each in (calls, read_calls)
+    )
     return parts, read_parts
 
 
 def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of each; [pairs] tokens
-    that follow; and for each prompt [tokens - 1] the pairs of its tokens after the first."""
+    """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of
+    each; [pairs] tokens that follow; and for each prompt [tokens - 1] the pairs of its tokens after
+    the first."""
     tokens = (packed.host or packed).token_ids
     reads: list[Tensor] = []
     following: list[Tensor] = []
@@ -189,8 +230,11 @@ def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
     count = 0
     for group in packed.groups:
         shared = torch.arange(group.shared.start, group.shared.stop)
-        # the pairs within what the group shares, then those of each prompt's tail, from the last token shared on
-        tails = [torch.cat([shared[-1:], torch.arange(*span)]) for span in packed.spans[group.prompts]]
+        # the pairs within what the group shares, then those of each prompt's tail, from the last
+        # token shared on
+        tails = [
+            torch.cat([shared[-1:], torch.arange(*span)]) for span in packed.spans[group.prompts]
+        ]
         pairs = []
         for row in (shared, *tails):
             reads.append(row[:-1])

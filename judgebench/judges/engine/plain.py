@@ -1,15 +1,17 @@
-"""The interface of engines, a model's head, free generation, and two engines: the plain one, one prompt at a time
-through the model's own attention, which is slow, and the measure of all else; and that of encoder-decoder judges.
+"""The interface of engines, a model's head, free generation, and two engines: the plain one, one
+prompt at a time through the model's own attention, which is slow, and the measure of all else; and
+that of encoder-decoder judges.
 
-bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows are upcast before the
-product (METHODS.md, part A, Numerics). An earlier exit applies the model's own final norm and head to the output of an
-earlier layer (the logit lens), which makes a judge's assistant of the judge itself.
+bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows
+are upcast before the product (METHODS.md, part A, Numerics). An earlier exit applies the model's
+own final norm and head to the output of an earlier layer (the logit lens), which makes a judge's
+assistant of the judge itself.
 
-The encoder of an encoder-decoder judge (T5, FlanT5, mT5, BART) reads the prompt, and the answer is the decoder's first
-text. Nothing is shared among prompts: an encoder attends both ways, so the state of a prompt's first token depends on
-its last, and T5's position bias counts tokens between two places. But a prompt is encoded once, the decoder's keys and
-values of it are computed once, and every candidate is reached from them, candidates that begin alike along the same
-steps.
+The encoder of an encoder-decoder judge (T5, FlanT5, mT5, BART) reads the prompt, and the answer is
+the decoder's first text. Nothing is shared among prompts: an encoder attends both ways, so the
+state of a prompt's first token depends on its last, and T5's position bias counts tokens between
+two places. But a prompt is encoded once, the decoder's keys and values of it are computed once, and
+every candidate is reached from them, candidates that begin alike along the same steps.
 """
 
 from __future__ import annotations
@@ -41,33 +43,40 @@ Wanted = tuple[Groups, CandidateTrie, np.ndarray]
 
 
 class Side(Protocol):
-    """Free answers under way, one for each prompt, or what else counts their tokens: `step` goes on by one token each,
-    [prompts] int64; `keep` with the prompts at these ascending indices only."""
+    """Free answers under way, one for each prompt, or what else counts their tokens: `step` goes on
+    by one token each, [prompts] int64; `keep` with the prompts at these ascending indices only."""
 
     def step(self, tokens: Tensor) -> None: ...
     def keep(self, which: Tensor) -> None: ...
 
 
 class Continuations(Side, Protocol):
-    """Free answers of a model; `logits`: for each exit [prompts, vocabulary] float32, of the next token."""
+    """Free answers of a model; `logits`: for each exit [prompts, vocabulary] float32, of the next
+    token."""
 
     logits: list[Tensor]
 
 
 class Engine(Protocol):
-    """The interface of `PrefixEngine`, `PlainEngine` and, for encoder-decoder models, `EncoderDecoderEngine`.
+    """The interface of `PrefixEngine`, `PlainEngine` and, for encoder-decoder models,
+    `EncoderDecoderEngine`.
 
-    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets the engine look.
-    `computed` counts tokens.
+    `root` is what all prompts begin with, if the caller knows of more prompts than these; None lets
+    the engine look. `computed` counts tokens.
     """
 
     model: Any
     computed: int
 
     def read(
-        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: Wanted | None = None
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
     ) -> list[Tensor]:
-        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the next text, on the CPU.
+        """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the
+        next text, on the CPU.
 
         Args:
             following: the next arguments, with the same groups: packed while a GPU is at work.
@@ -77,14 +86,14 @@ class Engine(Protocol):
         """Reads the prompts and stands ready to generate."""
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
-        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the prompt's tokens after its
-        first, given those before. Prompts have two tokens at least."""
+        """For each exit and prompt [tokens - 1] float32: the log-probability of each of the
+        prompt's tokens after its first, given those before. Prompts have two tokens at least."""
 
 
 class Head:
-    """A model's output head, at one or several `exits`: for each the number of layers before it, None is the full
-    model; `UserError` for one that is not between 1 and the last layer but one, or where layers are not found.
-    `decoder` is the model without its head."""
+    """A model's output head, at one or several `exits`: for each the number of layers before it,
+    None is the full model; `UserError` for one that is not between 1 and the last layer but one, or
+    where layers are not found. `decoder` is the model without its head."""
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
         self.exits = tuple(exits)
@@ -95,36 +104,45 @@ class Head:
         config = model.config.get_text_config(decoder=True)
         self._softcap = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them
-        self._factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+        self._factor = (getattr(config, "logit_scale", None) or 1.0) / (
+            getattr(config, "logits_scaling", None) or 1.0
+        )
         if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
             self._factor *= model.config.d_model**-0.5
         early = [layer for layer in self.exits if layer is not None]
         if not early:
             return
         layers = layers_of(self.decoder)
-        norm = next((getattr(self.decoder, name) for name in _NORMS if hasattr(self.decoder, name)), None)
+        norm = next(
+            (getattr(self.decoder, name) for name in _NORMS if hasattr(self.decoder, name)), None
+        )
         if layers is None or norm is None:
             raise UserError(
-                f"assistant=early_exit: the layers and the final norm of {type(self.decoder).__name__} were not found; "
-                "use another assistant."
+                "assistant=early_exit: the layers and the final norm of "
+                f"{type(self.decoder).__name__} were not found; use another assistant."
             )
         if wrong := [layer for layer in early if not 1 <= layer < len(layers)]:
             raise UserError(
-                f"assistant.layer: {wrong[0]} is not between 1 and {len(layers) - 1}, the layers of "
-                f"{type(model).__name__} before its last."
+                f"assistant.layer: {wrong[0]} is not between 1 and {len(layers) - 1}, the layers "
+                f"of {type(model).__name__} before its last."
             )
-        self._layers, self._norm = layers, norm
+        self._layers = layers
+        self._norm = norm
 
     @contextmanager
     def capturing(self) -> Iterator[Callable[[], list[Tensor]]]:
-        """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden] normed, per exit."""
+        """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden]
+        normed, per exit."""
         seen: dict[int | None, Tensor] = {}
         hooks = []
         try:
             for exit_ in self.exits:
 
-                def keep(module: object, inputs: object, output: object, exit_: int | None = exit_) -> None:
-                    # decoder layers return a tensor or a tuple that begins with it; the decoder an output object
+                def keep(
+                    module: object, inputs: object, output: object, exit_: int | None = exit_
+                ) -> None:
+                    # decoder layers return a tensor or a tuple that begins with it; the decoder an
+                    # output object
                     states = getattr(output, "last_hidden_state", output)
                     seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
 
@@ -139,11 +157,17 @@ class Head:
         """[rows, hidden] -> [rows, vocabulary] float32."""
         if self.weight.dtype == torch.float32:
             out = F.linear(states.float(), self.weight)
-        elif states.device.type == "cuda" and states.dtype == self.weight.dtype and not torch.is_grad_enabled():
+        elif (
+            states.device.type == "cuda"
+            and states.dtype == self.weight.dtype
+            and not torch.is_grad_enabled()
+        ):
             out = torch.mm(states, self.weight.t(), out_dtype=torch.float32)
         else:
             rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
-            out = torch.cat([F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1)
+            out = torch.cat(
+                [F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1
+            )
         if self.bias is not None:
             out = out + self.bias.float()
         if self._factor != 1.0:
@@ -153,7 +177,8 @@ class Head:
         return out
 
     def logprobs(self, states: Tensor, tokens: Tensor) -> Tensor:
-        """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full vocabulary."""
+        """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full
+        vocabulary."""
         parts = []
         for part in states.split(max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))):
             logits = self.logits(part)
@@ -161,7 +186,8 @@ class Head:
         return torch.cat(parts)
 
     def each_logprob(self, states: Tensor, tokens: Tensor) -> Tensor:
-        """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full vocabulary."""
+        """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full
+        vocabulary."""
         rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
         parts = []
         for part, wanted in zip(states.split(rows), tokens.split(rows), strict=True):
@@ -172,8 +198,9 @@ class Head:
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel, head: Head) -> None:
-    """Compares the head's logits with the model's own on a few tokens; `UserError` where they differ by more than
-    rounding explains: the model does something to its logits that is not known here."""
+    """Compares the head's logits with the model's own on a few tokens; `UserError` where they
+    differ by more than rounding explains: the model does something to its logits that is not known
+    here."""
     size = head.weight.shape[0]
     ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
     with own_attention(model), head.capturing() as captured:
@@ -182,11 +209,12 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
     if expected.isnan().any():
         return  # no fault of the head's; refuse_nan reports it
     # half precision rounds the model's own logits, by less than they differ from place to place
-    gap, between = (logprobs - expected).abs().mean(), (expected - expected.roll(1, dims=0)).abs().mean()
+    gap = (logprobs - expected).abs().mean()
+    between = (expected - expected.roll(1, dims=0)).abs().mean()
     if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
         raise UserError(
-            f"{type(model).__name__} does something to its logits that judgebench does not know (mean difference "
-            f"{float(gap):.3g} nats), so it cannot be read."
+            f"{type(model).__name__} does something to its logits that judgebench does not know "
+            f"(mean difference {float(gap):.3g} nats), so it cannot be read."
         )
 
 
@@ -196,20 +224,27 @@ def layers_of(decoder: torch.nn.Module) -> torch.nn.ModuleList | None:
 
 
 class PlainEngine:
-    """Reads each prompt with a forward pass of its own, with the model's own attention or, `exact` and without
-    generation, attention written out in float32."""
+    """Reads each prompt with a forward pass of its own, with the model's own attention or, `exact`
+    and without generation, attention written out in float32."""
 
-    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), exact: bool = False):
+    def __init__(
+        self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), exact: bool = False
+    ):
         self.model, self.head = model, Head(model, exits)
         self._exact = exact
         self.computed = 0
 
-    def forward(self, token_ids: Sequence[int], cache: object | None = None) -> tuple[list[Tensor], object]:
-        """[tokens] -> for each exit the tokens' states [tokens, hidden]; and the model's own cache."""
+    def forward(
+        self, token_ids: Sequence[int], cache: object | None = None
+    ) -> tuple[list[Tensor], object]:
+        """[tokens] -> for each exit the tokens' states [tokens, hidden]; and the model's own
+        cache."""
         self.computed += len(token_ids)
         row = torch.tensor([token_ids], device=self.model.device)
         with own_attention(self.model, self._exact), self.head.capturing() as captured:
-            output = self.head.decoder(input_ids=row, past_key_values=cache, use_cache=not self._exact)
+            output = self.head.decoder(
+                input_ids=row, past_key_values=cache, use_cache=not self._exact
+            )
         return [states[0] for states in captured()], getattr(output, "past_key_values", None)
 
     def _at_branches(self, groups: Groups, trie: CandidateTrie) -> Iterator[list[list[Tensor]]]:
@@ -219,13 +254,21 @@ class PlainEngine:
             yield [[states[-1:] for states in exit_] for exit_ in zip(*branches, strict=True)]
 
     def read(
-        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
     ) -> list[Tensor]:
         per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
-        children = [torch.tensor(tokens, device=self.head.weight.device) for tokens in trie.children]
+        children = [
+            torch.tensor(tokens, device=self.head.weight.device) for tokens in trie.children
+        ]
         for exits in self._at_branches(groups, trie):
             for rows, states in zip(per_exit, exits, strict=True):
-                columns = [self.head.logprobs(*pair).cpu() for pair in zip(states, children, strict=True)]
+                columns = [
+                    self.head.logprobs(*pair).cpu() for pair in zip(states, children, strict=True)
+                ]
                 rows.append(torch.cat(columns, dim=1))
         return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
 
@@ -233,7 +276,9 @@ class PlainEngine:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
         prompts = self._at_branches(groups, trie)
         logits = [[self.head.logits(torch.cat(states)) for states in exits] for exits in prompts]
-        return torch.stack([torch.stack(rows) for rows in zip(*logits, strict=True)]).log_softmax(-1)
+        return torch.stack([torch.stack(rows) for rows in zip(*logits, strict=True)]).log_softmax(
+            -1
+        )
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))
@@ -264,7 +309,8 @@ class PlainAnswers:
         self.logits = [logits[which] for logits in self.logits]
 
     def _read(self, rows: list[list[int]]) -> None:
-        head, last = self._engine.head, []
+        head = self._engine.head
+        last = []
         for i, token_ids in enumerate(rows):
             states, self._caches[i] = self._engine.forward(token_ids, self._caches[i])
             last.append([exit_[-1:] for exit_ in states])
@@ -272,8 +318,8 @@ class PlainAnswers:
 
 
 class Chooser(Protocol):
-    """Chooses the next token of each answer, [answers] int64, from logits [answers, vocabulary]: every decoding that
-    can generate is one."""
+    """Chooses the next token of each answer, [answers] int64, from logits [answers, vocabulary]:
+    every decoding that can generate is one."""
 
     def next_token(self, main: Tensor, assistant: Tensor | None) -> Tensor: ...
 
@@ -291,8 +337,8 @@ def generate(
     stops: Collection[int],
     max_new_tokens: int,
 ) -> list[list[int]]:
-    """The tokens of each answer: main model and assistant go on in step until it stops or is full; finished answers
-    leave the batch.
+    """The tokens of each answer: main model and assistant go on in step until it stops or is full;
+    finished answers leave the batch.
 
     Args:
         sides: the main model's answers, and the assistant's where it reads for itself.
@@ -323,7 +369,7 @@ def generate(
     return answers
 
 
-# --- encoder-decoder judges ------------------------------------------------------------------------------------------
+# --- encoder-decoder judges ---------------------------------------------------------------------
 
 
 _AT_ONCE = 8192
@@ -333,13 +379,15 @@ _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the model's own that rounding explains."""
 
 _CHECK_SHARE = 0.25
-"""The same for bfloat16: mean difference from the model's own over mean difference between places."""
+"""The same for bfloat16: mean difference from the model's own over mean difference between
+places."""
 
 
 class EncoderDecoderEngine:
-    """Reads prompts through encoder and decoder; prompts of like length are padded to one another and masked, or each
-    is read `alone`, without padding: slow, and obviously right. `UserError` where the model does not say what its
-    decoder begins with: `start_tokens`, its start token, and the forced first one (BART's BOS).
+    """Reads prompts through encoder and decoder; prompts of like length are padded to one another
+    and masked, or each is read `alone`, without padding: slow, and obviously right. `UserError`
+    where the model does not say what its decoder begins with: `start_tokens`, its start token, and
+    the forced first one (BART's BOS).
 
     `computed` counts tokens of encoder and decoder, without padding.
     """
@@ -351,22 +399,30 @@ class EncoderDecoderEngine:
         self._encoder: Any = model.get_encoder()
         tokens = []
         for name in ("decoder_start_token_id", "forced_bos_token_id"):
-            settings = [getattr(place, name, None) for place in (model.generation_config, model.config)]
+            settings = [
+                getattr(place, name, None) for place in (model.generation_config, model.config)
+            ]
             tokens.append(next((token for token in settings if type(token) is int), None))
         if tokens[0] is None:
             raise UserError(
-                f"{type(model).__name__} does not say which token its decoder starts with; set decoder_start_token_id "
-                "in the model's generation_config.json (T5's is its padding token)."
+                f"{type(model).__name__} does not say which token its decoder starts with; set "
+                "decoder_start_token_id in the model's generation_config.json (T5's is its padding "
+                "token)."
             )
         self.start_tokens = [token for token in tokens if token is not None]
         if model.device.type == "cpu":
             keep_freed()
 
     def read(
-        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: object | None = None
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: object | None = None,
     ) -> list[Tensor]:
         logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
-        # depth first: what a path begins with has just been read, and what lies beyond its parent is forgotten
+        # depth first: what a path begins with has just been read, and what lies beyond its parent
+        # is forgotten
         order = sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch])
         for state in self._encoded(groups):
             columns: dict[int, Tensor] = {}
@@ -379,7 +435,9 @@ class EncoderDecoderEngine:
                     states = state.begin()
                 tokens = torch.tensor(trie.children[branch], device=states.device)
                 columns[branch] = self.head.logprobs(states, tokens).cpu()
-            logprobs[state.rows] = trie.logprobs(torch.cat([columns[i] for i in range(len(columns))], dim=1))
+            logprobs[state.rows] = trie.logprobs(
+                torch.cat([columns[i] for i in range(len(columns))], dim=1)
+            )
             del state  # its keys and values go before the next prompts are encoded
         return [logprobs]
 
@@ -391,8 +449,8 @@ class EncoderDecoderEngine:
         raise NotImplementedError
 
     def encode(self, prompts: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and [prompts, longest]
-        int64, 1 where there is a token."""
+        """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and
+        [prompts, longest] int64, 1 where there is a token."""
         different = {ids.tobytes(): ids for ids in prompts}
         place = {name: i for i, name in enumerate(different)}
         token_ids = torch.zeros(len(different), max(map(len, prompts)), dtype=torch.int64)
@@ -401,7 +459,8 @@ class EncoderDecoderEngine:
             token_ids[row, : len(ids)] = torch.as_tensor(ids, dtype=torch.int64)
             mask[row, : len(ids)] = 1
         self.computed += int(mask.sum())
-        token_ids, mask = token_ids.to(self.model.device), mask.to(self.model.device)
+        token_ids = token_ids.to(self.model.device)
+        mask = mask.to(self.model.device)
         states = self._encoder(input_ids=token_ids, attention_mask=mask).last_hidden_state
         if len(different) == len(prompts):
             return states, mask
@@ -414,14 +473,17 @@ class EncoderDecoderEngine:
         rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
         while rows:
             together = 1 if self._alone else max(1, _AT_ONCE // len(prompts[rows[0]]))
-            part, rows = rows[:together], rows[together:]
+            part = rows[:together]
+            rows = rows[together:]
             yield DecoderState(self, [prompts[row] for row in part], part)
 
 
 class DecoderState:
     """Prompts that are encoded and answered together; `rows` are their indices in the batch."""
 
-    def __init__(self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]):
+    def __init__(
+        self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]
+    ):
         self.rows = list(rows)
         self._engine = engine
         self._states, self._mask = engine.encode(prompts)
@@ -432,7 +494,8 @@ class DecoderState:
         return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
 
     def go_on(self, tokens: Tensor) -> Tensor:
-        """[prompts, tokens] int64 more of each answer -> [prompts, hidden]: the state after the last of them."""
+        """[prompts, tokens] int64 more of each answer -> [prompts, hidden]: the state after the
+        last of them."""
         head = self._engine.head
         self._engine.computed += tokens.numel()
         with head.capturing() as captured:
@@ -447,20 +510,24 @@ class DecoderState:
         return captured()[0][:, -1]
 
     def back_to(self, length: int) -> None:
-        """Forgets what the decoder has read beyond its first `length` tokens, those of the start included."""
+        """Forgets what the decoder has read beyond its first `length` tokens, those of the start
+        included."""
         assert self._cache is not None
-        # by hand, for what the cache's own `crop` takes differs between releases; the prompt's keys, of the cross
-        # attention, stay
+        # by hand, for what the cache's own `crop` takes differs between releases; the prompt's
+        # keys, of the cross attention, stay
         layers: Any = self._cache.self_attention_cache.layers
         for layer in layers:
-            layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
+            layer.keys = layer.keys[:, :, :length]
+            layer.values = layer.values[:, :, :length]
 
     def keep(self, place: Mapping[int, int]) -> bool:
-        """Goes on with the rows that `place` holds, under the numbers that it gives them; whether any are left."""
+        """Goes on with the rows that `place` holds, under the numbers that it gives them; whether
+        any are left."""
         kept = [i for i, row in enumerate(self.rows) if row in place]
         if kept and len(kept) < len(self.rows):
             which = torch.tensor(kept, device=self._states.device)
-            self._states, self._mask = self._states[which], self._mask[which]
+            self._states = self._states[which]
+            self._mask = self._mask[which]
             if self._cache is not None:
                 self._cache.batch_select_indices(which)
         self.rows = [place[self.rows[i]] for i in kept]
@@ -468,10 +535,12 @@ class DecoderState:
 
 
 class EncoderDecoderAnswers:
-    """Free answers under way, each with the decoder's keys and values of its prompt and of itself."""
+    """Free answers under way, each with the decoder's keys and values of its prompt and of
+    itself."""
 
     def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
-        self._head, self._parts = engine.head, parts
+        self._head = engine.head
+        self._parts = parts
         self.logits = self._logits([part.begin() for part in parts])
 
     def step(self, tokens: Tensor) -> None:
@@ -489,9 +558,11 @@ class EncoderDecoderAnswers:
 
 @torch.inference_mode()
 def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
-    """Reads a few short prompts of different lengths as the engine does, with a token after each, and compares with
-    the whole model on each prompt by itself; gives and raises what `check_packing` does."""
-    model, start = engine.model, engine.start_tokens
+    """Reads a few short prompts of different lengths as the engine does, with a token after each,
+    and compares with the whole model on each prompt by itself; gives and raises what
+    `check_packing` does."""
+    model = engine.model
+    start = engine.start_tokens
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
     prompts = [draw.integers(size // 10, size // 2, count) for count in (9, 21, 14)]
@@ -515,11 +586,12 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
         return float("nan")  # no fault of the engine's; refuse_nan reports it
     gap = (torch.stack(logits, dim=1).log_softmax(-1) - expected).abs()
     places = expected.flatten(0, 1)
-    worst, share = float(gap.max()), float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
+    worst = float(gap.max())
+    share = float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
     if not (worst <= _CHECK_TOLERANCE if model.dtype == torch.float32 else share <= _CHECK_SHARE):
         raise UserError(
-            f"{type(model).__name__} gives other log-probabilities as a whole than through its encoder, decoder and "
-            f"head (largest difference {worst:.3g}): it does something that judgebench does not know, so it cannot be "
-            "read."
+            f"{type(model).__name__} gives other log-probabilities as a whole than through its "
+            f"encoder, decoder and head (largest difference {worst:.3g}): it does something that "
+            "judgebench does not know, so it cannot be read."
         )
     return worst

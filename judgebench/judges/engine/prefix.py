@@ -1,7 +1,8 @@
 """The prefix engine: reads whole groups of prompts in one forward pass over their unique tokens.
 
-Candidates and free answers get at every wanted position what a plain forward pass over the full prompt gives
-(`PlainEngine`); `check_packing` proves it on the model at hand before anything is read.
+Candidates and free answers get at every wanted position what a plain forward pass over the full
+prompt gives (`PlainEngine`); `check_packing` proves it on the model at hand before anything is
+read.
 """
 
 from __future__ import annotations
@@ -29,32 +30,44 @@ _CHECK_TOLERANCE = 1e-3
 """Largest difference of a float32 log-probability from the plain pass that rounding explains."""
 
 _CHECK_FACTOR = 5.0
-"""The same for half precision, where rounding depends on the model: a multiple of the difference of two correct ways of
-reading. All of 17 models in three dtypes pass, a mixture of experts at 3.6 and the others below 1.7; with branches that
-see each other none does."""
+"""The same for half precision, where rounding depends on the model: a multiple of the difference of
+two correct ways of reading. All of 17 models in three dtypes pass, a mixture of experts at 3.6 and
+the others below 1.7; with branches that see each other none does."""
 
 
 class PrefixEngine:
-    """Reads packed rows through the model's own code with judgebench's attention in place of its own; `UserError` where
-    its layers are not all plain or sliding-window attention, or it takes no other attention.
+    """Reads packed rows through the model's own code with judgebench's attention in place of its
+    own; `UserError` where its layers are not all plain or sliding-window attention, or it takes no
+    other attention.
 
     Args:
-        model: a decoder-only language model of transformers; its attention and its linear layers are changed for good.
+        model: a decoder-only language model of transformers; its attention and its linear layers
+            are changed for good.
         exits: see `Head`. One forward pass serves all.
         room: bytes that the keys and values of roots may take together; the last is always kept.
     """
 
-    def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), room: int = 0):
+    def __init__(
+        self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), room: int = 0
+    ):
         # 1. models that keep state that a packed row cannot share
         remedy = "Set judge.engine=plain to read its prompts one by one."
-        kinds = set(getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ["full_attention"])
+        kinds = set(
+            getattr(model.config.get_text_config(decoder=True), "layer_types", None)
+            or ["full_attention"]
+        )
         if unknown := kinds - {"full_attention", "sliding_attention"}:
             raise UserError(
-                f"{type(model).__name__} has layers of kind {', '.join(sorted(unknown))}, whose state cannot be shared "
-                f"among prompts. {remedy}"
+                f"{type(model).__name__} has layers of kind {', '.join(sorted(unknown))}, whose "
+                f"state cannot be shared among prompts. {remedy}"
             )
-        if getattr(model, "_is_stateful", False) or not getattr(model, "_supports_attention_backend", False):
-            raise UserError(f"{type(model).__name__} does not take an attention function of judgebench's. {remedy}")
+        if getattr(model, "_is_stateful", False) or not getattr(
+            model, "_supports_attention_backend", False
+        ):
+            raise UserError(
+                f"{type(model).__name__} does not take an attention function of judgebench's. "
+                f"{remedy}"
+            )
         # 2. the model's parts
         self.model, self.head = model, Head(model, exits)
         self.roots = attention.Roots(room)
@@ -71,12 +84,20 @@ class PrefixEngine:
             keep_freed()
 
     def read(
-        self, groups: Groups, trie: CandidateTrie, root: np.ndarray | None = None, following: Wanted | None = None
+        self,
+        groups: Groups,
+        trie: CandidateTrie,
+        root: np.ndarray | None = None,
+        following: Wanted | None = None,
     ) -> list[Tensor]:
         packed, rooted = self._pack(groups, trie, root)
         exits = self._prefill(packed, rooted)
-        if following is not None and self.model.device.type != "cpu":  # before anything waits for the results
-            self._ready = following[0], pack_prompts(following[0], following[1].branches, len(following[2]))
+        # before anything waits for the results
+        if following is not None and self.model.device.type != "cpu":
+            self._ready = (
+                following[0],
+                pack_prompts(following[0], following[1].branches, len(following[2])),
+            )
         return self._candidates(exits, packed, trie)
 
     def gradient(
@@ -87,9 +108,10 @@ class PrefixEngine:
         value: Callable[[list[Tensor]], Tensor],
         root: np.ndarray,
     ) -> Tensor:
-        """The gradient of a number, which `value` gives from the result of `read`, by the embeddings of some tokens,
-        [prompts, places, hidden] float32: those `at` the same places of all prompts, behind the `root`, into which
-        nothing flows back. Of several `prompts`, [tokens] each, no two have the same token at the first place."""
+        """The gradient of a number, which `value` gives from the result of `read`, by the
+        embeddings of some tokens, [prompts, places, hidden] float32: those `at` the same places of
+        all prompts, behind the `root`, into which nothing flows back. Of several `prompts`,
+        [tokens] each, no two have the same token at the first place."""
         packed, rooted = self._pack([prompts], trie, root)
         embedded: list[Tensor] = []
 
@@ -100,7 +122,9 @@ class PrefixEngine:
         hook = self.model.get_input_embeddings().register_forward_hook(watch)
         try:
             with torch.enable_grad():
-                number = value(self._candidates(self._prefill(packed, rooted, whole=True), packed, trie))
+                number = value(
+                    self._candidates(self._prefill(packed, rooted, whole=True), packed, trie)
+                )
                 (gradient,) = torch.autograd.grad(number, embedded[0])
         finally:
             hook.remove()
@@ -111,12 +135,18 @@ class PrefixEngine:
             for start, _ in packed.spans
             for place in range(at.start, at.stop)
         ]
-        return gradient[0, torch.tensor(rows, device=gradient.device)].float().unflatten(0, (len(prompts), -1))
+        return (
+            gradient[0, torch.tensor(rows, device=gradient.device)]
+            .float()
+            .unflatten(0, (len(prompts), -1))
+        )
 
     def at_branches(self, groups: Groups, trie: CandidateTrie) -> Tensor:
         """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
         packed, rooted = self._pack(groups, trie, None)
-        exits = [self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)]
+        exits = [
+            self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)
+        ]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
@@ -125,17 +155,26 @@ class PrefixEngine:
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
         packed, _ = self._pack(groups, None, np.zeros(0, np.int32))
         reads, following, prompts = following_tokens(packed)
-        reads, following = reads.to(self.model.device), following.to(self.model.device)
+        reads = reads.to(self.model.device)
+        following = following.to(self.model.device)
         hidden = self.forward(packed.token_ids, packed.positions, Prefill(packed, None))
         exits = [self.head.each_logprob(states[reads], following) for states in hidden]
         return [[logprobs[at.to(logprobs.device)] for at in prompts] for logprobs in exits]
 
     def forward(self, token_ids: Tensor, positions: Tensor, pass_: AttentionPass) -> list[Tensor]:
-        with attention.attending(pass_), compiling(hardware().compiled), self.head.capturing() as captured:
-            self.head.decoder(input_ids=token_ids[None], position_ids=positions[None], use_cache=False)
+        with (
+            attention.attending(pass_),
+            compiling(hardware().compiled),
+            self.head.capturing() as captured,
+        ):
+            self.head.decoder(
+                input_ids=token_ids[None], position_ids=positions[None], use_cache=False
+            )
         return [states[0] for states in captured()]
 
-    def _pack(self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None) -> tuple[Packed, Root | None]:
+    def _pack(
+        self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None
+    ) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
@@ -146,14 +185,19 @@ class PrefixEngine:
         return packed.to(self.model.device), self.rooted(root) if len(root) else None
 
     def rooted(self, root: np.ndarray) -> Root:
-        """The keys and values of a root, which is read by itself, so that they never depend on the batch."""
+        """The keys and values of a root, which is read by itself, so that they never depend on the
+        batch."""
 
         def read() -> Root:
             kept = Root()
             ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
             segments = Segments.of([len(root)], [len(root)], causal=True).to(ids.device)
             with torch.no_grad():
-                self.forward(ids, torch.arange(len(root), device=ids.device), attention.ReadRoot(kept, segments))
+                self.forward(
+                    ids,
+                    torch.arange(len(root), device=ids.device),
+                    attention.ReadRoot(kept, segments),
+                )
             self.computed += len(root)
             return kept
 
@@ -162,10 +206,12 @@ class PrefixEngine:
     def _prefill(
         self, packed: Packed, root: Root | None, cache: Cache | None = None, whole: bool = False
     ) -> list[Tensor]:
-        """[prompts * branches, hidden] after each exit: the states of `packed.reads`; `whole` spares the last layer
-        nothing."""
+        """[prompts * branches, hidden] after each exit: the states of `packed.reads`; `whole`
+        spares the last layer nothing."""
         prefill = Prefill(packed, root, cache)
-        sparing = attention.only_read(self._last, prefill) if self._last and not whole else nullcontext()
+        sparing = (
+            attention.only_read(self._last, prefill) if self._last and not whole else nullcontext()
+        )
         with sparing:
             hidden = self.forward(packed.token_ids, packed.positions, prefill)
         return [states[packed.reads.flatten()] for states in hidden]
@@ -176,60 +222,89 @@ class PrefixEngine:
         results = []
         for states in exits:
             # many small steps follow, which cost a GPU more than they are worth
-            logprobs = self.head.logprobs(states, tokens).cpu().unflatten(0, tuple(packed.reads.shape))
-            columns = [[bisect_left(every, token) for token in children] for children in trie.children]
+            logprobs = (
+                self.head.logprobs(states, tokens).cpu().unflatten(0, tuple(packed.reads.shape))
+            )
+            columns = [
+                [bisect_left(every, token) for token in children] for children in trie.children
+            ]
             per_branch = [logprobs[:, branch, children] for branch, children in enumerate(columns)]
             results.append(trie.logprobs(torch.cat(per_branch, dim=1)))
         return results
 
 
 class PackedAnswers:
-    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its own."""
+    """Free answers over a packed batch. What prompts share stays shared; each adds keys of its
+    own."""
 
     def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
-        self._engine, groups = engine, packed.groups
+        self._engine = engine
+        groups = packed.groups
         self._cache = Cache(
             spans=[(group.prompts.start, group.prompts.stop) for group in groups],
             article_ends=[0, *(group.shared.stop for group in groups)],
-            offsets=[packed.root + g.shared.stop - g.shared.start for g in groups for _ in packed.spans[g.prompts]],
+            offsets=[
+                packed.root + g.shared.stop - g.shared.start
+                for g in groups
+                for _ in packed.spans[g.prompts]
+            ],
             lengths=[end - start for start, end in packed.spans],
         )
-        self.logits = [engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)]
+        self.logits = [
+            engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)
+        ]
 
     def step(self, tokens: Tensor) -> None:
-        cache, engine = self._cache, self._engine
+        cache = self._cache
+        engine = self._engine
         device = engine.model.device
         step = attention.Step.of(cache, device)
         positions = step.at + to_device(torch.tensor(cache.offsets), device)
         cache.lengths = [length + 1 for length in cache.lengths]
-        self.logits = [engine.head.logits(states) for states in engine.forward(tokens.to(device), positions, step)]
+        self.logits = [
+            engine.head.logits(states)
+            for states in engine.forward(tokens.to(device), positions, step)
+        ]
 
     def keep(self, which: Tensor) -> None:
-        cache, kept = self._cache, which.tolist()
-        cache.lengths, cache.offsets = [cache.lengths[i] for i in kept], [cache.offsets[i] for i in kept]
-        cache.spans = [(bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans]
+        cache = self._cache
+        kept = which.tolist()
+        cache.lengths = [cache.lengths[i] for i in kept]
+        cache.offsets = [cache.offsets[i] for i in kept]
+        cache.spans = [
+            (bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans
+        ]
         which = which.to(self.logits[0].device)
-        cache.tails = {layer: (keys[which], values[which]) for layer, (keys, values) in cache.tails.items()}
+        cache.tails = {
+            layer: (keys[which], values[which]) for layer, (keys, values) in cache.tails.items()
+        }
         self.logits = [logits[which] for logits in self.logits]
 
 
 @torch.no_grad()
 def check_packing(engine: PrefixEngine) -> float:
-    """The largest difference of a log-probability between a few short prompts read packed and plainly, at candidates'
-    branches and with a generated token; NaN where the model itself gives NaN. `UserError` where it is more than
-    rounding explains: in half precision packed reading must be about as near to attention in float32 as the model's
-    own attention is, for how far two correct ways of reading differ there depends on the model."""
-    model, exits = engine.model, engine.head.exits
+    """The largest difference of a log-probability between a few short prompts read packed and
+    plainly, at candidates' branches and with a generated token; NaN where the model itself gives
+    NaN. `UserError` where it is more than rounding explains: in half precision packed reading must
+    be about as near to attention in float32 as the model's own attention is, for how far two
+    correct ways of reading differ there depends on the model."""
+    model = engine.model
+    exits = engine.head.exits
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
 
     def tokens(count: int) -> list[int]:
         return draw.integers(size // 10, size // 2, count).tolist()
 
-    # 1. two groups of prompts, the same cut short, and tries whose inner branches are a chain, and a fork
-    rubric, first, second = tokens(20), tokens(9), tokens(5)
+    # 1. two groups of prompts, the same cut short, and tries whose inner branches are a chain, and
+    # a fork
+    rubric = tokens(20)
+    first = tokens(9)
+    second = tokens(5)
     articles = ((first, (3, 6)), (second, (4,)))
-    groups = [[np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles]
+    groups = [
+        [np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles
+    ]
     following = torch.tensor(tokens(3))
     short = [[ids[-12:] for ids in group] for group in groups]
     space, one, two, zero = tokens(4)
@@ -248,7 +323,8 @@ def check_packing(engine: PrefixEngine) -> float:
             seen.append(torch.stack(answers.logits).log_softmax(-1)[:, :, None])
         return seen
 
-    ours, theirs = read(engine), read(PlainEngine(model, exits))
+    ours = read(engine)
+    theirs = read(PlainEngine(model, exits))
     if any(each.isnan().any() for each in theirs):
         return float("nan")  # no fault of packing; refuse_nan reports it
     # 3. float32 agrees to rounding; half precision as two correct ways do
@@ -256,20 +332,22 @@ def check_packing(engine: PrefixEngine) -> float:
     if model.dtype == torch.float32:
         fine = worst <= _CHECK_TOLERANCE
     else:
-        right = read(PlainEngine(model, exits, exact=True), generate=False)  # it has no cache to generate with
+        # it has no cache to generate with
+        right = read(PlainEngine(model, exits, exact=True), generate=False)
         triples = list(zip(ours, theirs, right, strict=False))
         rounding = torch.stack([_typical(b, c).max() for _, b, c in triples]).median()
         gaps = [torch.minimum(_typical(a, b), _typical(a, c)) for a, b, c in triples]
         fine = max(float(gap.max()) for gap in gaps) <= _CHECK_FACTOR * float(rounding)
     if not fine:
         raise UserError(
-            f"{type(model).__name__} gives other log-probabilities for packed prompts than for plain ones (largest "
-            f"difference {worst:.3g}). Set judge.engine=plain to read its prompts one by one."
+            f"{type(model).__name__} gives other log-probabilities for packed prompts than for "
+            f"plain ones (largest difference {worst:.3g}). Set judge.engine=plain to read its "
+            "prompts one by one."
         )
     return worst
 
 
 def _typical(ours: Tensor, theirs: Tensor) -> Tensor:
-    """[exits, branches] mean difference of log-probabilities, of the median prompt: a single one may differ by more,
-    where a model chooses among experts."""
+    """[exits, branches] mean difference of log-probabilities, of the median prompt: a single one
+    may differ by more, where a model chooses among experts."""
     return (ours - theirs).abs().mean(-1).median(dim=1).values

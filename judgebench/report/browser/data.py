@@ -1,5 +1,5 @@
-"""The examples of a run as the page carries them: an index that is read at once, and texts, probabilities
-and prompts in pieces that are looked up when an example is opened."""
+"""The examples of a run as the page carries them: an index that is read at once, and texts,
+probabilities and prompts in pieces that are looked up when an example is opened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
 
 SHOWN = 5_000
-"""Examples on a page, about: of more, whole groups are drawn, with a seed, so that it is made and opened in seconds."""
+"""Examples on a page, about: of more, whole groups are drawn, with a seed, so that it is made and
+opened in seconds."""
 
 _ROWS = 2_000
 _LEAST = 24
@@ -59,11 +60,12 @@ class Browser:
 
 
 def browse(run: Results) -> Browser | None:
-    """The examples of a run; None where it has no score. `UserError` for several runs, whose examples stand each on the
-    page of its own run."""
+    """The examples of a run; None where it has no score. `UserError` for several runs, whose
+    examples stand each on the page of its own run."""
     if not isinstance(run, Results):
         raise UserError(
-            "examples: a page shows those of one run; `python -m judgebench.report RUN` makes each run's page."
+            "examples: a page shows those of one run; `python -m judgebench.report RUN` makes each "
+            "run's page."
         )
     if not len(run.scores):
         return None
@@ -90,13 +92,18 @@ def browse(run: Results) -> Browser | None:
 
 def _of_groups(run: Results, groups: Collection[str]) -> Results:
     """A run with the rows of some groups alone."""
-    scores, readings, examples, texts = run.scores, run.readings, run.examples, run.texts
+    scores = run.scores
+    readings = run.readings
+    examples = run.examples
+    texts = run.texts
     names = scores["example_id"][scores["group_id"].isin(groups)]
     return replace(
         run,
         scores=scores[scores["group_id"].isin(groups)].reset_index(drop=True),
         readings=readings[readings["group_id"].isin(groups)].reset_index(drop=True),
-        examples=None if examples is None else examples[examples["group_id"].isin(groups)].reset_index(drop=True),
+        examples=None
+        if examples is None
+        else examples[examples["group_id"].isin(groups)].reset_index(drop=True),
         texts=texts[texts["example_id"].isin(names)].reset_index(drop=True),
     )
 
@@ -110,13 +117,19 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any
     raised: dict[str, dict[str, dict[str, list[str]]]] = {}
     for (flag, place, part), judges in index.raised.items():
         raised.setdefault(flag, {}).setdefault(str(place), {})[part] = list(dict.fromkeys(judges))
-    # 3. the beginnings of texts, and of a judge that compares texts its answers: the candidates of its readings
+    # 3. the beginnings of texts, and of a judge that compares texts its answers: the candidates of
+    # its readings
     starts: list[str] = []
     if run.examples is not None:
         texts = dict(zip(run.examples["example_id"], run.examples["output"], strict=True))
         starts = [beginning(texts.get(name) or "") for name in index.examples]
-    comparing: Sequence[Any] = run.readings["candidates"].iloc[0] if run.compares and len(run.readings) else []
-    statuses = [[int(s), int(row), int(index.status[s, row])] for s, row in np.argwhere(index.status > 0).tolist()]
+    comparing: Sequence[Any] = (
+        run.readings["candidates"].iloc[0] if run.compares and len(run.readings) else []
+    )
+    statuses = [
+        [int(s), int(row), int(index.status[s, row])]
+        for s, row in np.argwhere(index.status > 0).tolist()
+    ]
     return {
         "texts": run.examples is not None,
         "statuses": list(STATUSES),
@@ -124,7 +137,11 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any
             {
                 "label": str(series),
                 "judge": series.judge,
-                "settings": {str(place): text for (s, place), text in index.settings.items() if s == number and text},
+                "settings": {
+                    str(place): text
+                    for (s, place), text in index.settings.items()
+                    if s == number and text
+                },
             }
             for number, series in enumerate(index.series)
         ],
@@ -177,13 +194,14 @@ def _scale(run: Results, dimension: str) -> list[float] | None:
 
 
 def bounds(index: Index, run: Results) -> list[int]:
-    """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A group is never
-    divided."""
+    """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A
+    group is never divided."""
     sizes = np.bincount(index.example, minlength=len(index.examples)) * CHARACTERS / _ROWS
     if run.examples is not None:
         texts = run.examples.set_index("example_id").reindex(list(index.examples))
         sizes += texts["output"].str.len().fillna(0) + texts["source"].str.len().fillna(0) / 8
-    cuts, characters = [0], 0.0
+    cuts = [0]
+    characters = 0.0
     for i, size in enumerate(sizes):
         begins = i == 0 or index.group[i] != index.group[i - 1]
         if begins and characters > CHARACTERS:
@@ -194,8 +212,9 @@ def bounds(index: Index, run: Results) -> list[int]:
 
 
 def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
-    """For each piece: `groups` with their sources, contexts and references, and of each example its `group`, `output`,
-    `rival` and `human` scores. An article stands once, however many texts answer to it."""
+    """For each piece: `groups` with their sources, contexts and references, and of each example its
+    `group`, `output`, `rival` and `human` scores. An article stands once, however many texts answer
+    to it."""
     # 1. example_id -> its row; group -> its references, with their scores
     examples: dict[str, Any] = {}
     if run.examples is not None:
@@ -217,7 +236,9 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
                 chunk["groups"].append(about | {"references": references.get(key, [])})
             chunk["group"].append(groups[key])
             chunk["output"].append(row["output"] if row else None)
-            chunk["rival"].append([row["rival_id"], row["rival"]] if row and row["rival_id"] else None)
+            chunk["rival"].append(
+                [row["rival_id"], row["rival"]] if row and row["rival_id"] else None
+            )
             human = zip(row["dimensions"], row["human"], strict=True) if row else ()
             chunk["human"].append([[name, _number(value, 4)] for name, value in human])
         chunks.append(chunk)
@@ -225,8 +246,9 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
 
 
 def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
-    """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`, the text between what
-    the example itself says, and of letters for that: s source, c context, o output, x changed text, r rival."""
+    """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`,
+    the text between what the example itself says, and of letters for that: s source, c context, o
+    output, x changed text, r rival."""
     chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
     interned: list[dict[str, int]] = [{} for _ in chunks]
     rows = rows_of(index, run, run.readings)
@@ -236,8 +258,13 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict
     changed: dict[tuple[Any, ...], str] = {}
     names = with_labels(_KEY, run.texts)
     if run.examples is not None:
-        sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(index=False)
-        texts = {example: dict(zip("scor", (text or "" for text in parts), strict=True)) for example, *parts in sayings}
+        sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(
+            index=False
+        )
+        texts = {
+            example: dict(zip("scor", (text or "" for text in parts), strict=True))
+            for example, *parts in sayings
+        }
         made = run.texts[[*names, "order", "text"]].itertuples(index=False)
         changed = {(*key, order or ""): text for *key, order, text in made}
     # 2. reading by reading
@@ -258,22 +285,33 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict
             reading["p"] = decided[at]
         if run.examples is not None:
             said = texts.get(columns["example_id"][at], {})
-            text = changed.get((*(columns[name][at] for name in names), orders[at])) if changed else None
+            text = (
+                changed.get((*(columns[name][at] for name in names), orders[at]))
+                if changed
+                else None
+            )
             if text is not None:
                 reading["x"] = text
             if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
                 reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
             parts = {"x": text or "", "o": "", **said}
-            reading["prompt"] = _pieces(str(columns["prompt"][at]), parts, chunks[piece], interned[piece])
+            reading["prompt"] = _pieces(
+                str(columns["prompt"][at]), parts, chunks[piece], interned[piece]
+            )
         numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
-        reading["n"] = [*(int(columns[name][at]) for name in numbers), _number(columns["seconds"][at], 4)]
+        reading["n"] = [
+            *(int(columns[name][at]) for name in numbers),
+            _number(columns["seconds"][at], 4),
+        ]
         chunks[piece]["rows"].setdefault(str(row), []).append(reading)
     return chunks
 
 
-def _contrasted(index: Index, run: Results, rows: Sequence[int | None]) -> dict[int, dict[str, list[Any]]]:
-    """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the law of decoding at the
-    series' own lambda and t."""
+def _contrasted(
+    index: Index, run: Results, rows: Sequence[int | None]
+) -> dict[int, dict[str, list[Any]]]:
+    """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the
+    law of decoding at the series' own lambda and t."""
     shares: dict[int, dict[str, list[Any]]] = {}
     both = run.readings["main_logprobs"].notna() & run.readings["assistant_logprobs"].notna()
     by_place: dict[int, list[int]] = {}
@@ -283,13 +321,16 @@ def _contrasted(index: Index, run: Results, rows: Sequence[int | None]) -> dict[
     for place, numbers in by_place.items():
         part = run.readings.iloc[numbers]
         main, assistant = (
-            np.array(part[name].tolist(), dtype=np.float64) for name in ("main_logprobs", "assistant_logprobs")
+            np.array(part[name].tolist(), dtype=np.float64)
+            for name in ("main_logprobs", "assistant_logprobs")
         )
         for number, series in enumerate(index.series):
             if series.judge != "pair" or (number, place) not in index.knobs:
                 continue
             _, decoding, lambda_, temperature = index.knobs[number, place]
-            adjusted = contrast(main, assistant, lambda_ / temperature, plausibility(run.config, decoding))
+            adjusted = contrast(
+                main, assistant, lambda_ / temperature, plausibility(run.config, decoding)
+            )
             likely = candidate_distribution(adjusted).round(4).tolist()
             for at, values in zip(numbers, likely, strict=True):
                 shares.setdefault(at, {})[str(number)] = values
@@ -303,7 +344,9 @@ def plausibility(config: Mapping[str, Any], decoding: str) -> float:
     return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)
 
 
-def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], interned: dict[str, int]) -> list[int | str]:
+def _pieces(
+    prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], interned: dict[str, int]
+) -> list[int | str]:
     """The prompt, taken apart at what its example says; longest first, each in its first place."""
     pieces: list[tuple[str, str]] = [("", prompt)]
     for letter, text in sorted(parts.items(), key=lambda item: -len(item[1])):
@@ -311,7 +354,11 @@ def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], intern
             continue
         for i, (kind, piece) in enumerate(pieces):
             if not kind and (at := piece.find(text)) >= 0:
-                pieces[i : i + 1] = [("", piece[:at]), (letter, text), ("", piece[at + len(text) :])]
+                pieces[i : i + 1] = [
+                    ("", piece[:at]),
+                    (letter, text),
+                    ("", piece[at + len(text) :]),
+                ]
                 break
     parts_of: list[int | str] = []
     for kind, piece in pieces:
@@ -326,8 +373,8 @@ def _pieces(prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], intern
 
 
 def pack(content: Any) -> str:
-    """JSON in UTF-8, gzip, base64: letters, digits and `+/=` alone, so that nothing in it can end its element. Equal
-    content gives equal text.
+    """JSON in UTF-8, gzip, base64: letters, digits and `+/=` alone, so that nothing in it can end
+    its element. Equal content gives equal text.
 
     Example:
         >>> unpack(pack({"said": "</script><!--"}))
@@ -335,7 +382,9 @@ def pack(content: Any) -> str:
     """
     plain = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # a lone half of a surrogate pair, which broken data may hold, has no place in UTF-8
-    return base64.b64encode(gzip.compress(plain.encode("utf-8", "replace"), 6, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(plain.encode("utf-8", "replace"), 6, mtime=0)).decode(
+        "ascii"
+    )
 
 
 def unpack(text: str) -> Any:

@@ -1,4 +1,5 @@
-"""The table of examples: a row for each example under each condition, its scores by judge and decoding."""
+"""The table of examples: a row for each example under each condition, its scores by judge and
+decoding."""
 
 from __future__ import annotations
 
@@ -26,14 +27,16 @@ from judgebench.stats.correlation import shown_level
 from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
-CUT, CONTROL = "article cut", "control token"
+CUT = "article cut"
+CONTROL = "control token"
 """Flags of single prompts; scores and whole conditions have others."""
 
 EXPLAINED: Mapping[str, str] = {
     FAILED: "an answer that could not be read; the lowest score stands in for it",
     CLAMPED: "a score outside the range, moved to its nearest end",
     CUT: "the article was too long for the judge and was shortened",
-    CONTROL: "a text names a control token of the judge's tokenizer, which the judge read as plain text",
+    CONTROL: "a text names a control token of the judge's tokenizer, which the judge read as plain "
+    "text",
 }
 
 _HOW = ("judge", "decoding", "lambda", "temperature")
@@ -57,16 +60,18 @@ class Index:
         examples: their ids, those of a group together, the groups by appearance.
         group, system, split: [examples].
         places: the conditions.
-        series: judges with a decoding; `settings` maps (series, place) to lambda and t as a reader sees them.
+        series: judges with a decoding; `settings` maps (series, place) to lambda and t as a reader
+            sees them.
         knobs: (series, place) -> judge, decoding, lambda, t.
         example, place: [rows] numbers of both.
         human: [rows], NaN without a human score.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
         advised: (series, place) of the setting that is taken in each dimension.
-        calibrated: [rows] the score of the advised series on the humans' scale, calibrated by other groups; NaN where
-            there is none.
+        calibrated: [rows] the score of the advised series on the humans' scale, calibrated by other
+            groups; NaN where there is none.
         flags: flag -> [rows] numbers, ascending.
-        raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised by a whole condition.
+        raised: (flag, place, split) -> the judges and decodings that raise it, where it is raised
+            by a whole condition.
     """
 
     examples: Sequence[str]
@@ -195,29 +200,42 @@ def _with_flags(index: Index, run: Results) -> Index:
         condition = _place(record)
         if record["level"] != level or not record.get("flags") or condition not in index.places:
             continue
-        place, split = index.places.index(condition), record["split"]
+        place = index.places.index(condition)
+        split = record["split"]
         for flag in map(str, record["flags"]):
             of_condition = np.flatnonzero((index.place == place) & (splits == split))
             flags.setdefault(flag, set()).update(of_condition.tolist())
-            raised.setdefault((flag, place, split), []).append(f"{record['judge']}, {record['decoding']}")
+            raised.setdefault((flag, place, split), []).append(
+                f"{record['judge']}, {record['decoding']}"
+            )
     flagged = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}
     return replace(index, flags=flagged, raised=raised)
 
 
 def rows_of(index: Index, run: Results, readings: pd.DataFrame) -> list[int | None]:
-    """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair and its range that
-    of winning, however the places are called."""
+    """The row that each of a run's readings belongs to. Where texts are compared, a row is a pair
+    and its range that of winning, however the places are called."""
     numbers = {name: i for i, name in enumerate(index.examples)}
-    keep = ["dimension", *([] if run.compares else with_labels(RANGE, readings)), "attack", "defense"]
+    keep = [
+        "dimension",
+        *([] if run.compares else with_labels(RANGE, readings)),
+        "attack",
+        "defense",
+    ]
     places: dict[Hashable, int] = {}
     for at, place in enumerate(index.places):
         if LABELS in keep or not place.range.labels:
-            row = {LABELS: "", **place.range.columns, **{name: getattr(place, name) for name in (keep[0], *keep[-2:])}}
+            row = {
+                LABELS: "",
+                **place.range.columns,
+                **{name: getattr(place, name) for name in (keep[0], *keep[-2:])},
+            }
             places[tuple(row[name] for name in keep)] = at
     by_key = dict(zip(index.keys.tolist(), range(len(index.keys)), strict=True))
     rows: list[int | None] = []
     for example, *key in readings[["example_id", *keep]].itertuples(index=False):
-        place_at, example_at = places.get(tuple(key)), numbers.get(example)
+        place_at = places.get(tuple(key))
+        example_at = numbers.get(example)
         known = place_at is not None and example_at is not None
         rows.append(by_key.get(place_at * len(index.examples) + example_at) if known else None)  # type: ignore[operator]
     return rows

@@ -1,4 +1,5 @@
-"""Figures of attacks: scores by the words of a learned phrase, absolute against comparative assessment."""
+"""Figures of attacks: scores by the words of a learned phrase, absolute against comparative
+assessment."""
 
 from __future__ import annotations
 
@@ -27,67 +28,100 @@ _FLAT = (0, (1, 2))
 
 
 def phrase_figures(results: Results) -> dict[str, Figure | None]:
-    """`suffix_<attack>_<dimension>`, and the range where there are several -> mean score by words of a learned phrase
-    (after figures 6 and 7 of the CAP paper); None where no judge's scores move."""
-    rows, figures = phrase_frame(results), {}
+    """`suffix_<attack>_<dimension>`, and the range where there are several -> mean score by words
+    of a learned phrase (after figures 6 and 7 of the CAP paper); None where no judge's scores
+    move."""
+    rows = phrase_frame(results)
+    figures = {}
     for _, part in rows.groupby(PHRASE[:2], sort=False) if len(rows) else ():
         ranges = [own for _, own in part.groupby(PHRASE[2], sort=False)]
         for own in ranges:
             name = [str(own[key].iloc[0]) for key in (PHRASE if len(ranges) > 1 else PHRASE[:2])]
-            figures["_".join(["suffix", *map(style.file_name, name)])] = phrase_figure(own, results.titles)
+            figures["_".join(["suffix", *map(style.file_name, name)])] = phrase_figure(
+                own, results.titles
+            )
     return figures
 
 
 @style.house_style()
 def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figure | None:
-    """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a kind of texts, those
-    that the phrase never saw first. Where a run has several defenses, these are the lines, and each judge and decoding
-    has panels of its own; of many of these, only the texts that the phrase never saw are shown. The rows are of one
-    phrase of `phrase_frame`; None where no score moves."""
+    """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a
+    kind of texts, those that the phrase never saw first. Where a run has several defenses, these
+    are the lines, and each judge and decoding has panels of its own; of many of these, only the
+    texts that the phrase never saw are shown. The rows are of one phrase of `phrase_frame`; None
+    where no score moves."""
     moving = drawn_rows(rows)
     if not len(moving):
         return None
     groups = titles.get("groups") or "articles"
     by_defense = moving["shown_defense"].nunique() > 1
-    judges, series = _series(moving, "base"), _series(moving, "series")
+    judges = _series(moving, "base")
+    series = _series(moving, "series")
     parts = [part for _, part in moving.groupby(["split", "contexts", "systems"], sort=False)]
     if by_defense:
-        column, kind = "shown_defense", "defenses"
+        column = "shown_defense"
+        kind = "defenses"
         names = sorted(dict.fromkeys(moving[column]), key=lambda name: name != NO_DEFENSE)
         looks = style.defense_marks(names)
         parts = parts if len(judges) * len(parts) <= _MOST_PANELS else parts[:1]
         parts = [own for base in judges for part in parts if len(own := part[part["base"] == base])]
     else:
-        column, kind, names = "series", "decodings", list(series)
+        column = "series"
+        kind = "decodings"
+        names = list(series)
         looks = {str(key): look for key, look in style.marks(list(series.values())).items()}
 
     def draw(axis: Axes, part: pd.DataFrame) -> None:
         most = int(part["words"].iloc[0])
         for name, look in looks.items():
             means = part[(part[column] == name) & part["mean_score"].notna()]
-            style.line(axis, means["length"], means["mean_score"], look, means["mean_score_low"],
-                       means["mean_score_high"], linewidth=1.3, zorder=3)  # fmt: skip
+            style.line(
+                axis,
+                means["length"],
+                means["mean_score"],
+                look,
+                means["mean_score_low"],
+                means["mean_score_high"],
+                linewidth=1.3,
+                zorder=3,
+            )
             for clean in means.loc[means["length"] == 0, "mean_score"]:
                 axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]
-        judge = shorten(style.series_label(judges[head["base"]], titles), 52) if by_defense and len(judges) > 1 else ""
-        size = f"words appended; {head['split']} split, n = {head['texts']} of {head['sources']} {groups}"
+        judge = (
+            shorten(style.series_label(judges[head["base"]], titles), 52)
+            if by_defense and len(judges) > 1
+            else ""
+        )
+        size = (
+            f"words appended; {head['split']} split, n = {head['texts']} of {head['sources']} "
+            f"{groups}"
+        )
         style.label(axis, "\n".join(filter(None, (head["panel"], judge))), x=size, y="mean score")
 
-    texts = {name: style.series_label(key, titles) for name, key in series.items()} | {NO_DEFENSE: "no defense"}
+    texts = {name: style.series_label(key, titles) for name, key in series.items()} | {
+        NO_DEFENSE: "no defense"
+    }
     legend: list[Any] = [(look, texts.get(name, name)) for name, look in looks.items()]
-    legend.append((Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2), "clean, without the phrase"))
-    objective, spare = rows["objective"].iloc[0], len(names) - len(looks)
+    legend.append(
+        (Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2), "clean, without the phrase")
+    )
+    objective = rows["objective"].iloc[0]
+    spare = len(names) - len(looks)
     learned = f", learned for {objective}" if objective else ""
     sentences = [
-        f"{style.series_label(next(iter(judges.values())), titles)}." if by_defense and len(judges) == 1 else "",
-        f"Phrase{learned}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, failed answers at the "
-        "lowest score.",
-        f"Bands: 95 % interval, {groups} resampled." if moving["mean_score_low"].notna().any() else "",
-        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them. "
-        "n: texts scored both clean and attacked.",
+        f"{style.series_label(next(iter(judges.values())), titles)}."
+        if by_defense and len(judges) == 1
+        else "",
+        f"Phrase{learned}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, "
+        "failed answers at the lowest score.",
+        f"Bands: 95 % interval, {groups} resampled."
+        if moving["mean_score_low"].notna().any()
+        else "",
+        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it "
+        "never saw them. n: texts scored both clean and attacked.",
         silent_note(rows),
         FREE_TEXT_NOTE if (moving["shown_defense"] != moving["defense"]).any() else "",
         f"{spare} further {kind} are not drawn." if spare else "",
@@ -102,20 +136,28 @@ def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:
     distinct = rows.drop_duplicates(name)
     columns = (distinct[column] for column in ("judge", "decoding", "who", name))
     return {
-        text: Series(judge, decoding, text[len(who) + 2 :]) for judge, decoding, who, text in zip(*columns, strict=True)
+        text: Series(judge, decoding, text[len(who) + 2 :])
+        for judge, decoding, who, text in zip(*columns, strict=True)
     }
 
 
-# --- absolute against comparative assessment --------------------------------------------------------------------------
+# --- absolute against comparative assessment ----------------------------------------------------
 
-_CLEAN, _ATTACKED, _INCREASE = "#56B4E9", "#D55E00", "#009E73"  # Okabe and Ito's palette
-_WIDTH, _HALF = 0.26, 0.36
+# Okabe and Ito's palette
+_CLEAN = "#56B4E9"
+_ATTACKED = "#D55E00"
+_INCREASE = "#009E73"
+_WIDTH = 0.26
+_HALF = 0.36
 _MOST_BARS = 10
 
 
 def is_win_probability(record: Mapping[str, Any]) -> bool:
     """True where scores are probabilities of winning: they lie between 0 and 1."""
-    return (float(record["range_min"]), float(record["range_max"])) == (0.0, 1.0) and not record.get(LABELS)
+    return (float(record["range_min"]), float(record["range_max"])) == (
+        0.0,
+        1.0,
+    ) and not record.get(LABELS)
 
 
 @style.house_style()
@@ -126,12 +168,13 @@ def assessment_figure(
     judge: str = "main",
     rule: str = "expectation",
 ) -> Figure | None:
-    """Clean, attacked and increase of mean scores in the middle, of mean probabilities of winning on the left; on the
-    right both increases as shares of their scales, which alone compare (after figure 2 of the CAP paper).
+    """Clean, attacked and increase of mean scores in the middle, of mean probabilities of winning
+    on the left; on the right both increases as shares of their scales, which alone compare (after
+    figure 2 of the CAP paper).
 
-    `absolute` and `comparative` are records of metrics.json, of one run or of several (several data sets), see
-    `is_win_probability`; of the judge's decodings the first by `rule` counts, else its first. None unless both hold an
-    attack.
+    `absolute` and `comparative` are records of metrics.json, of one run or of several (several data
+    sets), see `is_win_probability`; of the judge's decodings the first by `rule` counts, else its
+    first. None unless both hold an attack.
     """
     sides = [_attacked(records, judge, rule) for records in (comparative, absolute)]
     if not all(sides):
@@ -142,11 +185,16 @@ def assessment_figure(
         ("change", _INCREASE, "increase (right: comparative)"),
     )
     wins, scores = (
-        [(side, column, shift * _WIDTH, _WIDTH, color, None) for shift, (column, color, _) in enumerate(parts, -1)]
+        [
+            (side, column, shift * _WIDTH, _WIDTH, color, None)
+            for shift, (column, color, _) in enumerate(parts, -1)
+        ]
         for side in sides
     )
-    shares = [(side, "share", shift * _HALF, _HALF, _INCREASE, hatch)
-              for side, shift, hatch in zip(sides, (-0.5, 0.5), (None, "////"), strict=True)]  # fmt: skip
+    shares = [
+        (side, "share", shift * _HALF, _HALF, _INCREASE, hatch)
+        for side, shift, hatch in zip(sides, (-0.5, 0.5), (None, "////"), strict=True)
+    ]
     panels = [
         ("comparative", "probability of winning", wins),
         ("absolute", "mean score", scores),
@@ -154,36 +202,49 @@ def assessment_figure(
     ]
     legend: list[Any] = [(color, name) for _, color, name in parts]
     legend.append((Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"), "right: absolute"))
-    draw = partial(_draw_bars, turned=len({record["label"] for side in sides for record in side}) > 2)
+    draw = partial(
+        _draw_bars, turned=len({record["label"] for side in sides for record in side}) > 2
+    )
     ranges = ", ".join(dict.fromkeys(str(range_of(record)) for record in sides[1]))
     bounded = any(number(record.get("change_low")) is not None for side in sides for record in side)
     sentences = [
-        f"Mean probability that the judge prefers the text to another system's, and mean score in range {ranges}, of "
-        "the same texts clean and attacked. Right: how much of its scale (0 to 1; the range) each rises.",
-        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled, clean and attacked together."
-        if bounded else "",
+        "Mean probability that the judge prefers the text to another system's, and mean score in "
+        f"range {ranges}, of the same texts clean and attacked. Right: how much of its scale (0 to "
+        "1; the range) each rises.",
+        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled, clean and attacked "
+        "together."
+        if bounded
+        else "",
         "n: texts, or pairs of texts, scored both clean and attacked.",
-    ]  # fmt: skip
+    ]
     title = f"Attacks on comparative and absolute assessment, {titles.get('main') or 'main'}"
-    return style.small_multiples(panels, draw, title, sentences, legend, height=3.0, columns=3, share_y=False)
+    return style.small_multiples(
+        panels, draw, title, sentences, legend, height=3.0, columns=3, share_y=False
+    )
 
 
 def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], turned: bool) -> None:
-    """A panel: its title, the name of its y axis, and groups of bars (records, their column, their shift from the tick,
-    width, color and hatch). `turned` turns the names of attacks."""
+    """A panel: its title, the name of its y axis, and groups of bars (records, their column, their
+    shift from the tick, width, color and hatch). `turned` turns the names of attacks."""
     title, name, groups = panel
     ticks = list(dict.fromkeys(record["label"] for records, *_ in groups for record in records))
     for records, column, shift, width, color, hatch in groups:
         for record in records:
-            x, y = ticks.index(record["label"]) + shift, float(record[column])
+            x = ticks.index(record["label"]) + shift
+            y = float(record[column])
             axis.bar(x, y, width * 0.94, color=color, hatch=hatch, edgecolor="white", linewidth=0)
             if (bars := style.record_bars(record, column)) is not None:
-                axis.errorbar(x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0)
+                axis.errorbar(
+                    x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0
+                )
     axis.set_xticks(range(len(ticks)), ticks)
     size = ""
     if title != "increase compared":  # there both sides stand, each with an n of its own
         axis.set_xlim(-0.6, len(ticks) - 0.4)
-        size = f"n = {max((int(record['paired']), int(record['groups'])) for record in groups[0][0])[0]}"
+        size = (
+            "n = "
+            f"{max((int(record['paired']), int(record['groups'])) for record in groups[0][0])[0]}"
+        )
     if title == "comparative":
         axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1)
     axis.axhline(0, color=MUTED, linewidth=0.8)
@@ -194,26 +255,39 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
 
 
 def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[dict[str, Any]]:
-    """A record an attack and data set, with its label and with the increase as per cent of the scale; of the first
-    dimension, range, decoding and setting alone."""
+    """A record an attack and data set, with its label and with the increase as per cent of the
+    scale; of the first dimension, range, decoding and setting alone."""
 
     def setting(record: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(
-            record.get(name) for name in ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature")
+            record.get(name)
+            for name in ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature")
         )
 
     records: dict[str, dict[str, Any]] = {}
     datasets = list(dict.fromkeys(record["dataset"] for record in metrics))
     for dataset in datasets:
-        rows = [record for record in metrics if (record["dataset"], record["judge"]) == (dataset, judge)]
-        split, level = shown_split(row["split"] for row in rows), shown_level(row["level"] for row in rows)
-        rows = [row for row in rows if (row["split"], row["level"], row["defense"]) == (split, level, NO_DEFENSE)]
-        rows = [row for row in rows if row["attack"] != CLEAN and number(row.get("change")) is not None]
+        rows = [
+            record for record in metrics if (record["dataset"], record["judge"]) == (dataset, judge)
+        ]
+        split = shown_split(row["split"] for row in rows)
+        level = shown_level(row["level"] for row in rows)
+        rows = [
+            row
+            for row in rows
+            if (row["split"], row["level"], row["defense"]) == (split, level, NO_DEFENSE)
+        ]
+        rows = [
+            row for row in rows if row["attack"] != CLEAN and number(row.get("change")) is not None
+        ]
         by_rule = [row for row in rows if row.get("rule") == rule] or rows
         for record in (row for row in by_rule if setting(row) == setting(by_rule[0])):
             name = record["attack"] if len(datasets) == 1 else f"{dataset}, {record['attack']}"
             scale = 100 / (float(record["range_max"]) - float(record["range_min"]))
             ends = {end: number(record.get(f"change{end}")) for end in ("", "_low", "_high")}
-            shares = {f"share{end}": None if value is None else scale * value for end, value in ends.items()}
+            shares = {
+                f"share{end}": None if value is None else scale * value
+                for end, value in ends.items()
+            }
             records.setdefault(name, {**record, **shares, "label": name})
     return list(records.values())[:_MOST_BARS]

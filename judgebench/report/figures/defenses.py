@@ -1,4 +1,5 @@
-"""Figures of defenses: their cost and gain, CAP's standards and strengths, detectors (after the CAP paper)."""
+"""Figures of defenses: their cost and gain, CAP's standards and strengths, detectors (after the CAP
+paper)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _MARKERS = {"high": "o", "low": "s"}
 def defense_figures(results: Results) -> dict[str, Figure | None]:
     """Name -> figure; None where there is nothing to draw.
 
-    `front_<dimension>`: what each defense costs and gains. Of CAP's standards `candidates_`, `embeddings_` and
-    `separability_<dimension>`, and `strengths_` where strengths were tried. `detectors`: precision against recall.
+    `front_<dimension>`: what each defense costs and gains. Of CAP's standards `candidates_`,
+    `embeddings_` and `separability_<dimension>`, and `strengths_` where strengths were tried.
+    `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in results.metrics):
@@ -43,7 +45,7 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     return figures
 
 
-# --- costs and gains --------------------------------------------------------------------------------------------------
+# --- costs and gains ----------------------------------------------------------------------------
 
 _MOST_PANELS = 8
 _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
@@ -51,14 +53,17 @@ _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
 
 @style.house_style()
 def defense_front_figure(results: Results, dimension: str) -> Figure | None:
-    """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the clean texts upwards.
+    """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the
+    clean texts upwards.
 
-    The staircase joins the defenses that no other one beats in both; the best place is the upper left. Of the main
-    judge's decodings the first counts, by expectation where it has such scores. None unless an attack was tried under
-    two defenses.
+    The staircase joins the defenses that no other one beats in both; the best place is the upper
+    left. Of the main judge's decodings the first counts, by expectation where it has such scores.
+    None unless an attack was tried under two defenses.
     """
     # 1. the points of each attack and range that has several defenses
-    rows = labelled(with_stand_ins([record for record in results.shown if record["dimension"] == dimension]))
+    rows = labelled(
+        with_stand_ins([record for record in results.shown if record["dimension"] == dimension])
+    )
     scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
     scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
     if not len(scored):
@@ -74,47 +79,67 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
         return None
     series = Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
     # 2. panels
-    looks = style.defense_marks(sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE))
+    looks = style.defense_marks(
+        sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
+    )
     several = rows["range"].nunique() > 1
 
     def draw(axis: Axes, points: pd.DataFrame) -> None:
-        places = list(zip(points["delta"].astype(float), points["spearman"].astype(float), strict=True))
+        places = list(
+            zip(points["delta"].astype(float), points["spearman"].astype(float), strict=True)
+        )
         front = [places[i] for i in unbeaten(places)]
         axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
         for row in records(points):
             if look := looks.get(row["shown_defense"]):
                 axis.errorbar(
-                    [row["delta"]], [row["spearman"]], xerr=style.record_bars(row, "delta"),
-                    yerr=style.record_bars(row, "spearman"), fmt=look.marker, color=look.color, markersize=6,
-                    elinewidth=0.9, capsize=2.0, alpha=0.9, zorder=2,
-                )  # fmt: skip
-        reach = 1.3 * max(change for change, _ in places) or 1.0  # one wide interval must not crush all the rest
+                    [row["delta"]],
+                    [row["spearman"]],
+                    xerr=style.record_bars(row, "delta"),
+                    yerr=style.record_bars(row, "spearman"),
+                    fmt=look.marker,
+                    color=look.color,
+                    markersize=6,
+                    elinewidth=0.9,
+                    capsize=2.0,
+                    alpha=0.9,
+                    zorder=2,
+                )
+        # one wide interval must not crush all the rest
+        reach = 1.3 * max(change for change, _ in places) or 1.0
         axis.set_xlim(-0.06 * reach, reach)
-        attack, n = points["attack"].iloc[0], int(points["paired"].max())
+        attack = points["attack"].iloc[0]
+        n = int(points["paired"].max())
         title = shorten(f"{attack}, range {points['range'].iloc[0]}" if several else attack, 40)
-        style.label(axis, title, f"n = {n}", "|score change| under attack", "Spearman, clean", grid="both")
+        style.label(
+            axis, title, f"n = {n}", "|score change| under attack", "Spearman, clean", grid="both"
+        )
 
-    legend = [(style.point(look.color, look.marker, 6), "no defense" if name == NO_DEFENSE else name)
-              for name, look in looks.items()]  # fmt: skip
+    legend = [
+        (style.point(look.color, look.marker, 6), "no defense" if name == NO_DEFENSE else name)
+        for name, look in looks.items()
+    ]
     legend.append((Line2D([], [], color=MUTED, linewidth=1.0), "beaten by no other in both"))
     bounded = any(points["delta_low"].notna().any() for points in parts)
     sentences = [
-        f"{style.series_label(series, results.titles)}, {results.split} split: how far the attack moves the mean score "
-        "against the clean texts under the same defense, and how well the judge agrees with the humans on these clean "
-        "texts. Upper left is best: it stays where it was, and agrees. A judge that says the same of everything stays "
-        "too.",
+        f"{style.series_label(series, results.titles)}, {results.split} split: how far the attack "
+        "moves the mean score against the clean texts under the same defense, and how well the "
+        "judge agrees with the humans on these clean texts. Upper left is best: it stays where it "
+        "was, and agrees. A judge that says the same of everything stays too.",
         f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame." if bounded else "",
         "n: texts scored both clean and attacked.",
         FREE_TEXT_NOTE if (rows["shown_defense"] != rows["defense"]).any() else "",
-        f"{len(parts) - _MOST_PANELS} further attacks are not drawn." if len(parts) > _MOST_PANELS else "",
+        f"{len(parts) - _MOST_PANELS} further attacks are not drawn."
+        if len(parts) > _MOST_PANELS
+        else "",
     ]
     title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
     return style.small_multiples(parts[:_MOST_PANELS], draw, title, sentences, legend, height=2.8)
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The indices of those (change, Spearman) that no other one beats: none changes less and agrees more, by ascending
-    change.
+    """The indices of those (change, Spearman) that no other one beats: none changes less and agrees
+    more, by ascending change.
 
     Example:
         >>> unbeaten([(0.5, 0.3), (0.1, 0.2), (0.4, 0.1), (0.5, 0.3)])
@@ -127,36 +152,55 @@ def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
     return best
 
 
-# --- standards --------------------------------------------------------------------------------------------------------
+# --- standards ----------------------------------------------------------------------------------
 
 
 @style.house_style()
 def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
-    """A histogram of the candidates' scores, the bars of the high and of the low set colored, and both thresholds
-    (after figure 4 of the CAP paper); None where no candidate has a score."""
-    scores = np.array([score for score in standard["scores"] if score is not None], dtype=np.float64)
+    """A histogram of the candidates' scores, the bars of the high and of the low set colored, and
+    both thresholds (after figure 4 of the CAP paper); None where no candidate has a score."""
+    scores = np.array(
+        [score for score in standard["scores"] if score is not None], dtype=np.float64
+    )
     if not scores.size:
         return None
-    low, high = float(standard["low_threshold"]), float(standard["high_threshold"])
+    low = float(standard["low_threshold"])
+    high = float(standard["high_threshold"])
     colors = [STANDARDS["low"], "#c9cdd3", STANDARDS["high"]]
-    parts = [scores[scores <= low], scores[(scores > low) & (scores < high)], scores[scores >= high]]
+    parts = [
+        scores[scores <= low],
+        scores[(scores > low) & (scores < high)],
+        scores[scores >= high],
+    ]
 
     def draw(axis: Axes, _: None) -> None:
-        edges = np.histogram_bin_edges(scores, bins=min(40, max(8, round(2 * np.sqrt(scores.size)))))
-        axis.hist(parts, bins=edges.tolist(), stacked=True, color=colors, edgecolor="white", linewidth=0.5)
+        edges = np.histogram_bin_edges(
+            scores, bins=min(40, max(8, round(2 * np.sqrt(scores.size))))
+        )
+        axis.hist(
+            parts, bins=edges.tolist(), stacked=True, color=colors, edgecolor="white", linewidth=0.5
+        )
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             axis.axvline(threshold, color=STANDARDS[side], linestyle="--", linewidth=1.3)
-            axis.annotate(f" {two(threshold)} ", (threshold, 1.0), xycoords=("data", "axes fraction"), ha=align,
-                          va="bottom", fontsize=8, color=STANDARDS[side])  # fmt: skip
+            axis.annotate(
+                f" {two(threshold)} ",
+                (threshold, 1.0),
+                xycoords=("data", "axes fraction"),
+                ha=align,
+                va="bottom",
+                fontsize=8,
+                color=STANDARDS[side],
+            )
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
         judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
         style.label(axis, note=f"n = {scores.size}", x=judge, y="candidates", pad=14)
 
     caption = (
-        f"{int(standard['candidates']) * len(standard['groups'])} texts that {shorten(str(standard['tutor']), 40)} "
-        f"wrote, {standard['candidates']} for each of {len(standard['groups'])} {results.groups} of "
-        f"{standard['dataset']}, n = {scores.size} of them with a score. Dashed: the thresholds, at or beyond which a "
-        "text belongs to the high or the low set; both sets' states make the standard vectors."
+        f"{int(standard['candidates']) * len(standard['groups'])} texts that "
+        f"{shorten(str(standard['tutor']), 40)} wrote, {standard['candidates']} for each of "
+        f"{len(standard['groups'])} {results.groups} of {standard['dataset']}, n = {scores.size} "
+        "of them with a score. Dashed: the thresholds, at or beyond which a text belongs to the "
+        "high or the low set; both sets' states make the standard vectors."
     )
     texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
     legend = list(zip(colors, texts, strict=True))
@@ -166,9 +210,12 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
 @style.house_style()
 def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
-    """A point a retained text, and the mean of each set, along the first two principal components at the layer steered
-    (after figure 5 of the CAP paper); None where there are no points."""
-    sides = {side: np.array(standard[f"{side}_points"], dtype=np.float64).reshape(-1, 2) for side in _MARKERS}
+    """A point a retained text, and the mean of each set, along the first two principal components
+    at the layer steered (after figure 5 of the CAP paper); None where there are no points."""
+    sides = {
+        side: np.array(standard[f"{side}_points"], dtype=np.float64).reshape(-1, 2)
+        for side in _MARKERS
+    }
     if not all(map(len, sides.values())):
         return None
     shares = [float(share) for share in standard["shares"]]
@@ -176,22 +223,35 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
             color = STANDARDS[side]
-            axis.scatter(points[:, 0], points[:, 1], s=26, marker=_MARKERS[side], color=color, alpha=0.65, linewidth=0)
+            axis.scatter(
+                points[:, 0],
+                points[:, 1],
+                s=26,
+                marker=_MARKERS[side],
+                color=color,
+                alpha=0.65,
+                linewidth=0,
+            )
             x, y = points.mean(axis=0)
-            axis.scatter([x], [y], s=150, marker="X", color=color, edgecolor="white", linewidth=1.2, zorder=3)
+            axis.scatter(
+                [x], [y], s=150, marker="X", color=color, edgecolor="white", linewidth=1.2, zorder=3
+            )
         first = f"first principal component, {percent(shares[0])} of the variance"
         style.label(axis, x=first, y=f"second, {percent(shares[1])}", grid="both")
 
-    legend = [(style.point(STANDARDS[side], _MARKERS[side], 6), f"{side} set, n = {len(points)}")
-              for side, points in sides.items()]  # fmt: skip
+    legend = [
+        (style.point(STANDARDS[side], _MARKERS[side], 6), f"{side} set, n = {len(points)}")
+        for side, points in sides.items()
+    ]
     legend.append((style.point(MUTED, "X", 9), "mean of a set"))
-    layer, layers = standard["layer"], len(standard["separability"])
+    layer = standard["layer"]
+    layers = len(standard["separability"])
     caption = (
-        f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, at the "
-        f"{'chosen' if layer == standard['best_layer'] else 'given'} layer {layer} of {layers}, in the plane of "
-        f"their first two principal components, which hold {percent(sum(shares))} of their variance: what lies "
-        "apart in others is not seen here. The steering vector points from the mean of the low set to that of the "
-        "high one."
+        f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, "
+        f"at the {'chosen' if layer == standard['best_layer'] else 'given'} layer {layer} of "
+        f"{layers}, in the plane of their first two principal components, which hold "
+        f"{percent(sum(shares))} of their variance: what lies apart in others is not seen here. "
+        "The steering vector points from the mean of the low set to that of the high one."
     )
     title = f"States of the standards: {shorten(standard['dimension'], 24)}, layer {layer}"
     return style.small_multiples([None], draw, title, caption, legend, height=3.4)
@@ -199,62 +259,82 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
 @style.house_style()
 def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
-    """Separability by layer with what chance seldom surpasses, and the layer that is steered (after figure 8 of the CAP
-    paper); None where there are no layers."""
-    values, chance = (np.array(standard[name], dtype=np.float64) for name in ("separability", "chance"))
+    """Separability by layer with what chance seldom surpasses, and the layer that is steered (after
+    figure 8 of the CAP paper); None where there are no layers."""
+    values, chance = (
+        np.array(standard[name], dtype=np.float64) for name in ("separability", "chance")
+    )
     if not values.size:
         return None
-    layers, layer, color = np.arange(1, values.size + 1), int(standard["layer"]), STANDARDS["high"]
+    layers = np.arange(1, values.size + 1)
+    layer = int(standard["layer"])
+    color = STANDARDS["high"]
 
     def draw(axis: Axes, _: None) -> None:
         axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
         axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
         axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
-        axis.plot([layer], [values[layer - 1]], markersize=10, linestyle="none", **style.ring(INK, 1.4))
+        axis.plot(
+            [layer], [values[layer - 1]], markersize=10, linestyle="none", **style.ring(INK, 1.4)
+        )
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
         style.label(axis, x=f"layer of {shorten(str(standard['tutor']), 40)}", y="separability")
 
     legend = [
         (Line2D([], [], color=color, marker="o", markersize=4), "high against low texts"),
-        (Line2D([], [], color=MUTED, linestyle="--"), "texts dealt to the sets at random: 95 % stay below"),
-        (Line2D([], [], linestyle="none", markersize=9, **style.ring(INK, 1.0)),
-         f"steered: layer {layer}, {three(values[layer - 1])} against {three(chance[layer - 1])}"),
-    ]  # fmt: skip
+        (
+            Line2D([], [], color=MUTED, linestyle="--"),
+            "texts dealt to the sets at random: 95 % stay below",
+        ),
+        (
+            Line2D([], [], linestyle="none", markersize=9, **style.ring(INK, 1.0)),
+            f"steered: layer {layer}, {three(values[layer - 1])} against "
+            f"{three(chance[layer - 1])}",
+        ),
+    ]
     best = int(standard["best_layer"])
     other = "" if best == layer else f" Layer {best} separates best; another was asked for."
     caption = (
         f"Distance of the mean states of the high ({standard['high_count']} texts) and the low set "
-        f"({standard['low_count']}), over how far the texts of each lie from their mean. Small sets lie apart a "
-        "little by chance: a layer separates high from low only as far as it surpasses chance, as "
-        f"{int((values > chance).sum())} of {values.size} do here; by chance, one in twenty would.{other}"
+        f"({standard['low_count']}), over how far the texts of each lie from their mean. Small "
+        "sets lie apart a little by chance: a layer separates high from low only as far as it "
+        f"surpasses chance, as {int((values > chance).sum())} of {values.size} do here; by chance, "
+        f"one in twenty would.{other}"
     )
     title = f"Separability by layer: {shorten(standard['dimension'], 24)}"
     return style.small_multiples([None], draw, title, caption, legend, height=2.7)
 
 
-# --- strengths --------------------------------------------------------------------------------------------------------
+# --- strengths ----------------------------------------------------------------------------------
 
 
 @style.house_style()
 def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
-    """Mean score of steered texts and its interval against alpha, a line a side, with the targets and the nearest
-    strengths (after figure 10 of the CAP paper); None where no strength has a mean."""
+    """Mean score of steered texts and its interval against alpha, a line a side, with the targets
+    and the nearest strengths (after figure 10 of the CAP paper); None where no strength has a
+    mean."""
     dimension = standard["dimension"]
     tried = [strength for strength in results.strengths if strength["dimension"] == dimension]
     rows = pd.DataFrame([row for row in tried if number(row["mean"]) is not None])
-    sides = {side: part for side in _MARKERS if len(rows) and len(part := rows[rows["side"] == side])}
+    sides = {
+        side: part for side in _MARKERS if len(rows) and len(part := rows[rows["side"] == side])
+    }
     if not sides:
         return None
     scale = float(tried[0]["scale"])
-    low, high = float(standard["range_min"]), float(standard["range_max"])
+    low = float(standard["range_min"])
+    high = float(standard["range_max"])
     margin = 0.03 * (high - low)
     looks = {side: style.Mark(STANDARDS[side], _MARKERS[side], "-") for side in sides}
 
     def draw(axis: Axes, _: None) -> None:
         for side, part in sides.items():
-            look, alpha = looks[side], part["alpha"] / scale
-            style.line(axis, alpha, part["mean"], look, part["low"], part["high"], linewidth=1.4, zorder=3)
+            look = looks[side]
+            alpha = part["alpha"] / scale
+            style.line(
+                axis, alpha, part["mean"], look, part["low"], part["high"], linewidth=1.4, zorder=3
+            )
             axis.axhline(part["target"].iloc[0], color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
             for x, y in zip(alpha[chosen], part.loc[chosen, "mean"], strict=True):
@@ -266,59 +346,92 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         style.label(axis, x=f"strength alpha{unit}", y="mean score")
 
     legend: list[Any] = [(look, f"steered to the {side} standard") for side, look in looks.items()]
-    legend.append((Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold"))
-    legend.append((Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)), "nearest to its target"))
+    legend.append(
+        (Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold")
+    )
+    legend.append(
+        (
+            Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)),
+            "nearest to its target",
+        )
+    )
     ends = rows[["low", "high"]].to_numpy(float)
     ends = ends[~np.isnan(ends)]
     cut = ", cut where they leave the score range" if ((ends < low) | (ends > high)).any() else ""
     counts = span(sorted({int(row["n"]) for row in tried}))
     sentences = [
-        f"The judge's mean score of texts that the tutor wrote for the development split's {results.groups}, n = "
-        f"{counts} at each strength; 0 is the unsteered tutor."
+        "The judge's mean score of texts that the tutor wrote for the development split's "
+        f"{results.groups}, n = {counts} at each strength; 0 is the unsteered tutor."
     ]
     if len(ends):
-        sentences.append(f"Bands: 95 % interval of the mean over {results.groups}, by Student's t{cut}.")
+        sentences.append(
+            f"Bands: 95 % interval of the mean over {results.groups}, by Student's t{cut}."
+        )
     written = results.references
     written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]
     if len(written):
         up, down = (float(written[name].iloc[0]) / scale for name in ("alpha_high", "alpha_low"))
-        sentences.append(f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the low "
-                         "standard.")  # fmt: skip
+        sentences.append(
+            f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the "
+            "low standard."
+        )
     title = f"Scores of steered texts by strength: {shorten(dimension, 24)}"
     return style.small_multiples([None], draw, title, sentences, legend, height=3.0)
 
 
-# --- detectors --------------------------------------------------------------------------------------------------------
+# --- detectors ----------------------------------------------------------------------------------
 
-_CURVE, _CHOSEN, _TESTED = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito's palette
+# Okabe and Ito's palette
+_CURVE = "#0072B2"
+_CHOSEN = "#D55E00"
+_TESTED = "#009E73"
 _CHANCE: dict[str, Any] = {"color": HUMANS, "linestyle": (0, (1, 2)), "linewidth": 1.2}
 
 
 @style.house_style()
 def detector_figure(results: Results) -> Figure | None:
-    """A panel a detector: its curve on training texts with the threshold that was chosen, and what that threshold finds
-    among the test texts (after figure 9 of the CAP paper); None where there is none."""
+    """A panel a detector: its curve on training texts with the threshold that was chosen, and what
+    that threshold finds among the test texts (after figure 9 of the CAP paper); None where there is
+    none."""
     detectors = results.detectors
     if not detectors:
         return None
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
 
     def draw(axis: Axes, detector: Mapping[str, Any]) -> None:
-        curve, training, test = detector["curve"], detector["training"], detector["test"]
+        curve = detector["curve"]
+        training = detector["training"]
+        test = detector["test"]
         axis.axhline(0.5, zorder=1, **_CHANCE)
-        # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the literature
-        axis.plot([*curve["recall"], 0.0], [*curve["precision"], 1.0], color=_CURVE, linewidth=1.4, zorder=2)
-        axis.plot(training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4)
+        # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
+        # literature
+        axis.plot(
+            [*curve["recall"], 0.0],
+            [*curve["precision"], 1.0],
+            color=_CURVE,
+            linewidth=1.4,
+            zorder=2,
+        )
+        axis.plot(
+            training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4
+        )
         if test["precision"] is not None and test["recall"] is not None:
             axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
         lines = [
             f"best F1 {training['f1']:.3f}",
             f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
             "" if test["f1"] is None else f"test F1 {test['f1']:.3f}",
-            "" if (share := test["false_positive_rate"]) is None else f"test, clean texts warned of: {percent(share)}",
+            ""
+            if (share := test["false_positive_rate"]) is None
+            else f"test, clean texts warned of: {percent(share)}",
         ]
         text = "\n".join(filter(None, lines))
-        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "linespacing": 1.35, "bbox": box}
+        place: dict[str, Any] = {
+            "transform": axis.transAxes,
+            "va": "bottom",
+            "linespacing": 1.35,
+            "bbox": box,
+        }
         axis.text(0.03, 0.04, text, fontsize=8, color=INK, **place)
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)
@@ -332,14 +445,21 @@ def detector_figure(results: Results) -> Figure | None:
         (style.point(_TESTED, "D", 5), "the same on test texts"),
         (Line2D([], [], **_CHANCE), "chance"),
     ]
-    attacks = list(dict.fromkeys(attack for detector in detectors for attack in detector["training"]["attacks"]))
+    attacks = list(
+        dict.fromkeys(
+            attack for detector in detectors for attack in detector["training"]["attacks"]
+        )
+    )
     helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
-    names = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (", …" if len(attacks) > 6 else "")
+    names = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (
+        ", …" if len(attacks) > 6 else ""
+    )
     caption = (
-        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({names}); both kinds of texts "
-        "weigh the same, so that chance is a precision of 0.5. Thresholds were chosen on the training texts, of "
-        f"{span([len(detector['training']['groups']) for detector in detectors])} groups; what they find among test "
-        "texts chose nothing."
+        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({names}); "
+        "both kinds of texts weigh the same, so that chance is a precision of 0.5. Thresholds were "
+        "chosen on the training texts, of "
+        f"{span([len(detector['training']['groups']) for detector in detectors])} groups; what "
+        "they find among test texts chose nothing."
     )
     title = "Detectors of attacked texts: precision and recall"
     return style.small_multiples(detectors, draw, title, caption, legend, height=2.9)

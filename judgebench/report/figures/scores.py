@@ -1,4 +1,5 @@
-"""Figures of scores, log-probabilities of scores, score range bias as variance, and systems ranked by comparisons."""
+"""Figures of scores, log-probabilities of scores, score range bias as variance, and systems ranked
+by comparisons."""
 
 from __future__ import annotations
 
@@ -30,10 +31,12 @@ _WIDE = 11
 
 
 @style.house_style()
-def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]) -> Figure:
-    """Share of texts per score: grouped bars for each judge with discrete scores, and for the humans; of the reported
-    split, without attack and defense where there are such. Decodings whose scores mostly fall between the range's
-    (expectation) are not drawn."""
+def score_figure(
+    scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
+) -> Figure:
+    """Share of texts per score: grouped bars for each judge with discrete scores, and for the
+    humans; of the reported split, without attack and defense where there are such. Decodings whose
+    scores mostly fall between the range's (expectation) are not drawn."""
     rows, split, condition = _shown(scores, dimension)
     index = SeriesIndex.from_frame(rows)
     discrete = [series for series, part in index.parts(rows).items() if bias.is_discrete(part)]
@@ -43,34 +46,52 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
     def draw(axis: Axes, panel: tuple[ScoreRange, pd.DataFrame]) -> None:
         score_range, part = panel
         parts = index.parts(part)
-        bars = [(looks[series].color, bias.shares(parts[series]["score"], score_range))
-                for series in looks if series in parts]  # fmt: skip
+        bars = [
+            (looks[series].color, bias.shares(parts[series]["score"], score_range))
+            for series in looks
+            if series in parts
+        ]
         if bias.spans(scale):
             humans = bias.to_range(bias.human_scores(part), scale, score_range)
             bars.append((HUMANS, bias.shares(humans, score_range)))
         at = np.arange(len(score_range.values))
         width = 0.84 / max(1, len(bars))
         for i, (color, heights) in enumerate(bars):
-            axis.bar(at + (i - (len(bars) - 1) / 2) * width, 100 * heights, width * 0.94, color=color, linewidth=0)
+            axis.bar(
+                at + (i - (len(bars) - 1) / 2) * width,
+                100 * heights,
+                width * 0.94,
+                color=color,
+                linewidth=0,
+            )
         _candidate_ticks(axis, score_range)
         axis.tick_params(axis="x", length=0)
         axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        # lambda and t of this range, where the legend cannot say them as ranges differ; of several, whose they are
+        # lambda and t of this range, where the legend cannot say them as ranges differ; of several,
+        # whose they are
         settings = {
             series: cells.setting(row)
-            for row in cells.distinct(part, ["judge", "decoding", "lambda", "temperature", *cells.CELL])
+            for row in cells.distinct(
+                part, ["judge", "decoding", "lambda", "temperature", *cells.CELL]
+            )
             if (series := index.of(row)) in looks
             and not series.setting
             and not index.settings[series]
             and cells.setting(row)
         }
-        texts = [f"{series.decoding} {text}" if len(settings) > 1 else text for series, text in settings.items()]
+        texts = [
+            f"{series.decoding} {text}" if len(settings) > 1 else text
+            for series, text in settings.items()
+        ]
         sizes = sorted({len(part) for part in parts.values()})
         size = " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))
-        style.label(axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)")
+        style.label(
+            axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)"
+        )
 
     legend = [
-        (mark.color, style.series_label(series, titles, index.settings[series])) for series, mark in looks.items()
+        (mark.color, style.series_label(series, titles, index.settings[series]))
+        for series, mark in looks.items()
     ]
     legend += [(HUMANS, "humans")] if bias.spans(scale) else []
     note = bias.mapping_note(scale)
@@ -83,14 +104,21 @@ def score_figure(scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles
     ]
     counts = {len(score_range.values) for score_range, _ in ranges}
     return style.small_multiples(
-        ranges, draw, f"Scores given, {dimension}", caption, legend,
-        height=2.3, columns=1 if max(counts) > _WIDE else 2,
-        share_y=len(counts) == 1,  # shares fall as scores get more numerous: heights compare between equally many
-    )  # fmt: skip
+        ranges,
+        draw,
+        f"Scores given, {dimension}",
+        caption,
+        legend,
+        height=2.3,
+        columns=1 if max(counts) > _WIDE else 2,
+        # shares fall as scores get more numerous: heights compare between equally many
+        share_y=len(counts) == 1,
+    )
 
 
 def _shown(rows: pd.DataFrame, dimension: str) -> tuple[pd.DataFrame, str, str]:
-    """A dimension's rows of the reported split without attack and defense; the split; the condition for a caption."""
+    """A dimension's rows of the reported split without attack and defense; the split; the condition
+    for a caption."""
     rows = rows[rows["dimension"] == dimension]
     split = shown_split(rows["split"])
     rows, condition = cells.first_condition(rows[rows["split"] == split])
@@ -108,16 +136,17 @@ _LEAST = float(np.log(np.finfo(np.float32).tiny))
 """The log-probability that stands for a probability of 0."""
 
 _LOGPROBS = (
-    "Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1. Whiskers: ±1 standard "
-    "deviation over texts. n: texts."
+    "Mean log P(score as the next text), natural logarithm, over the whole vocabulary at t = 1. "
+    "Whiskers: ±1 standard deviation over texts. n: texts."
 )
 
 
 @style.house_style()
 def logprob_figure(results: Results, dimension: str) -> Figure | None:
-    """Mean log-probability of each score as the next text, a line a model and a panel a range (after figure 3 of the
-    contrastive-decoding paper); a band marks the score that the humans give most often. None where the readings hold no
-    log-probabilities of scores (free generation, texts compared)."""
+    """Mean log-probability of each score as the next text, a line a model and a panel a range
+    (after figure 3 of the contrastive-decoding paper); a band marks the score that the humans give
+    most often. None where the readings hold no log-probabilities of scores (free generation, texts
+    compared)."""
     # 1. the readings that are shown, and the models that they know
     readings = results.readings[results.readings["main_logprobs"].notna()]
     if results.compares or dimension not in set(readings["dimension"]):
@@ -137,8 +166,17 @@ def logprob_figure(results: Results, dimension: str) -> Figure | None:
             logprobs = np.array(part[f"{model}_logprobs"].dropna().tolist(), dtype=np.float64)
             drawn = np.maximum(logprobs, _LEAST)  # [texts, scores]
             style.line(axis, at, drawn.mean(axis=0), look)
-            axis.errorbar(at, drawn.mean(axis=0), yerr=drawn.std(axis=0), color=look.color, fmt="none", capsize=2)
-        for most in bias.most_frequent(bias.shares(bias.to_range(humans, scale, score_range), score_range)):
+            axis.errorbar(
+                at,
+                drawn.mean(axis=0),
+                yerr=drawn.std(axis=0),
+                color=look.color,
+                fmt="none",
+                capsize=2,
+            )
+        for most in bias.most_frequent(
+            bias.shares(bias.to_range(humans, scale, score_range), score_range)
+        ):
             axis.axvspan(most - 0.5, most + 0.5, color=_BAND, linewidth=0, zorder=0)
         _candidate_ticks(axis, score_range)
         style.label(axis, f"range {score_range}", f"n = {len(part)}", "score", "mean log P")
@@ -146,7 +184,8 @@ def logprob_figure(results: Results, dimension: str) -> Figure | None:
     # 3. the words
     titles = results.titles
     legend: list[Any] = [
-        (look, f"{model} ({style.shorten(titles.get(model) or model)})") for model, look in looks.items()
+        (look, f"{model} ({style.shorten(titles.get(model) or model)})")
+        for model, look in looks.items()
     ]
     legend += [(_BAND, "humans' most frequent score")] if bias.spans(scale) else []
     caption = f"{_LOGPROBS} {split.capitalize()} split{condition}. {bias.mapping_note(scale)}"
@@ -154,7 +193,7 @@ def logprob_figure(results: Results, dimension: str) -> Figure | None:
     return style.small_multiples(cells.ranges_of(rows), draw, title, caption, legend, height=2.45)
 
 
-# --- range's share of variance ---------------------------------------------------------------------------------------
+# --- range's share of variance ------------------------------------------------------------------
 
 
 _PARTS = (
@@ -167,8 +206,8 @@ _LEAST_WRITTEN = 0.06  # of a bar
 
 @style.house_style()
 def variance_figure(results: Results) -> Figure | None:
-    """A stacked bar a series as given and calibrated, a panel a dimension; None without several ranges. The rows are
-    those of the sentences."""
+    """A stacked bar a series as given and calibrated, a panel a dimension; None without several
+    ranges. The rows are those of the sentences."""
     rows = variance_frame(results)
     rows = reported_rows(rows[rows["texts_share"].notna()]) if len(rows) else rows
     if not len(rows):
@@ -179,9 +218,24 @@ def variance_figure(results: Results) -> Figure | None:
             start = 0.0
             for name, _, color, ink in _PARTS:
                 share = float(row[name])
-                axis.barh(place, share, left=start, height=0.72, color=color, alpha=0.72 if row["calibrated"] else 1.0)
+                axis.barh(
+                    place,
+                    share,
+                    left=start,
+                    height=0.72,
+                    color=color,
+                    alpha=0.72 if row["calibrated"] else 1.0,
+                )
                 if share >= _LEAST_WRITTEN:
-                    axis.text(start + share / 2, place, points(share), ha="center", va="center", fontsize=7, color=ink)
+                    axis.text(
+                        start + share / 2,
+                        place,
+                        points(share),
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        color=ink,
+                    )
                 start += share
         axis.set_yticks(range(len(part)), [style.shorten(name, 34) for name in part["who"]])
         axis.set_ylim(len(part) - 0.5, -0.5)
@@ -189,14 +243,17 @@ def variance_figure(results: Results) -> Figure | None:
         axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_color(style.MUTED)
-        size = f"{part['texts'].iloc[0]} {results.examples_word}, {part['ranges'].iloc[0]:.0f} ranges"
+        size = (
+            f"{part['texts'].iloc[0]} {results.examples_word}, {part['ranges'].iloc[0]:.0f} ranges"
+        )
         style.label(axis, part["condition"].iloc[0], size, grid="")
 
     parts = [part for _, part in rows.groupby("condition", sort=False)]
     caption = (
-        "Share of the variance of scores in per cent, each a part of the way from the lowest to the highest score "
-        "of its range: what is not blue is score range bias. Calibrated: each range's scores mapped to the humans' "
-        f"scale by what other {results.groups} teach. Intervals stand in the table."
+        "Share of the variance of scores in per cent, each a part of the way from the lowest to "
+        "the highest score of its range: what is not blue is score range bias. Calibrated: each "
+        f"range's scores mapped to the humans' scale by what other {results.groups} teach. "
+        "Intervals stand in the table."
     )
     legend = [(color, text) for _, text, color, _ in _PARTS]
     height = 0.75 + 0.26 * max(map(len, parts))
@@ -204,7 +261,7 @@ def variance_figure(results: Results) -> Figure | None:
     return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
 
 
-# --- rankings --------------------------------------------------------------------------------------------------------
+# --- rankings -----------------------------------------------------------------------------------
 
 
 _MOST_DRAWN = 60
@@ -216,22 +273,33 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
         blocks = [record for record in leads if record["dimension"] == dimension]
-        shown = next((block["condition"] for block in blocks if block["attack"] == CLEAN), blocks[0]["condition"])
-        blocks = [block for block in blocks if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN]
+        shown = next(
+            (block["condition"] for block in blocks if block["attack"] == CLEAN),
+            blocks[0]["condition"],
+        )
+        blocks = [
+            block
+            for block in blocks
+            if block["condition"] == shown and 1 < len(block["ranking"]) <= _MOST_DRAWN
+        ]
         if blocks and any(system["elo"] is not None for system in blocks[0]["ranking"]):
-            figures[f"ranking_{style.file_name(dimension)}"] = ranking_figure(blocks, results.titles)
+            figures[f"ranking_{style.file_name(dimension)}"] = ranking_figure(
+                blocks, results.titles
+            )
     return figures
 
 
 @style.house_style()
 def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
-    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the right; the first
-    block's strongest on top."""
+    """Elo with its interval, a row a system, judges (a block each) on the left and humans on the
+    right; the first block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]
     looks = style.marks([block["series_id"] for block in blocks])
-    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's columns
+    # a lane is one who ranks: its name, its look, the record, and the beginning of the record's
+    # columns
     judges = [
-        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "") for block in blocks
+        (style.series_label(block["series_id"], titles), looks[block["series_id"]], block, "")
+        for block in blocks
     ]
     humans = [("humans", Mark(HUMANS, "s", "-"), blocks[0], "human_")]
     sides = [("judge", judges), ("humans", humans)]
@@ -245,13 +313,23 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
             shift = 0.5 * (number - (len(lanes) - 1) / 2) / max(1, len(lanes) - 1)
             systems = {system["system"]: system for system in block["ranking"]}
             for row, system in enumerate(order):
-                value, low, high = (systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high"))
+                value, low, high = (
+                    systems[system][f"{start}elo{end}"] for end in ("", "_low", "_high")
+                )
                 if value is None:
                     continue
                 if low is not None and high is not None:
-                    axis.plot([low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2)
-                axis.plot([value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3)
-        names = [style.shorten(system, 28) for system in order] if name == "judge" else [""] * len(order)
+                    axis.plot(
+                        [low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2
+                    )
+                axis.plot(
+                    [value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3
+                )
+        names = (
+            [style.shorten(system, 28) for system in order]
+            if name == "judge"
+            else [""] * len(order)
+        )
         axis.set_yticks(range(len(order)), names)
         axis.set_ylim(len(order) - 0.5, -0.5)
         axis.tick_params(axis="y", length=0)
@@ -260,7 +338,11 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
         style.label(axis, name, x="Elo", grid="x")
 
     lanes = [lane for _, side in sides for lane in side]
-    bounded = any(system[f"{start}elo_low"] is not None for _, _, block, start in lanes for system in block["ranking"])
+    bounded = any(
+        system[f"{start}elo_low"] is not None
+        for _, _, block, start in lanes
+        for system in block["ranking"]
+    )
     caption = [
         f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1.",
         f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled." if bounded else "",

@@ -28,7 +28,9 @@ from judgebench.results.results import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
 
-INK, MUTED, HUMANS = "#222222", "#5f5f5f", "#7a7a7a"
+INK = "#222222"
+MUTED = "#5f5f5f"
+HUMANS = "#7a7a7a"
 
 RC: Any = {  # matplotlib types its settings by literal names
     "figure.dpi": 100,
@@ -83,12 +85,22 @@ _FIXED = {  # Okabe and Ito's palette
     ("assistant", "expectation"): Mark("#D55E00", "s", "--"),
 }
 _FREE = [
-    *(Mark("#CC79A7", "^", "-."), Mark("#000000", "v", ":"), Mark("#D55E00", "P", "-."), Mark("#56B4E9", "X", ":")),
-    *(Mark("#009E73", "*", "-."), Mark("#E69F00", ">", ":"), Mark("#0072B2", "<", "-.")),
+    Mark("#CC79A7", "^", "-."),
+    Mark("#000000", "v", ":"),
+    Mark("#D55E00", "P", "-."),
+    Mark("#56B4E9", "X", ":"),
+    Mark("#009E73", "*", "-."),
+    Mark("#E69F00", ">", ":"),
+    Mark("#0072B2", "<", "-."),
 ]
 _DEFENSES = [
-    *(Mark("#D55E00", "o", "-"), Mark("#0072B2", "s", "-"), Mark("#009E73", "D", "--"), Mark("#CC79A7", "^", "-.")),
-    *(Mark("#E69F00", "v", ":"), Mark("#56B4E9", "P", "--"), Mark("#000000", "X", ":")),
+    Mark("#D55E00", "o", "-"),
+    Mark("#0072B2", "s", "-"),
+    Mark("#009E73", "D", "--"),
+    Mark("#CC79A7", "^", "-."),
+    Mark("#E69F00", "v", ":"),
+    Mark("#56B4E9", "P", "--"),
+    Mark("#000000", "X", ":"),
 ]
 
 STANDARDS = {"high": "#0072B2", "low": "#D55E00"}
@@ -99,12 +111,15 @@ MOST_SERIES = 7
 
 
 def marks(series: Sequence[Series]) -> dict[Series, Mark]:
-    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always look the same, and
-    the first series of the pair contrastive, also under another name."""
+    """A mark of its own color for each of the series, at most `MOST_SERIES`; the usual ones always
+    look the same, and the first series of the pair contrastive, also under another name."""
     shown = series[:MOST_SERIES]
     looks: dict[Series, Mark] = {}
     keys = [((judged.judge, judged.decoding), judged) for judged in shown]
-    for key, judged in [*keys, *((_CONTRASTIVE, judged) for judged in shown if judged.judge == "pair")]:
+    for key, judged in [
+        *keys,
+        *((_CONTRASTIVE, judged) for judged in shown if judged.judge == "pair"),
+    ]:
         fixed = _FIXED.get(key)
         if fixed and judged not in looks and fixed not in looks.values():
             looks[judged] = fixed
@@ -114,7 +129,8 @@ def marks(series: Sequence[Series]) -> dict[Series, Mark]:
 
 
 def defense_marks(defenses: Sequence[str]) -> dict[str, Mark]:
-    """A mark of its own color for each defense, at most `MOST_SERIES`; no defense, which comes first, is always red."""
+    """A mark of its own color for each defense, at most `MOST_SERIES`; no defense, which comes
+    first, is always red."""
     first = 0 if "none" in defenses else 1
     return dict(zip(defenses[: len(_DEFENSES) - first], _DEFENSES[first:], strict=False))
 
@@ -139,11 +155,12 @@ def small_multiples(
     columns: int = 2,
     share_y: bool = True,
 ) -> Figure:
-    """A finished figure with a panel of `height` inches a part, each filled by `draw(axis, part)`; title and legend
-    stand above the panels, and the caption below, which is also `figure.get_label()`.
+    """A finished figure with a panel of `height` inches a part, each filled by `draw(axis, part)`;
+    title and legend stand above the panels, and the caption below, which is also
+    `figure.get_label()`.
 
-    The entries of a legend are a `Mark`, the color of bars, or an artist, each with its text; of a caption's sentences
-    the empty ones are left out.
+    The entries of a legend are a `Mark`, the color of bars, or an artist, each with its text; of a
+    caption's sentences the empty ones are left out.
     """
     caption = caption if isinstance(caption, str) else " ".join(filter(None, caption))
     # 1. panels, without pyplot, which would keep every figure alive and open windows in notebooks
@@ -172,21 +189,49 @@ def small_multiples(
     figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
     if legend:
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
-        place |= {"ncols": legend_columns, "borderaxespad": 0.1, "handlelength": 2.6, "columnspacing": 1.6}
-        handles = [handle(look) if isinstance(look, Mark) else Patch(facecolor=look) if isinstance(look, str) else look
-                   for look, _ in legend]  # fmt: skip
+        place |= {
+            "ncols": legend_columns,
+            "borderaxespad": 0.1,
+            "handlelength": 2.6,
+            "columnspacing": 1.6,
+        }
+        handles = [
+            handle(look)
+            if isinstance(look, Mark)
+            else Patch(facecolor=look)
+            if isinstance(look, str)
+            else look
+            for look, _ in legend
+        ]
         texts = [text for _, text in legend]
         figure.legend(handles, texts, **place).set_in_layout(False)
-    text = figure.text(0.012, 0.08 / total, "\n".join(lines), fontsize=8, va="bottom", color=MUTED, linespacing=1.35)
+    text = figure.text(
+        0.012,
+        0.08 / total,
+        "\n".join(lines),
+        fontsize=8,
+        va="bottom",
+        color=MUTED,
+        linespacing=1.35,
+    )
     text.set_gid("caption")
     text.set_in_layout(False)
     figure.set_label(caption)
     return figure
 
 
-def label(axis: Axes, title: str = "", note: str = "", x: str = "", y: str = "", grid: str = "y", **how: Any) -> None:
-    """The words around a panel: its title, a small note above it on the right (such as the number of texts), the names
-    of its axes; and the lines of its grid, along `grid`: x, y, both, or "" for none."""
+def label(
+    axis: Axes,
+    title: str = "",
+    note: str = "",
+    x: str = "",
+    y: str = "",
+    grid: str = "y",
+    **how: Any,
+) -> None:
+    """The words around a panel: its title, a small note above it on the right (such as the number
+    of texts), the names of its axes; and the lines of its grid, along `grid`: x, y, both, or "" for
+    none."""
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     if grid:
@@ -198,7 +243,9 @@ def label(axis: Axes, title: str = "", note: str = "", x: str = "", y: str = "",
 
 
 def handle(mark: Mark, size: float = 5) -> Line2D:
-    return Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size)
+    return Line2D(
+        [], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size
+    )
 
 
 def point(color: str, marker: str, size: float = 6) -> Line2D:
@@ -206,24 +253,48 @@ def point(color: str, marker: str, size: float = 6) -> Line2D:
 
 
 def ring(color: str, width: float) -> dict[str, Any]:
-    return {"marker": "o", "markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": width}
+    return {
+        "marker": "o",
+        "markerfacecolor": "none",
+        "markeredgecolor": color,
+        "markeredgewidth": width,
+    }
 
 
-def line(axis: Axes, x: Any, y: Any, look: Mark, low: Any = None, high: Any = None, **how: Any) -> None:
-    """The mark of a series over numbers: a line through its points, and its interval as a band where it is known."""
+def line(
+    axis: Axes, x: Any, y: Any, look: Mark, low: Any = None, high: Any = None, **how: Any
+) -> None:
+    """The mark of a series over numbers: a line through its points, and its interval as a band
+    where it is known."""
     x, y, low, high = (
-        pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(float) if values is not None else None
+        pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(float)
+        if values is not None
+        else None
         for values in (x, y, low, high)
     )
-    axis.plot(x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how)
+    axis.plot(
+        x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how
+    )
     if low is not None and (bounded := ~np.isnan(low)).any():
         look_of_band: dict[str, Any] = {"color": look.color, "alpha": 0.13, "linewidth": 0}
-        axis.fill_between(x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band)
+        axis.fill_between(
+            x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band
+        )
 
 
-def whiskers(axis: Axes, x: Any, y: Any, low: Any, high: Any, color: str, width: float, cap: float) -> None:
+def whiskers(
+    axis: Axes, x: Any, y: Any, low: Any, high: Any, color: str, width: float, cap: float
+) -> None:
     """The intervals of points, upwards and downwards; they need not hold their value."""
-    axis.errorbar(x, y, yerr=error_bars(y, low, high), color=color, linestyle="none", elinewidth=width, capsize=cap)
+    axis.errorbar(
+        x,
+        y,
+        yerr=error_bars(y, low, high),
+        color=color,
+        linestyle="none",
+        elinewidth=width,
+        capsize=cap,
+    )
 
 
 def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
@@ -234,14 +305,24 @@ def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
 def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
     """[2, 1] lengths of the error bar of a record's number; None where it has no interval."""
     value, low, high = (number(record.get(f"{name}{end}")) for end in ("", "_low", "_high"))
-    return None if value is None or low is None or high is None else np.reshape(error_bars(value, low, high), (2, 1))
+    return (
+        None
+        if value is None or low is None or high is None
+        else np.reshape(error_bars(value, low, high), (2, 1))
+    )
 
 
 def heat_map(
-    axis: Axes, values: np.ndarray, norm: Normalize, colors: str, form: Format | None, size: float, **how: Any
+    axis: Axes,
+    values: np.ndarray,
+    norm: Normalize,
+    colors: str,
+    form: Format | None,
+    size: float,
+    **how: Any,
 ) -> None:
-    """Colored cells, each with its number (`form`), light on dark colors: not in the page's own ink, which a dark page
-    makes light, while cells keep their colors."""
+    """Colored cells, each with its number (`form`), light on dark colors: not in the page's own
+    ink, which a dark page makes light, while cells keep their colors."""
     axis.imshow(values, cmap=colors, norm=norm, aspect="auto", **how)
     axis.tick_params(length=0)
     if form is None:
@@ -249,7 +330,15 @@ def heat_map(
     for row, column in np.argwhere(np.isfinite(values)).tolist():
         color = mpl.colormaps[colors](norm(values[row, column]))[:3]
         ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
-        axis.text(column, row, form(values[row, column]), ha="center", va="center", fontsize=size, color=ink)
+        axis.text(
+            column,
+            row,
+            form(values[row, column]),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=ink,
+        )
 
 
 def shorten(name: str, most: int = 44) -> str:
@@ -261,7 +350,8 @@ def shorten(name: str, most: int = 44) -> str:
 
 
 def series_label(series: Series, titles: Mapping[str, str | None], setting: str = "") -> str:
-    """A legend's text: the series, lambda and t if given, and the model's name where one model is behind it."""
+    """A legend's text: the series, lambda and t if given, and the model's name where one model is
+    behind it."""
     name = titles.get(series.judge)
     label = f"{series}, {setting}" if setting else str(series)
     return f"{label} ({shorten(name)})" if name else label
@@ -278,18 +368,21 @@ NIGHT = {
     "#0072b2": "#3389d6",
     "#56b4e9": "#9ad6f7",
 }
-"""Ink, lines and paper by day and by night. Of the palette's colors all but its blues stand out on both, and the two
-blues stay apart."""
+"""Ink, lines and paper by day and by night. Of the palette's colors all but its blues stand out on
+both, and the two blues stay apart."""
 
 
 def with_night(svg: bytes) -> bytes:
     """The figure with a style sheet that reads `NIGHT` where the page that shows it is dark.
 
-    matplotlib writes every color into an element's own style, which only an important rule can overrule.
+    matplotlib writes every color into an element's own style, which only an important rule can
+    overrule.
     """
     rules = ["svg{fill:#e4e6ea}"]  # text in plain black has no fill of its own
     for day, night in NIGHT.items():
-        rules += [f'[style*="{kind}: {day}"]{{{kind}:{night}!important}}' for kind in ("fill", "stroke")]
+        rules += [
+            f'[style*="{kind}: {day}"]{{{kind}:{night}!important}}' for kind in ("fill", "stroke")
+        ]
     style = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>".encode()
     head, opened, rest = svg.partition(b"<defs>")
     return head + style + opened + rest
@@ -319,18 +412,21 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
 
 
 def svg_without_caption(figure: Figure) -> bytes:
-    """A finished figure as SVG whose view ends above the caption, for a page that shows the caption as its own text."""
+    """A finished figure as SVG whose view ends above the caption, for a page that shows the caption
+    as its own text."""
     with house_style():
         svg = _svg(figure)
     engine: Any = figure.get_layout_engine()
-    width, height = (72 * inches for inches in figure.get_size_inches())  # an SVG's units are points
+    # an SVG's units are points
+    width, height = (72 * inches for inches in figure.get_size_inches())
     height *= 1 - engine.get()["rect"][1]
     size = f'width="{width:g}pt" height="{height:g}pt" viewBox="0 0 {width:g} {height:g}"'
     return re.sub(rb'width="[^"]*" height="[^"]*" viewBox="[^"]*"', size.encode(), svg, count=1)
 
 
 def _svg(figure: Figure) -> bytes:
-    """A finished figure as SVG, drawn once for file and page, without the control characters that XML forbids."""
+    """A finished figure as SVG, drawn once for file and page, without the control characters that
+    XML forbids."""
     if figure not in _DRAWN:
         svg = _saved(figure, format="svg", metadata={"Date": None})  # equal data give equal bytes
         _DRAWN[figure] = escape_control(svg.decode()).encode()
@@ -340,7 +436,9 @@ def _svg(figure: Figure) -> bytes:
 def _saved(figure: Figure, **how: Any) -> bytes:
     with warnings.catch_warnings(), io.BytesIO() as buffer:
         # no font draws a control character, and the warning would send it to the terminal
-        warnings.filterwarnings("ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning)
+        warnings.filterwarnings(
+            "ignore", r"Glyph ([0-9]|[12][0-9]|3[01]|12[789]|1[345][0-9]) \(", UserWarning
+        )
         figure.savefig(buffer, dpi=DPI, **how)
         return buffer.getvalue()
 

@@ -28,30 +28,41 @@ _LEAST = 1e-3
 
 @style.house_style()
 def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Spearman on dev and test over kappa = lambda / t, a panel a range: the grid's points, joined; the choice is
-    ringed. The rows are those of one tuned decoding in one dimension, see `tuning_blocks`; None where scores are
-    expectations, or no point has a value."""
-    splits = [split for split in COLORS if any(point[split] is not None for row in rows for point in row["grid"])]
+    """Spearman on dev and test over kappa = lambda / t, a panel a range: the grid's points, joined;
+    the choice is ringed. The rows are those of one tuned decoding in one dimension, see
+    `tuning_blocks`; None where scores are expectations, or no point has a value."""
+    splits = [
+        split
+        for split in COLORS
+        if any(point[split] is not None for row in rows for point in row["grid"])
+    ]
     if rows[0]["rule"] != "argmax" or not splits:
         return None
     most = 3 * max([point["kappa"] for row in rows for point in [*row["grid"], row]] + [1.0])
     legend: list[tuple[Any, str]] = [
-        (Line2D([], [], color=COLORS[split], linewidth=1.2), f"Spearman, {split}") for split in splits
+        (Line2D([], [], color=COLORS[split], linewidth=1.2), f"Spearman, {split}")
+        for split in splits
     ]
-    ring = Line2D([], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none")
+    ring = Line2D(
+        [], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none"
+    )
     legend.append((ring, "selected"))
     sizes = ", ".join(
-        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} {results.groups}"
+        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} "
+        f"{results.groups}"
         for split in COLORS
         if rows[0][f"{split}_examples"]
     )
     caption = (
-        "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = 0 is the main "
-        f"model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = {_LEAST:g} and logarithmic "
-        f"beyond. Sizes: {sizes}."
+        "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = "
+        f"0 is the main model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = "
+        f"{_LEAST:g} and logarithmic beyond. Sizes: {sizes}."
     )
     if any(point["constant"] for row in rows for point in row["grid"]):
-        caption += " Hollow: every dev text gets the same score; the correlation is undefined, and lies at 0."
+        caption += (
+            " Hollow: every dev text gets the same score; the correlation is undefined, and lies "
+            "at 0."
+        )
 
     def draw(axis: Axes, part: tuple[int, Mapping[str, Any]]) -> None:
         place, row = part
@@ -68,14 +79,32 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most:
         known = [(point["kappa"], point[split]) for point in points if point[split] is not None]
         axis.plot(*zip(*known, strict=True), color=COLORS[split], linewidth=1.2, zorder=2)
     for hollow in (True, False):
-        part = [(p["kappa"], p["dev"]) for p in points if p["dev"] is not None and bool(p["constant"]) is hollow]
+        part = [
+            (p["kappa"], p["dev"])
+            for p in points
+            if p["dev"] is not None and bool(p["constant"]) is hollow
+        ]
         if part:
             face = "white" if hollow else COLORS["dev"]
-            axis.plot(*zip(*part, strict=True), "o", color=COLORS["dev"], markerfacecolor=face, markersize=3.5,
-                      zorder=3)  # fmt: skip
+            axis.plot(
+                *zip(*part, strict=True),
+                "o",
+                color=COLORS["dev"],
+                markerfacecolor=face,
+                markersize=3.5,
+                zorder=3,
+            )
     for split in COLORS:
         if (value := number(row[split])) is not None:
-            axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, markerfacecolor="none", markersize=8, zorder=4)
+            axis.plot(
+                [row["kappa"]],
+                [value],
+                "o",
+                color=_CHOSEN,
+                markerfacecolor="none",
+                markersize=8,
+                zorder=4,
+            )
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
     axis.set_xticks([0.0, *(10.0**power for power in range(-3, 6) if 10.0**power <= most)])
@@ -83,7 +112,12 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most:
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     best = row["grid_best"]
-    style.label(axis, f"range {range_of(row)}", f"best on dev {best['dev']:.3f}" if best else "", y="Spearman")
+    style.label(
+        axis,
+        f"range {range_of(row)}",
+        f"best on dev {best['dev']:.3f}" if best else "",
+        y="Spearman",
+    )
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
@@ -93,8 +127,9 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was not tried; the
-    (row, column) that are framed, and those that were tried and have no value: a dash stands there."""
+    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was
+    not tried; the (row, column) that are framed, and those that were tried and have no value: a
+    dash stands there."""
 
     title: str
     rows: Sequence[float]
@@ -106,10 +141,14 @@ class HeatMap:
 
 @style.house_style()
 def heat_map_figure(
-    maps: Sequence[HeatMap], names: tuple[str, str], title: str, caption: str, framed: str = "selected"
+    maps: Sequence[HeatMap],
+    names: tuple[str, str],
+    title: str,
+    caption: str,
+    framed: str = "selected",
 ) -> Figure:
-    """Panels side by side, each number written into its cell; colors compare within a panel. `names` are those of the
-    rows' and the columns' value, such as ("λ", "t")."""
+    """Panels side by side, each number written into its cell; colors compare within a panel.
+    `names` are those of the rows' and the columns' value, such as ("λ", "t")."""
 
     def draw(axis: Axes, heat: HeatMap) -> None:
         finite = heat.values[np.isfinite(heat.values)]
@@ -119,7 +158,9 @@ def heat_map_figure(
         for row, column in heat.undefined:
             axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
         for row, column in heat.chosen:
-            frame = Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
+            frame = Rectangle(
+                (column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2
+            )
             axis.add_patch(frame)
         axis.set_xticks(range(len(heat.columns)), [f"{value:.3g}" for value in heat.columns])
         axis.set_yticks(range(len(heat.rows)), [f"{value:.3g}" for value in heat.rows])
@@ -133,27 +174,37 @@ def heat_map_figure(
 
 
 def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev split."""
+    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev
+    split."""
     rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
     if not rows:
         return None
     maps = []
     for row in rows:
-        lambdas, temperatures = (sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature"))
+        lambdas, temperatures = (
+            sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature")
+        )
         values = np.full((len(lambdas), len(temperatures)), np.nan)
         for point in row["grid"]:
-            # the 0 that stands for the correlation of equal scores would outshine every negative one
+            # the 0 that stands for the correlation of equal scores would outshine every negative
+            # one
             value = np.nan if point["constant"] else point["dev"]
             values[lambdas.index(point["lambda"]), temperatures.index(point["temperature"])] = value
         inside = row["lambda"] in lambdas and row["temperature"] in temperatures
-        chosen = [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))] if inside else []
+        chosen = (
+            [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))]
+            if inside
+            else []
+        )
         undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        maps.append(HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined))
+        maps.append(
+            HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined)
+        )
     caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points of one λ / t are "
-        f"one decoding. Colors compare within a range. Selected: {how_selected(tuned)}. "
-        f"n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} {groups}; no intervals: the highest of many "
-        "points is optimistic by chance."
+        "Spearman correlation with the humans on the dev split at each point of the grid; points "
+        "of one λ / t are one decoding. Colors compare within a range. Selected: "
+        f"{how_selected(tuned)}. n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} "
+        f"{groups}; no intervals: the highest of many points is optimistic by chance."
     )
     if any(heat.undefined for heat in maps):
         caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."

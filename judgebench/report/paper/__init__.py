@@ -1,6 +1,7 @@
 """The tables of the contrastive-decoding and the CAP paper, the published figures with ours.
 
-`python -m judgebench.report.paper RUN [RUN ...]` prints them for finished runs, several families together.
+`python -m judgebench.report.paper RUN [RUN ...]` prints them for finished runs, several families
+together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`python -m judgebench.report.paper RUN [RUN ...]`: the papers' tables from run folders, all families together."""
+"""`python -m judgebench.report.paper RUN [RUN ...]`: the papers' tables from run folders, all
+families together."""
 
 from __future__ import annotations
 
@@ -22,19 +23,30 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs
 from judgebench.runtime.terminal import print_safely
 
-ARTIFACTS = ("config", "about", "metrics", "tuning", "standards", "strengths", "costs", "references")
+ARTIFACTS = (
+    "config",
+    "about",
+    "metrics",
+    "tuning",
+    "standards",
+    "strengths",
+    "costs",
+    "references",
+)
 """The artifacts that tables are made of: readings and scores may be large."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables that the runs have a part in; 0, or 2 after a user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m judgebench.report.paper", description=__doc__)
-    parser.add_argument("run", nargs="+", help="a run folder; the pairs of several runs stand in one table")
+    parser.add_argument(
+        "run", nargs="+", help="a run folder; the pairs of several runs stand in one table"
+    )
     parser.add_argument(
         "--out",
         metavar="FOLDER",
-        help="also write all tables there as .csv and .tex; where runs of one judge assess absolutely and "
-        "comparatively under attack, a figure of both, too",
+        help="also write all tables there as .csv and .tex; where runs of one judge assess "
+        "absolutely and comparatively under attack, a figure of both, too",
     )
     options = parser.parse_args(arguments)
     return exit_code("judgebench.report.paper", arguments, partial(_work, options.run, options.out))
@@ -68,7 +80,9 @@ def _work(paths: Sequence[str], out: str | None) -> int:
                     temporary.write_text(text, encoding="utf-8")
             save_figures(figures, Path(out))
         except OSError as error:
-            raise UserError(f"--out: {out} cannot be written ({error.strerror or error}).") from error
+            raise UserError(
+                f"--out: {out} cannot be written ({error.strerror or error})."
+            ) from error
     ours = [table.text.rstrip("\n") for table in tables if table.has_ours]
     if not ours:
         print_safely(f"judgebench: {dropped('own tables')}", error=True)

@@ -26,7 +26,8 @@ from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
-"""The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore references: CAP alone."""
+"""The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
+references: CAP alone."""
 
 SUFFIX_LENGTH = 4
 """Words of the learned phrase in the paper's tables."""
@@ -43,20 +44,24 @@ JUDGES = {
 TUTORS = {"llama": "meta-llama/Llama-3.1-8B-Instruct", "mistral": "mistralai/Mistral-7B-Instruct"}
 """The paper's tutors: the name of a column -> id in `published/`."""
 
-CAP, W_CAP, RANDOM = "cap", "w_cap", "random_reference"
+CAP = "cap"
+W_CAP = "w_cap"
+RANDOM = "random_reference"
 
 PLACE = ["dataset", "dimension", "range"]
 """Keys of a place."""
 
 COLUMN = ["column", "defense", "defense_label", "rank"]
-"""Keys of a column of the paper: a defense, and where it has references their tutor; see `column_of`."""
+"""Keys of a column of the paper: a defense, and where it has references their tutor; see
+`column_of`."""
 
 _ENDS = ("", "_low", "_high")
 _NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
 
 
 class _Paper(NamedTuple):
-    """A data set of the paper, the dimension of its rubric with all criteria in one prompt, and its tables."""
+    """A data set of the paper, the dimension of its rubric with all criteria in one prompt, and its
+    tables."""
 
     dataset: str
     title: str
@@ -68,26 +73,36 @@ class _Paper(NamedTuple):
 
 
 _PAPERS = {
-    "summeval": _Paper("summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9),
-    "topicalchat": _Paper("topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5),
+    "summeval": _Paper(
+        "summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9
+    ),
+    "topicalchat": _Paper(
+        "topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5
+    ),
 }
 
 
 def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
-    """Tables 2 and 3 (score changes by attack and defense); as far as a run has what they need, 1 (random against
-    standard references), 4 and 8 (Spearman of clean texts), 5 and 9 (seconds), 6 and 10 (ablation), 7 and 11
-    (adaptive attack), 12 and 13 (strengths). Runs on other data, dimensions or ranges have no line.
+    """Tables 2 and 3 (score changes by attack and defense); as far as a run has what they need, 1
+    (random against standard references), 4 and 8 (Spearman of clean texts), 5 and 9 (seconds), 6
+    and 10 (ablation), 7 and 11 (adaptive attack), 12 and 13 (strengths). Runs on other data,
+    dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
-    tables = [*_change_tables(cells.attacked), *_reference_tables(cells.attacked), *_spearman_tables(cells.clean)]
+    tables = [
+        *_change_tables(cells.attacked),
+        *_reference_tables(cells.attacked),
+        *_spearman_tables(cells.clean),
+    ]
     return [*tables, *_seconds_tables(cells.costs), *_strength_tables(cells.steered)]
 
 
-# --- the cells of runs and of the print -------------------------------------------------------------------------------
+# --- the cells of runs and of the print ---------------------------------------------------------
 
 _BY_TUTOR = {RANDOM: "random reference", W_CAP: "W-CAP", CAP: "CAP"}
 _LABELS = {NO_DEFENSE: "w/o defense", "cot": "CoT", "perplexity": "Perplexity"} | _BY_TUTOR
-_ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]  # "": defenses that the paper does not have
+# "": defenses that the paper does not have
+_ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]
 _FAMILIES = {"llama": re.compile(r"(meta-)?llama"), "mistral": re.compile("mistral")}
 _SUFFIX = re.compile(rf"adv_suffix_(?:.+_)?{SUFFIX_LENGTH}")
 _RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
@@ -101,7 +116,8 @@ def tutor_family(tutor: str) -> str:
 
 
 def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
-    """`COLUMN` of a defense: `column` as in the CSV files, such as `cap_llama`; `rank` in the paper's order.
+    """`COLUMN` of a defense: `column` as in the CSV files, such as `cap_llama`; `rank` in the
+    paper's order.
 
     Example:
         >>> column_of("cap", "Llama-3.1-8B-Instruct")["defense_label"]
@@ -110,7 +126,8 @@ def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
         'W-CAP (SmolLM2-135M-Instruct)'
     """
     family = tutor_family(tutor) if tutor is not None and defense in _BY_TUTOR else None
-    label, column = _LABELS.get(defense, defense), defense
+    label = _LABELS.get(defense, defense)
+    column = defense
     if family is not None:
         initial = family in _FAMILIES and defense != RANDOM
         label = f"{label}_{family[0].upper()}" if initial else f"{label} ({shorten(family, 30)})"
@@ -121,8 +138,8 @@ def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
 
 
 def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
-    """The rows of one of the paper's tables in a file of `published/`: `COLUMN`, `<key>_published`, and `<key>_unread`
-    where the print cannot be read."""
+    """The rows of one of the paper's tables in a file of `published/`: `COLUMN`, `<key>_published`,
+    and `<key>_unread` where the print cannot be read."""
     rows = published(name)
     rows = rows[rows["table"] == table].reset_index(drop=True)
     figures = {f"{key}_published": rows[key].astype(float) for key in keys}
@@ -133,22 +150,26 @@ def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
         for name, (head, _, tail) in zip(rows["defense"], parts, strict=True)
     ]
     keyed = [column for column in ("attack", "judge_key") if column in rows]
-    return pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1).assign(**figures, **unread, printed=True)
+    return pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1).assign(
+        **figures, **unread, printed=True
+    )
 
 
 @dataclass(frozen=True)
 class CapCells:
-    """The cells of some runs. Rows have `PLACE`, `COLUMN`, `judge_key`, `label` (of the judge), `paper` (whether the
-    place is one of the paper's: judged by all criteria in one prompt, from 1 to 5), `tutor` (its title) and `word` (for
-    groups); where two runs have the same cell, the first's.
+    """The cells of some runs. Rows have `PLACE`, `COLUMN`, `judge_key`, `label` (of the judge),
+    `paper` (whether the place is one of the paper's: judged by all criteria in one prompt, from 1
+    to 5), `tutor` (its title) and `word` (for groups); where two runs have the same cell, the
+    first's.
 
     Attributes:
-        attacked: records of metrics.json that have a clean base under the same defense; `attack` is the paper's name,
-            `phrase` the run's.
+        attacked: records of metrics.json that have a clean base under the same defense; `attack` is
+            the paper's name, `phrase` the run's.
         clean: records of clean texts.
-        costs: records of defense/costs.json at each place of their run; `mixed`: whether it has several.
-        steered: strengths of CAP: `alpha_h` and `alpha_l` as they act (equations 4, 5), `norm`, mean length of the
-            states that they act on, and `how` they were selected.
+        costs: records of defense/costs.json at each place of their run; `mixed`: whether it has
+            several.
+        steered: strengths of CAP: `alpha_h` and `alpha_l` as they act (equations 4, 5), `norm`,
+            mean length of the states that they act on, and `how` they were selected.
     """
 
     attacked: pd.DataFrame
@@ -158,13 +179,14 @@ class CapCells:
 
 
 def cap_cells(runs: Iterable[Results]) -> CapCells:
-    """The cells of some runs: of each judge and defense the scores by expectation count, as in the paper, else its
-    first by argmax; of the records those of the shown split and level."""
+    """The cells of some runs: of each judge and defense the scores by expectation count, as in the
+    paper, else its first by argmax; of the records those of the shown split and level."""
     records: list[dict[str, Any]] = []
     costs: list[dict[str, Any]] = []
     steered: list[dict[str, Any]] = []
     for run in runs:
-        judges, settings = judges_of(run), run.config.get("tutor") or {}
+        judges = judges_of(run)
+        settings = run.config.get("tutor") or {}
         path = settings.get("path")
         tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
         # 1. scores: of each judge and defense those of one decoding
@@ -172,7 +194,9 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
             # where it stands; True where the paper prints this place
-            score_range, dataset, dimension = range_of(record), str(record["dataset"]), str(record["dimension"])
+            score_range = range_of(record)
+            dataset = str(record["dataset"])
+            dimension = str(record["dimension"])
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
             place: dict[str, Any] = {
@@ -188,17 +212,31 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 names = (decoding_of(same, role, rule) for rule in _RULES)
                 decodings[role, defense] = next((name for name in names if name is not None), None)
             kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
-            counts = role in judges and record["decoding"] == decodings[role, defense] and kind in (CLEAN, *ATTACKS)
+            counts = (
+                role in judges
+                and record["decoding"] == decodings[role, defense]
+                and kind in (CLEAN, *ATTACKS)
+            )
             # a null context is never attacked: it says the same of everything
             if counts and not (role == "assistant" and record.get("constant")):
                 judge, label = judges[role]
-                about = {"judge_key": judge, "label": label, "attack": kind, "phrase": attack, "word": run.groups}
+                about = {
+                    "judge_key": judge,
+                    "label": label,
+                    "attack": kind,
+                    "phrase": attack,
+                    "word": run.groups,
+                }
                 written = {"tutor": tutor if defense in _BY_TUTOR else None}
-                lowest = record.get("lowest") or {}  # the paper gives failed answers the lowest score
-                records.append({**record, **lowest, **place, **about, **written, **column_of(defense, tutor)})
+                # the paper gives failed answers the lowest score
+                lowest = record.get("lowest") or {}
+                records.append(
+                    {**record, **lowest, **place, **about, **written, **column_of(defense, tutor)}
+                )
         # 2. costs of defenses and strengths of steering, by place
         judge, label = judges["main"]
-        defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)  # else they are no cost of a defense
+        # else they are no cost of a defense
+        defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)
         for place in places.values():
             about = place | {"judge_key": judge, "label": label}
             for cost in run.costs if defended else ():
@@ -207,39 +245,77 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             if strengths := _steered(run, place["dimension"], tutor):
                 steered.append(about | strengths)
     # 3. frames, which have their columns in any case, of the first of equal cells
-    words = [*COLUMN, "attack", "phrase", "tutor", "decoding", "split", "word", "n", "paired", "groups", "change"]
+    words = [
+        *COLUMN,
+        "attack",
+        "phrase",
+        "tutor",
+        "decoding",
+        "split",
+        "word",
+        "n",
+        "paired",
+        "groups",
+        "change",
+    ]
     words += ["delta", "clean_mean_score", *(f"spearman{end}" for end in _ENDS)]
-    rows, cell = _frame(records, words), [*PLACE, "judge_key"]
-    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates([*cell, "column", "attack"])
-    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates([*cell, "column"])
+    rows = _frame(records, words)
+    cell = [*PLACE, "judge_key"]
+    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates(
+        [*cell, "column", "attack"]
+    )
+    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates(
+        [*cell, "column"]
+    )
     cost_rows = _frame(costs, COLUMN).drop_duplicates([*cell, "column"])
-    return CapCells(attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"]))
+    return CapCells(
+        attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"])
+    )
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
-    return frame.reindex(columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])))
+    return frame.reindex(
+        columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns]))
+    )
 
 
 def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] | None:
     """The strengths of a run's CAP references in one dimension; None without any."""
-    rows = run.references[(run.references["defense"] == CAP) & (run.references["dimension"] == dimension)]
+    rows = run.references[
+        (run.references["defense"] == CAP) & (run.references["dimension"] == dimension)
+    ]
     if not len(rows) or rows[["alpha_high", "alpha_low"]].isna().any(axis=None):
         return None
     alphas = {side: float(rows[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
-    chosen = {(row["side"], row["alpha"]) for row in run.strengths if row["chosen"] and row["dimension"] == dimension}
+    chosen = {
+        (row["side"], row["alpha"])
+        for row in run.strengths
+        if row["chosen"] and row["dimension"] == dimension
+    }
     tried = chosen >= set(alphas.items())
-    how, norm = "the strengths tried whose texts scored nearest to the thresholds" if tried else "as configured", None
+    how = (
+        "the strengths tried whose texts scored nearest to the thresholds"
+        if tried
+        else "as configured"
+    )
+    norm = None
     standard = next((record for record in run.standards if record["dimension"] == dimension), None)
     if standard is not None:
         layer = int(standard["layer"])
         norm = number(standard["norms"][layer - 1])
         how += f"; steered at layer {layer} of {len(standard['norms'])}"
         tutor = tutor or str(standard["tutor"])
-    return {"tutor": tutor or "tutor", "how": how, "alpha_h": alphas["high"], "alpha_l": alphas["low"], "norm": norm}
+    return {
+        "tutor": tutor or "tutor",
+        "how": how,
+        "alpha_h": alphas["high"],
+        "alpha_l": alphas["low"],
+        "norm": norm,
+    }
 
 
-# --- tables in general ------------------------------------------------------------------------------------------------
+# --- tables in general --------------------------------------------------------------------------
 
 
 def _table(
@@ -251,15 +327,29 @@ def _table(
     notes: Sequence[str],
     resampled: str = "",
 ) -> PaperTable:
-    if any(f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any() for measure in measures):
+    if any(
+        f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any()
+        for measure in measures
+    ):
         notes = [f"In brackets: 95 % interval{resampled}.", *notes]
     csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
-    if "lowered" in rows:  # of score changes: one data set a table, and defenses as the published files name them
-        csv = {"table": "table", "dataset": "dataset", "judge": "judge", "attack": "attack_label", "defense": "column"}
+    # of score changes: one data set a table, and defenses as the published files name them
+    if "lowered" in rows:
+        csv = {
+            "table": "table",
+            "dataset": "dataset",
+            "judge": "judge",
+            "attack": "attack_label",
+            "defense": "column",
+        }
     for measure in measures:
         csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for end in _ENDS if measure.ours}
     csv |= {"lowered": "lowered"} if "lowered" in rows else {}
-    csv |= {f"{measure.key}_published": f"{measure.key}_published" for measure in measures if measure.paper}
+    csv |= {
+        f"{measure.key}_published": f"{measure.key}_published"
+        for measure in measures
+        if measure.paper
+    }
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
     parts = list(labels)[: 2 if "dataset" in labels else 1]
     title = f"CAP, Table {name.removeprefix('cap_table_')}"
@@ -268,7 +358,8 @@ def _table(
 
 
 def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
-    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's judges first."""
+    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's
+    judges first."""
     keys = ["judge_key", *COLUMN, *(["attack"] if attacks else [])]
     rows = printed.merge(ours.assign(ours=True), how="outer", on=keys)
     order = [*_NAMES, *ours["judge_key"]]
@@ -287,14 +378,17 @@ def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
     notes = []
     for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
-        texts, groups = span(part["paired"]), span(part["groups"])
+        texts = span(part["paired"])
+        groups = span(part["groups"])
         notes.append(
-            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and attacked under the "
-            "same defense."
+            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and "
+            "attacked under the same defense."
         )
     notes += _scored_notes(rows)
     if phrases := dict.fromkeys(rows.loc[rows["attack"] == "advsuffix", "phrase"]):
-        notes.append(f"AdvSuffix of ours: {', '.join(phrases)}, the learned phrase of {SUFFIX_LENGTH} words.")
+        notes.append(
+            f"AdvSuffix of ours: {', '.join(phrases)}, the learned phrase of {SUFFIX_LENGTH} words."
+        )
     return notes
 
 
@@ -307,8 +401,8 @@ def _scored_notes(rows: pd.DataFrame) -> list[str]:
     in_words = rows[(rows["decoding"] == _WORDS) & (rows["label"].map(usual) != _WORDS)]
     if len(in_words):
         notes.append(
-            f"Under {', '.join(in_words['defense_label'].unique())} the judge answers in words: the number that it "
-            "ends with counts, and no expectation."
+            f"Under {', '.join(in_words['defense_label'].unique())} the judge answers in words: "
+            "the number that it ends with counts, and no expectation."
         )
     return notes + _tutor_notes(rows)
 
@@ -323,12 +417,12 @@ def _tutor_notes(rows: pd.DataFrame) -> list[str]:
     return notes
 
 
-# --- score changes ----------------------------------------------------------------------------------------------------
+# --- score changes ------------------------------------------------------------------------------
 
 
 class _Kind(NamedTuple):
-    """A sort of table: its attacks, the defenses that the paper's judges have printed lines of, and the cells without
-    which it is left out."""
+    """A sort of table: its attacks, the defenses that the paper's judges have printed lines of, and
+    the cells without which it is left out."""
 
     number: str
     attacks: tuple[str, ...]
@@ -346,15 +440,16 @@ _KINDS = (
     _Kind(
         "ablation",
         ("advsuffix", "dsi", "bed"),
-        "Ablation on {}: score change under attack with references that the tutor is asked for (W-CAP) and with those "
-        "that it is steered to (CAP).",
+        "Ablation on {}: score change under attack with references that the tutor is asked for "
+        "(W-CAP) and with those that it is steered to (CAP).",
         (NO_DEFENSE, W_CAP, CAP),
         lambda rows: rows["defense"] != NO_DEFENSE,
     ),
     _Kind(
         "adaptive",
         ("adaptive", "dsi", "bed"),
-        "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, with DSI and BED.",
+        "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, "
+        "with DSI and BED.",
         (CAP,),
         lambda rows: rows["attack"] == "adaptive",
     ),
@@ -366,29 +461,38 @@ _CHANGES = (
     Measure("rate_percent", "rate", per_cent, ours=False),
 )
 _RATES = (
-    "Two readings of the rate: rate of means, delta over the mean clean score; mean of rates, the mean of the texts' "
-    "own changes over their clean scores. The paper does not say which is its own."
+    "Two readings of the rate: rate of means, delta over the mean clean score; mean of rates, the "
+    "mean of the texts' own changes over their clean scores. The paper does not say which is its "
+    "own."
 )
 
 
 def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
-    """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under the adaptive attack.
+    """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under
+    the adaptive attack.
 
-    AdvSuffix is the learned phrase of four words (`adv_suffix_4`). Judges of the paper stand as printed where no run
-    has them, other judges of the runs behind them; of the defenses, none and those of the runs, and where these have
-    references, the paper's whosever they are.
+    AdvSuffix is the learned phrase of four words (`adv_suffix_4`). Judges of the paper stand as
+    printed where no run has them, other judges of the runs behind them; of the defenses, none and
+    those of the runs, and where these have references, the paper's whosever they are.
     """
 
     def notes(rows: pd.DataFrame) -> list[str]:
         lowered = ["↓ the attack lowers the mean score."] if (rows["change"] < 0).any() else []
         return [*_attacked_notes(rows), _RATES, *lowered]
 
-    def table(name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]) -> PaperTable:
+    def table(
+        name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]
+    ) -> PaperTable:
         fell = [
-            None if not ours else bool(change < 0) for ours, change in zip(rows["ours"], rows["change"], strict=True)
+            None if not ours else bool(change < 0)
+            for ours, change in zip(rows["ours"], rows["change"], strict=True)
         ]
-        lowered = pd.Series([None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object)
-        rows = rows.assign(dataset=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered)
+        lowered = pd.Series(
+            [None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object
+        )
+        rows = rows.assign(
+            dataset=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered
+        )
         rows = rows.assign(delta_signs=["↓" if sank else "" for sank in fell])
         labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
         resampled = ", clean and attacked scores of a text resampled together"
@@ -403,33 +507,48 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
             if kind.needs is not None and not kind.needs(rows).any():
                 continue
             rows = rows[rows["attack"].isin(kind.attacks)]
-            printed = printed_cells("cap_score_change.csv", getattr(paper, kind.number), ("delta", "rate_percent"))
-            printed = printed[printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})]
-            said = notes(rows) if len(rows) else ["No attacked run on this data was given: the paper's figures alone."]
-            joined, name = _joined(printed, rows, kind.attacks), f"cap_table_{getattr(paper, kind.number)}"
-            tables.append(table(name, kind.caption.format(paper.title), joined, paper.dataset, said))
+            printed = printed_cells(
+                "cap_score_change.csv", getattr(paper, kind.number), ("delta", "rate_percent")
+            )
+            printed = printed[
+                printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})
+            ]
+            said = (
+                notes(rows)
+                if len(rows)
+                else ["No attacked run on this data was given: the paper's figures alone."]
+            )
+            joined = _joined(printed, rows, kind.attacks)
+            name = f"cap_table_{getattr(paper, kind.number)}"
+            tables.append(
+                table(name, kind.caption.format(paper.title), joined, paper.dataset, said)
+            )
     return tables
 
 
-# --- references of random and of standard quality ---------------------------------------------------------------------
+# --- references of random and of standard quality -----------------------------------------------
 
 _SCORES = (
     Measure("score", "mean score", two),
     Measure("change", "change", signed_two),
     Measure("clean", "clean, same prompt", two, paper=False),
 )
-_SCORES_CAPTION = "Mean scores of texts under attack, with references of random and of standard quality in the prompt."
+_SCORES_CAPTION = (
+    "Mean scores of texts under attack, with references of random and of standard quality in the "
+    "prompt."
+)
 _SCORES_NOTE = (
-    "Change: against the original, the mean of the clean texts without defense. Clean, same prompt: what the same "
-    "prompt with the same references makes of the clean texts, which the paper does not print: only against it is a "
-    "change the attack's alone."
+    "Change: against the original, the mean of the clean texts without defense. Clean, same "
+    "prompt: what the same prompt with the same references makes of the clean texts, which the "
+    "paper does not print: only against it is a change the attack's alone."
 )
 _UNNAMED = (
-    "The paper names neither attack nor tutor of its table 1: the changes are those of AdvSuffix in its tables 2 and 3."
+    "The paper names neither attack nor tutor of its table 1: the changes are those of AdvSuffix "
+    "in its tables 2 and 3."
 )
 _INFERRED = (
-    "Unreadable in the scan of the paper and inferred from its other figures: summeval original (3.42), summeval "
-    "attack (4.59)."
+    "Unreadable in the scan of the paper and inferred from its other figures: summeval original "
+    "(3.42), summeval attack (4.59)."
 )
 _REFERENCES = {RANDOM: "random_reference", CAP: "standard_reference"}
 """Defense -> the condition of table 1."""
@@ -442,10 +561,20 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     """
     rows = attacked[attacked["defense"].isin([NO_DEFENSE, *_REFERENCES])]
     parts = rows.groupby([*PLACE, "judge_key", "attack"])["defense"]
-    rows = rows[parts.transform(lambda names: NO_DEFENSE in set(names)).astype(bool)] if len(rows) else rows
+    rows = (
+        rows[parts.transform(lambda names: NO_DEFENSE in set(names)).astype(bool)]
+        if len(rows)
+        else rows
+    )
     rows = rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
-    labels = {"dataset": "Data", "judge": "Judge", "attack_label": "Attack", "condition": "Condition"}
-    tables, papers = [], rows[rows["paper"].eq(True)]
+    labels = {
+        "dataset": "Data",
+        "judge": "Judge",
+        "attack_label": "Attack",
+        "condition": "Condition",
+    }
+    tables = []
+    papers = rows[rows["paper"].eq(True)]
     if len(papers):
         keys = ["dataset", "judge_key", "attack", "key"]
         printed = published("cap_motivation.csv").assign(attack="advsuffix")
@@ -454,10 +583,18 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
         ours = _conditions(papers).merge(printed, how="left", on=keys)
         ours["judge"] = ours["judge_key"].map(_NAMES).fillna(ours["judge"])
         shown = set(papers[keys[:3]].itertuples(index=False, name=None))
-        rest = printed[[cell not in shown for cell in printed[keys[:3]].itertuples(index=False, name=None)]]
-        rest = rest.assign(ours=False, judge=rest["judge_key"].map(_NAMES), condition=rest["key"].str.replace("_", " "))
+        rest = printed[
+            [cell not in shown for cell in printed[keys[:3]].itertuples(index=False, name=None)]
+        ]
+        rest = rest.assign(
+            ours=False,
+            judge=rest["judge_key"].map(_NAMES),
+            condition=rest["key"].str.replace("_", " "),
+        )
         joined = pd.concat([ours, rest], ignore_index=True)
-        joined = joined.assign(attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna())
+        joined = joined.assign(
+            attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna()
+        )
         notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
         notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
         tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, labels, _SCORES, notes))
@@ -465,17 +602,24 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
 
 
 def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a judge, attack and condition: the clean texts, the attacked ones, and these with references."""
+    """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
+    references."""
 
     def taken(row: pd.Series, **columns: str) -> dict[str, Any]:
-        return {f"{name}{end}": row.get(f"{column}{end}") for name, column in columns.items() for end in _ENDS}
+        return {
+            f"{name}{end}": row.get(f"{column}{end}")
+            for name, column in columns.items()
+            for end in _ENDS
+        }
 
     lines = []
     for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
         cell = {"dataset": dataset, "judge_key": judge, "judge": base["label"], "attack": attack}
         lines.append({**cell, "key": "original", **taken(base, score="clean_mean_score")})
-        lines.append({**cell, "key": "attack", **taken(base, score="attacked_mean_score", change="change")})
+        lines.append(
+            {**cell, "key": "attack", **taken(base, score="attacked_mean_score", change="change")}
+        )
         for defense, condition in _REFERENCES.items():
             for _, row in part[part["defense"] == defense].iterrows():
                 line = taken(row, score="attacked_mean_score", clean="clean_mean_score")
@@ -486,7 +630,7 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
 
 
-# --- Spearman of clean texts, and what a defense changes of it --------------------------------------------------------
+# --- Spearman of clean texts, and what a defense changes of it ----------------------------------
 
 _SPEARMAN = [Measure("spearman_x100", "Spearman x 100", one)]
 _SPEARMAN_CHANGE = [
@@ -503,7 +647,8 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
 
     def notes(rows: pd.DataFrame) -> list[str]:
         ours = [
-            f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} {word}."
+            f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} "
+            f"{word}."
             for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"])
         ]
         return ours + _scored_notes(rows)
@@ -511,21 +656,38 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     # 1. Spearman x 100, its change against no defense, and that as per cent of it
     defended = clean.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
     rows = clean[defended.astype(bool)]
-    rows = rows.assign(**{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float) for end in _ENDS})
+    rows = rows.assign(
+        **{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float) for end in _ENDS}
+    )
     none = rows.loc[rows["defense"] == NO_DEFENSE, [*PLACE, "judge_key", "spearman_x100"]]
-    rows = rows.merge(none.rename(columns={"spearman_x100": "none"}), how="left", on=[*PLACE, "judge_key"])
+    rows = rows.merge(
+        none.rename(columns={"spearman_x100": "none"}), how="left", on=[*PLACE, "judge_key"]
+    )
     base = rows["none"].where(rows["defense"] != NO_DEFENSE)
     change = rows["spearman_x100"] - base
     rows = rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
     # 2. tables
-    papers, tables = rows[rows["paper"].eq(True)], []
+    papers = rows[rows["paper"].eq(True)]
+    tables = []
     for number_, measures, caption, about in (
-        (4, _SPEARMAN, "Spearman correlation (x 100) with the humans, of clean texts under each defense.", []),
-        (8, _SPEARMAN_CHANGE, "What each defense changes of that correlation (x 100).", [_CHANGE_NOTE]),
+        (
+            4,
+            _SPEARMAN,
+            "Spearman correlation (x 100) with the humans, of clean texts under each defense.",
+            [],
+        ),
+        (
+            8,
+            _SPEARMAN_CHANGE,
+            "What each defense changes of that correlation (x 100).",
+            [_CHANGE_NOTE],
+        ),
     ):
         keys = [measure.key for measure in measures]
         printed = printed_cells("cap_spearman.csv", number_, keys)
-        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(columns=[f"{key}_unread" for key in keys])
+        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(
+            columns=[f"{key}_unread" for key in keys]
+        )
         parts = [
             _joined(printed, part[part[keys[0]].notna()]).assign(dataset=dataset)
             for (dataset, *_), part in grouped(papers, PLACE)
@@ -533,11 +695,13 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
         if parts:
             said = ["The paper names no data set for its tables 4 and 8.", *about, *notes(papers)]
             joined = pd.concat(parts, ignore_index=True)
-            tables.append(_table(f"cap_table_{number_}", caption, joined, _BY_DEFENSE, measures, said))
+            tables.append(
+                _table(f"cap_table_{number_}", caption, joined, _BY_DEFENSE, measures, said)
+            )
     return tables
 
 
-# --- seconds ----------------------------------------------------------------------------------------------------------
+# --- seconds ------------------------------------------------------------------------------------
 
 _SECONDS = (
     Measure("seconds_x10", "seconds x 10", one),
@@ -545,10 +709,11 @@ _SECONDS = (
     Measure("reading_x10", "reading x 10", one, paper=False),
 )
 _SECONDS_NOTES = (
-    "Seconds of ours: reading the prompt, with its share of what the defense made for the context of several texts; "
-    "alone: as if no other text shared the context; reading: the prompt alone. What a defense "
-    "needs once a run is not among them.",
-    "Seconds depend on device, batch and engine: the paper's hardware is not known, and only ratios compare.",
+    "Seconds of ours: reading the prompt, with its share of what the defense made for the context "
+    "of several texts; alone: as if no other text shared the context; reading: the prompt alone. "
+    "What a defense needs once a run is not among them.",
+    "Seconds depend on device, batch and engine: the paper's hardware is not known, and only "
+    "ratios compare.",
 )
 
 
@@ -567,25 +732,42 @@ def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
             *_SECONDS_NOTES,
             f"Ours: means over {span(part['n'])} readings, attacked and clean, under each defense.",
             *_tutor_notes(part),
-            *(["Ours are means over all dimensions and ranges of the run."] if part["mixed"].any() else []),
+            *(
+                ["Ours are means over all dimensions and ranges of the run."]
+                if part["mixed"].any()
+                else []
+            ),
         ]
-        return _table(name, caption, _joined(printed, part).assign(dataset=dataset), _BY_DEFENSE, _SECONDS, notes)
+        return _table(
+            name,
+            caption,
+            _joined(printed, part).assign(dataset=dataset),
+            _BY_DEFENSE,
+            _SECONDS,
+            notes,
+        )
 
     caption = "Seconds (x 10) that a sample takes under each defense, {}."
     tables = []
     for (dataset, *_), part in grouped(costs[costs["paper"].eq(True)], PLACE):
         paper = _PAPERS[dataset]
         printed = printed_cells("cap_seconds.csv", paper.seconds, ["seconds_x10"])
-        tables.append(table(f"cap_table_{paper.seconds}", caption.format(paper.title), printed, part))
+        tables.append(
+            table(f"cap_table_{paper.seconds}", caption.format(paper.title), printed, part)
+        )
     return tables
 
 
-# --- strengths of steering --------------------------------------------------------------------------------------------
+# --- strengths of steering ----------------------------------------------------------------------
 
-_STANDARDS = {"alpha_h": "to the high standard (alpha_h)", "alpha_l": "to the low standard (alpha_l)"}
+_STANDARDS = {
+    "alpha_h": "to the high standard (alpha_h)",
+    "alpha_l": "to the low standard (alpha_l)",
+}
 _STRENGTH_NOTE = (
-    "A strength acts in the unit of a tutor's hidden states, whose lengths differ from model to model and layer to "
-    "layer: what compares is the strength over their mean length at the steered layer."
+    "A strength acts in the unit of a tutor's hidden states, whose lengths differ from model to "
+    "model and layer to layer: what compares is the strength over their mean length at the steered "
+    "layer."
 )
 
 
@@ -596,30 +778,40 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
     shares = {f"{name}_share": steered[name] / steered["norm"].astype(float) for name in _STANDARDS}
     steered = steered.assign(judge=steered["label"], ours=True, printed=False, **shares)
 
-    def table(name: str, caption: str, rows: pd.DataFrame, names: Iterable[str], ours: pd.DataFrame) -> PaperTable:
+    def table(
+        name: str, caption: str, rows: pd.DataFrame, names: Iterable[str], ours: pd.DataFrame
+    ) -> PaperTable:
         measures = []
         for parameter in names:
             share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
             measures += [Measure(parameter, parameter, two), share]
         labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
-        steering = [f"{tutor} of ours: {how}." for tutor, how in zip(ours["tutor"], ours["how"], strict=True)]
+        steering = [
+            f"{tutor} of ours: {how}."
+            for tutor, how in zip(ours["tutor"], ours["how"], strict=True)
+        ]
         rows = rows.assign(tutor=rows["tutor"].map(lambda title: shorten(title, 30)))
         return _table(name, caption, rows, labels, measures, [_STRENGTH_NOTE, *steering])
 
-    papers, tables = steered[steered["paper"]], []
+    papers = steered[steered["paper"]]
+    tables = []
     for number_, parameter in ((12, "alpha_h"), (13, "alpha_l")) if len(papers) else ():
         # the printed strengths in print order, with ours; then ours that the paper does not have
         keys = ["dataset", "judge_key", "family"]
         rows = published("cap_alpha.csv")
         rows = rows[rows["table"] == number_].rename(columns={"value": f"{parameter}_published"})
         families = {title: family for family, title in TUTORS.items()}
-        rows = rows.assign(family=rows["tutor"].map(families), judge=rows["judge"].map(JUDGES), printed=True)
+        rows = rows.assign(
+            family=rows["tutor"].map(families), judge=rows["judge"].map(JUDGES), printed=True
+        )
         rows = rows.assign(tutor=rows["tutor"].str.split("/").str[-1])
         ours = papers.assign(family=papers["tutor"].map(tutor_family)).drop_duplicates(keys)
         columns = [*keys, "ours", parameter, f"{parameter}_share"]
         joined = rows.merge(ours[columns], how="left", on=keys)
         rest = ours[~ours.set_index(keys).index.isin(rows.set_index(keys).index)]
-        joined = pd.concat([joined, rest[[*columns, "judge", "tutor", "printed"]]], ignore_index=True)
+        joined = pd.concat(
+            [joined, rest[[*columns, "judge", "tutor", "printed"]]], ignore_index=True
+        )
         joined["ours"] = joined["ours"].notna()
         caption = f"Strength of steering {_STANDARDS[parameter]}."
         tables.append(table(f"cap_table_{number_}", caption, joined, [parameter], papers))

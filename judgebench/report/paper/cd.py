@@ -1,6 +1,8 @@
-"""The contrastive-decoding paper's tables: correlations with the humans by score range, and the selected lambda and t.
+"""The contrastive-decoding paper's tables: correlations with the humans by score range, and the
+selected lambda and t.
 
-Source: Fujinuma, "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge", arXiv 2510.18196.
+Source: Fujinuma, "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge", arXiv
+2510.18196.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from judgebench.tuning.tuners import FILE
 from judgebench.types import ScoreRange
 
 ROUNDING = 0.001
-"""How far a printed average may lie from that of its printed rows: both are rounded to three decimals. Further off, the
-two contradict each other."""
+"""How far a printed average may lie from that of its printed rows: both are rounded to three
+decimals. Further off, the two contradict each other."""
 
 _ENDS = ["range_min", "range_max", "range_step"]
 _KEYS = ["dimension", "judge_key", *_ENDS]
@@ -58,29 +60,37 @@ _CORRELATIONS = [
     Measure(name, head, three_printed, short)
     for name, head in zip(CORRELATIONS, ("Pear.", "Spear.", "Kend."), strict=True)
 ]
-_SETTINGS = [Measure("lambda", "λ", general), Measure("temperature", "t", general), Measure("kappa", "κ", general)]
+_SETTINGS = [
+    Measure("lambda", "λ", general),
+    Measure("temperature", "t", general),
+    Measure("kappa", "κ", general),
+]
 
-# --- the print --------------------------------------------------------------------------------------------------------
+# --- the print -----------------------------------------------------------------------------------
 
 
 @cache
 def printed_correlations() -> pd.DataFrame:
     """Tables 1, 2, 6-9 in print order, each table's averages (without a range) after its ranges.
 
-    `<correlation>_published` is the printed figure, `_recomputed` of averages the mean of the printed rows, and `_slip`
-    whether rounding cannot explain that the two differ.
+    `<correlation>_published` is the printed figure, `_recomputed` of averages the mean of the
+    printed rows, and `_slip` whether rounding cannot explain that the two differ.
     """
     rows = pd.concat(
-        [paper.published("cd_correlations.csv"), paper.published("cd_correlation_averages.csv")], ignore_index=True
+        [paper.published("cd_correlations.csv"), paper.published("cd_correlation_averages.csv")],
+        ignore_index=True,
     )
     rows = rows.sort_values("table", kind="stable", ignore_index=True)
     rows["range_step"] = rows["range_min"].where(rows["range_min"].isna(), 1.0)
     parts = rows.groupby(["table", "system"])
     for name in CORRELATIONS:
-        means = parts[name].transform(lambda values: fmean(values.iloc[:-1]))  # an average is a system's last row
+        # an average is a system's last row
+        means = parts[name].transform(lambda values: fmean(values.iloc[:-1]))
         rows[f"{name}_recomputed"] = means.where(rows["range_min"].isna())
         rows[f"{name}_slip"] = (rows[name] - rows[f"{name}_recomputed"]).abs() > ROUNDING + 1e-9
-    return rows.rename(columns={name: f"{name}_published" for name in CORRELATIONS} | {"system": "label"})
+    return rows.rename(
+        columns={name: f"{name}_published" for name in CORRELATIONS} | {"system": "label"}
+    )
 
 
 @cache
@@ -91,9 +101,13 @@ def printed_settings() -> pd.DataFrame:
     return rows.rename(columns={measure.key: f"{measure.key}_published" for measure in _SETTINGS})
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
+# --- ours ---------------------------------------------------------------------------------------
 
-_NUMBERS = [*(f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")), "lambda", "temperature"]
+_NUMBERS = [
+    *(f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")),
+    "lambda",
+    "temperature",
+]
 _CELL_COLUMNS = [*_KEYS, *_NUMBERS, "flags", "n", "groups", "constant", "dataset", "split", "word"]
 
 
@@ -102,8 +116,10 @@ class CdCells:
     """The cells of some runs under one rule.
 
     Attributes:
-        rows: records of metrics.json, one decoding a judge; where two runs have the same cell, the first's.
-        labels: judge -> its name in tables, in their order; models: pair -> the names of its two models.
+        rows: records of metrics.json, one decoding a judge; where two runs have the same cell, the
+            first's.
+        labels: judge -> its name in tables, in their order; models: pair -> the names of its two
+            models.
         tuned: the pairs whose lambda and t were.
         notes: dimension -> sentences on cells of several runs that differ.
     """
@@ -125,7 +141,9 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
         judges, (main, assistant) = paper.judges_of(run), paper.names_of(run)
         wanted = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
         shown_records = [
-            record for record in run.metrics if all(record[name] == value for name, value in wanted.items())
+            record
+            for record in run.metrics
+            if all(record[name] == value for name, value in wanted.items())
         ]
         decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
         if assistant is not None:
@@ -138,21 +156,36 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
         labels |= {judge: label for judge, label in judges.values() if judge not in labels}
         # the paper gives failed answers the lowest score
         rows += [
-            {**record, **(record.get("lowest") or {}), "judge_key": judges[record["judge"]][0], "word": run.groups}
+            {
+                **record,
+                **(record.get("lowest") or {}),
+                "judge_key": judges[record["judge"]][0],
+                "word": run.groups,
+            }
             for record in shown_records
-            if record["decoding"] == decodings.get(record["judge"]) and record[CORRELATIONS[0]] is not None
+            if record["decoding"] == decodings.get(record["judge"])
+            and record[CORRELATIONS[0]] is not None
         ]
-    frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS).astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
+    frame = (
+        pd.DataFrame(rows)
+        .reindex(columns=_CELL_COLUMNS)
+        .astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
+    )
     notes: dict[str, list[str]] = {}
     for (dimension, judge, *ends), part in grouped(frame, _KEYS):
-        first, settings = part.iloc[0], {setting(row) for row in records(part)}
-        if len(settings) > 1 or any((part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS):
+        first = part.iloc[0]
+        settings = {setting(row) for row in records(part)}
+        if len(settings) > 1 or any(
+            (part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS
+        ):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
-            notes.setdefault(dimension, []).append(f"{where}: several runs have it and differ; the first is shown.")
+            notes.setdefault(dimension, []).append(
+                f"{where}: several runs have it and differ; the first is shown."
+            )
     return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, notes)
 
 
-# --- correlations -----------------------------------------------------------------------------------------------------
+# --- correlations -------------------------------------------------------------------------------
 
 
 def build(runs: Iterable[Results]) -> list[PaperTable]:
@@ -168,42 +201,69 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     for number, rows in grouped(printed_correlations(), "table"):
         rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
         used = rows[rows["n"].notna()]
-        notes = _provenance(used, argmax, f"; the paper's: {_DATA}") if len(used) else [_ALONE.format("models")]
+        notes = (
+            _provenance(used, argmax, f"; the paper's: {_DATA}")
+            if len(used)
+            else [_ALONE.format("models")]
+        )
         family = _FAMILIES[rows["family"].iloc[0]]
-        caption = f"{family} family: correlation with the humans on summary {rows['dimension'].iloc[0]}."
-        printed.append(_correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes))
+        caption = (
+            f"{family} family: correlation with the humans on summary {rows['dimension'].iloc[0]}."
+        )
+        printed.append(
+            _correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes)
+        )
     # 2. its tables of lambda and t
     for number, rows in grouped(printed_settings(), "table"):
         rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
-        rows = rows.assign(**{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")})
+        rows = rows.assign(
+            **{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")}
+        )
         pairs = rows.loc[rows["n"].notna(), "judge_key"].unique()
         notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
-        caption = f"Hyper-parameters of contrastive decoding for summary {rows['dimension'].iloc[0]}."
+        caption = (
+            f"Hyper-parameters of contrastive decoding for summary {rows['dimension'].iloc[0]}."
+        )
         settings.append(_setting_table(f"table_{number}", f"Table {number}", caption, rows, notes))
     return sorted([*printed, *settings], key=lambda table: table.name)
 
 
-def _correlation_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
+def _correlation_table(
+    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]
+) -> PaperTable:
     """A table of rows that have correlations of ours or of the paper.
 
-    Averages of ours, of judges that have all ranges, are filled in; those of other judges are left out unless printed.
+    Averages of ours, of judges that have all ranges, are filled in; those of other judges are left
+    out unless printed.
     """
     # 1. averages, and the lines that anyone has
     ends = ("published", "recomputed", "slip")
-    rows = rows.reindex(columns=[*rows, *({f"{name}_{end}" for name in CORRELATIONS for end in ends} - set(rows))])
+    rows = rows.reindex(
+        columns=[*rows, *({f"{name}_{end}" for name in CORRELATIONS for end in ends} - set(rows))]
+    )
     ranged = rows["range_min"].notna()
     ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
     for key in CORRELATIONS:
         by_judge = rows[ranged & rows[key].notna()].groupby("judge_key")[key]
         means = {judge: fmean(values) for judge, values in by_judge if len(values) == ranges}
         rows[key] = rows[key].where(ranged, rows["judge_key"].map(means)).astype(float)
-    rows = rows.assign(ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna())
+    rows = rows.assign(
+        ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna()
+    )
     rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
-    triples = [None if pd.isna(low) else ScoreRange(low, *rest) for low, *rest in rows[_ENDS].itertuples(index=False)]
+    triples = [
+        None if pd.isna(low) else ScoreRange(low, *rest)
+        for low, *rest in rows[_ENDS].itertuples(index=False)
+    ]
     rows["range"] = [str(triple or "") for triple in triples]
     rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
     # 2. signs, and numbers as the CSV has them
-    columns = {"table": "table", "dimension": "dimension", "system": "label", **{end: end for end in _ENDS}}
+    columns = {
+        "table": "table",
+        "dimension": "dimension",
+        "system": "label",
+        **{end: end for end in _ENDS},
+    }
     slips = False
     for key in CORRELATIONS:
         rows[f"{key}_signs"], rows[f"{key}_published_marks"] = (
@@ -211,32 +271,45 @@ def _correlation_table(name: str, title: str, caption: str, rows: pd.DataFrame, 
         )
         slipped = rows[f"{key}_slip"]
         slips |= bool(slipped.eq(True).any())
-        rows[f"{key}_published_signs"] = rows[f"{key}_published_marks"] + slipped.map({True: "!"}).fillna("")
+        rows[f"{key}_published_signs"] = rows[f"{key}_published_marks"] + slipped.map(
+            {True: "!"}
+        ).fillna("")
         averages = rows[f"{key}_recomputed"].notna()
         rows[f"{key}_slip"] = slipped.map({True: "true", False: "false"}).where(averages, None)
         rows[f"{key}_recomputed"] = _texts(rows[f"{key}_recomputed"], "{:.5f}")
         rows[f"{key}_text"] = _texts(rows[f"{key}_published"], "{:.3f}")
         columns |= {f"{key}{end}": f"{key}{end}" for end in ("", "_low", "_high")}
         columns |= {f"{key}_marks": f"{key}_signs", f"{key}_published": f"{key}_text"}
-        columns |= {f"{key}_{end}": f"{key}_{end}" for end in ("published_marks", "recomputed", "slip")}
+        columns |= {
+            f"{key}_{end}": f"{key}_{end}" for end in ("published_marks", "recomputed", "slip")
+        }
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
     bounded = rows[f"{CORRELATIONS[0]}_low"].notna().any()
-    notes = [*(["In brackets: 95 % interval."] if bounded else []), *notes, *([_SLIP] if slips else [])]
+    notes = [
+        *(["In brackets: 95 % interval."] if bounded else []),
+        *notes,
+        *([_SLIP] if slips else []),
+    ]
     legend = (
-        f"{_LEGEND}, ours and the paper's apart." if rows["ours"].any() and rows["printed"].any() else f"{_LEGEND}."
+        f"{_LEGEND}, ours and the paper's apart."
+        if rows["ours"].any() and rows["printed"].any()
+        else f"{_LEGEND}."
     )
     labels = {"label": "Model", "range": "Range"}
-    return PaperTable(name, title, caption, rows, labels, _CORRELATIONS, columns, notes, ["range"], legend=legend)
+    return PaperTable(
+        name, title, caption, rows, labels, _CORRELATIONS, columns, notes, ["range"], legend=legend
+    )
 
 
 def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
-    """The marks of each row, by the rules of the paper's captions: _ best of its range (which it underlines), / best of
-    all ranges (italics), * best average (bold).
+    """The marks of each row, by the rules of the paper's captions: _ best of its range (which it
+    underlines), / best of all ranges (italics), * best average (bold).
 
-    Figures compete as printed, so that a reader never sees one of two equal ones marked. None wins alone, and none that
-    is not above 0: a judge that always says the same has 0.000.
+    Figures compete as printed, so that a reader never sees one of two equal ones marked. None wins
+    alone, and none that is not above 0: a judge that always says the same has 0.000.
     """
-    values, averages = rows[name].map(lambda value: float(f"{value:.3f}")), rows["range"] == ""
+    values = rows[name].map(lambda value: float(f"{value:.3f}"))
+    averages = rows["range"] == ""
     marks = pd.Series("", index=rows.index)
     for mark, contests in (
         ("_", rows["range"].where(~averages)),
@@ -250,45 +323,73 @@ def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _texts(values: pd.Series, form: str) -> pd.Series:
-    return pd.Series([form.format(value) if is_known(value) else None for value in values], values.index, dtype=object)
+    return pd.Series(
+        [form.format(value) if is_known(value) else None for value in values],
+        values.index,
+        dtype=object,
+    )
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> list[str]:
     notes = []
     for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
-        texts, groups = span(part["n"]), span(part["groups"])
-        notes.append(f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{comparison}.")
+        texts = span(part["n"])
+        groups = span(part["groups"])
+        notes.append(
+            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{comparison}."
+        )
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
         word = " or ".join(rows["word"].unique())
         notes.append(
-            f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing is distinguishable from chance."
+            f"Fewer than {FEWEST} {word}: the intervals are too narrow, and nothing is "
+            "distinguishable from chance."
         )
     if (rows["constant"] == True).any():  # noqa: E712  # unknown is not constant
-        notes.append("A judge that gives every text the same score has no correlation; 0.000 stands for it.")
+        notes.append(
+            "A judge that gives every text the same score has no correlation; 0.000 stands for it."
+        )
     return notes + cells.notes.get(rows["dimension"].iloc[0], [])
 
 
-# --- lambda and t -----------------------------------------------------------------------------------------------------
+# --- lambda and t -------------------------------------------------------------------------------
 
 
-def _setting_table(name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]) -> PaperTable:
-    rows = rows.reindex(columns=[*rows, *({f"{measure.key}_published" for measure in _SETTINGS} - set(rows))])
+def _setting_table(
+    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]
+) -> PaperTable:
+    rows = rows.reindex(
+        columns=[*rows, *({f"{measure.key}_published" for measure in _SETTINGS} - set(rows))]
+    )
     rows = rows.assign(kappa=rows["lambda"] / rows["temperature"])
     rows = rows.assign(ours=rows["kappa"].notna(), printed=rows["kappa_published"].notna())
     edge = [EDGE in flags if isinstance(flags, list | tuple) else False for flags in rows["flags"]]
     rows["kappa_signs"] = ["!" if at_edge else "" for at_edge in edge]
-    rows["edge"] = [str(at_edge).lower() if ours else None for at_edge, ours in zip(edge, rows["ours"], strict=True)]
+    rows["edge"] = [
+        str(at_edge).lower() if ours else None
+        for at_edge, ours in zip(edge, rows["ours"], strict=True)
+    ]
     rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    keys = ["table", "dimension", "main", "assistant", *_ENDS, *(measure.key for measure in _SETTINGS), "edge"]
+    keys = [
+        "table",
+        "dimension",
+        "main",
+        "assistant",
+        *_ENDS,
+        *(measure.key for measure in _SETTINGS),
+        "edge",
+    ]
     keys += [f"{measure.key}_published" for measure in _SETTINGS]
-    labels, csv = {"main": "Main", "assistant": "Asst", "range": "Range"}, dict(zip(keys, keys, strict=True))
+    labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
+    csv = dict(zip(keys, keys, strict=True))
     look: dict[str, Any] = {
         "sections": ["main"],
         "once": ["main", "assistant"],
         "legend": escape(_EDGE) if any(edge) else "",
     }
-    return PaperTable(name, title, caption, rows, labels, _SETTINGS, csv, notes, **look, digits=None)
+    return PaperTable(
+        name, title, caption, rows, labels, _SETTINGS, csv, notes, **look, digits=None
+    )
 
 
 def _setting_notes(cells: CdCells, pairs: Iterable[str]) -> list[str]:

@@ -1,4 +1,5 @@
-"""A paper's table, published figures with ours; and the judges of runs as the papers' tables know them."""
+"""A paper's table, published figures with ours; and the judges of runs as the papers' tables know
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from judgebench.runtime.files import as_csv
 FOLDER = Path(__file__).resolve().parent.parent / "published"
 """The figures that the papers print, as data: facts with their source."""
 
-OURS, PAPER = "ours", "paper"
+OURS = "ours"
+PAPER = "paper"
 UNREADABLE = "?"
 """Stands for a published figure that the scan of a paper does not show."""
 
@@ -30,8 +32,8 @@ UNREADABLE = "?"
 class Measure:
     """A number of a table.
 
-    Rows hold ours as `<key>`, `<key>_low`, `<key>_high` and `<key>_signs`, the paper's as `<key>_published` and
-    `<key>_published_signs`.
+    Rows hold ours as `<key>`, `<key>_low`, `<key>_high` and `<key>_signs`, the paper's as
+    `<key>_published` and `<key>_published_signs`.
 
     Attributes:
         form: the format of a value; ends: of its interval, where it differs.
@@ -52,8 +54,9 @@ class PaperTable:
 
     Attributes:
         name: that of its files, without an ending; title: such as "Table 2".
-        rows: a row a line, with the columns that its `Measure`s name; `ours`, `printed`: whether a run, or the paper,
-            has the line; `section`: the line above a section; `<key>_unread`: whether a print is unreadable.
+        rows: a row a line, with the columns that its `Measure`s name; `ours`, `printed`: whether a
+            run, or the paper, has the line; `section`: the line above a section; `<key>_unread`:
+            whether a print is unreadable.
         labels: columns of the rows that name a line -> their heads.
         measures: the numbers: all of ours where any line is ours, likewise the paper's.
         csv: columns of the CSV -> those of the rows.
@@ -82,21 +85,38 @@ class PaperTable:
 
     @cached_property
     def table(self) -> Table:
-        columns, shown, both = [], self.rows.copy(), self.has_ours and self.rows["printed"].any()
+        columns = []
+        shown = self.rows.copy()
+        both = self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
-                style: dict[str, Any] = {"ends": measure.ends or measure.form, "signs": f"{measure.key}_signs"}
-                columns.append(Col(measure.head, measure.key, measure.form, **style, group=OURS if both else ""))
+                style: dict[str, Any] = {
+                    "ends": measure.ends or measure.form,
+                    "signs": f"{measure.key}_signs",
+                }
+                columns.append(
+                    Col(
+                        measure.head, measure.key, measure.form, **style, group=OURS if both else ""
+                    )
+                )
         for measure in self.measures if self.rows["printed"].any() else ():
             if measure.paper:
-                column, cells = f"{measure.key}_published", f"{measure.key}_shown"
+                column = f"{measure.key}_published"
+                cells = f"{measure.key}_shown"
                 shown[cells] = shown[column].map(measure.form)
                 if f"{measure.key}_unread" in shown:
-                    shown[cells] = shown[cells].mask(shown[f"{measure.key}_unread"].eq(True), UNREADABLE)
+                    shown[cells] = shown[cells].mask(
+                        shown[f"{measure.key}_unread"].eq(True), UNREADABLE
+                    )
                 columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
         heads = [Col(head, key, left=True) for key, head in self.labels.items()]
         above = "{section}" if "section" in shown else ""
-        look: dict[str, Any] = {"title": self.title, "sections": self.sections, "section": above, "once": self.once}
+        look: dict[str, Any] = {
+            "title": self.title,
+            "sections": self.sections,
+            "section": above,
+            "once": self.once,
+        }
         return View(self.name, "", lambda rows: rows, [*heads, *columns], **look).tables(shown)[0]
 
     @property
@@ -117,8 +137,8 @@ class PaperTable:
 
 @cache
 def published(name: str) -> pd.DataFrame:
-    """A file of `published/`, its comments left out; `judge_key` names the judge as `judge_key` does, where there is
-    one. Do not change the frame: it is shared."""
+    """A file of `published/`, its comments left out; `judge_key` names the judge as `judge_key`
+    does, where there is one. Do not change the frame: it is shared."""
     frame = pd.read_csv(FOLDER / name, comment="#")
     if "judge" in frame:
         frame["judge_key"] = frame["judge"].map(judge_key)
@@ -167,22 +187,25 @@ def judge_key(main: str, assistant: str | None = None) -> str:
 
 def names_of(run: Results) -> tuple[str, str | None]:
     """The names of a run's models, distinct where files are called alike."""
-    main, assistant = run.titles.get("main") or "main", run.titles.get("assistant")
+    main = run.titles.get("main") or "main"
+    assistant = run.titles.get("assistant")
     if assistant is not None and model_key(assistant) == model_key(main):
         return f"{main} (main)", f"{assistant} (assistant)"
     return main, assistant
 
 
 def judges_of(run: Results) -> dict[str, tuple[str, str]]:
-    """Role (`main`; `assistant` and `pair` where there is one) -> key and name in tables, small models before large
-    ones, as the papers print them: a pair by the models' sizes, or the layer of an early exit."""
+    """Role (`main`; `assistant` and `pair` where there is one) -> key and name in tables, small
+    models before large ones, as the papers print them: a pair by the models' sizes, or the layer of
+    an early exit."""
     main, assistant = names_of(run)
     alone = {"main": (judge_key(main), shorten(main, 30))}
     if assistant is None:
         return alone
     sizes = []
     for name in (main, assistant):
-        layer, numbers = _EXIT.fullmatch(name), _SIZE.findall(name)
+        layer = _EXIT.fullmatch(name)
+        numbers = _SIZE.findall(name)
         sizes.append(layer[1] if layer else numbers[-1] if numbers else shorten(name, 14))
     pair = {"pair": (judge_key(main, assistant), f"Contrastive ({'-'.join(sizes)})")}
     return {"assistant": (judge_key(assistant), shorten(assistant, 30))} | alone | pair
@@ -191,7 +214,11 @@ def judges_of(run: Results) -> dict[str, tuple[str, str]]:
 def decoding_of(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
     """The one of a judge's decodings by a rule that stands in its rows; None where it has none."""
     # runs of earlier versions do not name the rule: it was the paper's
-    same = [record for record in records if record["judge"] == judge and (record.get("rule") or "argmax") == rule]
+    same = [
+        record
+        for record in records
+        if record["judge"] == judge and (record.get("rule") or "argmax") == rule
+    ]
     names = [record["decoding"] for record in same]
     preferred = CONTRASTIVE if judge == "pair" else PREFERRED[rule]
     return preferred if preferred in names else next(iter(names), None)

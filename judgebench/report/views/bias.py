@@ -1,6 +1,6 @@
-"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how alike two models are;
-and range bias as variance: the parts of a judge's scores that texts and ranges make, before and after each repair, and
-how many ranges or raters are enough.
+"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how
+alike two models are; and range bias as variance: the parts of a judge's scores that texts and
+ranges make, before and after each repair, and how many ranges or raters are enough.
 """
 
 from __future__ import annotations
@@ -32,15 +32,19 @@ from judgebench.stats.scores import shown_split
 from judgebench.stats.variance import RANGES
 from judgebench.types import FAILED, ScoreRange
 
-MAPPING_NOTE = "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
+MAPPING_NOTE = (
+    "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
+)
 """A reader needs this wherever mapped scores are shown."""
 
 Scale = tuple[float, float] | None
-"""The lowest and highest score that a human can give; None where humans prefer and do not score (texts compared)."""
+"""The lowest and highest score that a human can give; None where humans prefer and do not score
+(texts compared)."""
 
 
 def spans(scale: Scale) -> bool:
-    """True for a scale of some length. One taken from equal human scores has none, and nothing maps from it."""
+    """True for a scale of some length. One taken from equal human scores has none, and nothing maps
+    from it."""
     return scale is not None and scale[0] < scale[1]
 
 
@@ -48,34 +52,47 @@ def mapping_note(scale: Scale) -> str:
     """`MAPPING_NOTE`, or why there are no mapped scores to show."""
     if scale is None:
         return "Humans are left out: their preferences are no scores."
-    return MAPPING_NOTE if spans(scale) else "Humans are left out: their scores do not differ, and no scale is known."
+    return (
+        MAPPING_NOTE
+        if spans(scale)
+        else "Humans are left out: their scores do not differ, and no scale is known."
+    )
 
 
 def to_range(human: ArrayLike, scale: Scale, score_range: ScoreRange) -> NDArray[np.float64]:
-    """Human scores [n] on the data's own scale, mapped linearly to the range and rounded to its nearest score, half up;
-    [0] where the scale has no length.
+    """Human scores [n] on the data's own scale, mapped linearly to the range and rounded to its
+    nearest score, half up; [0] where the scale has no length.
 
     Example:
         >>> to_range([1, 2.5, 5], (1, 5), ScoreRange(0, 4)).tolist()
         [0.0, 2.0, 4.0]
     """
-    exact = None if scale is None else mapped(np.asarray(human, dtype=np.float64), scale, score_range)
-    return np.empty(0) if exact is None else np.asarray(score_range.values)[candidate_index(exact, score_range)]
+    exact = (
+        None if scale is None else mapped(np.asarray(human, dtype=np.float64), scale, score_range)
+    )
+    return (
+        np.empty(0)
+        if exact is None
+        else np.asarray(score_range.values)[candidate_index(exact, score_range)]
+    )
 
 
 def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:
-    """[examples] one human score per example, though each example has a row per judge and decoding."""
+    """[examples] one human score per example, though each example has a row per judge and
+    decoding."""
     return scores.drop_duplicates("example_id")["human"].dropna().to_numpy(dtype=np.float64)
 
 
 def shares(values: ArrayLike, score_range: ScoreRange) -> NDArray[np.float64]:
-    """[candidates] the share of the values [n] that lies nearest to each score of the range; zeros without values."""
+    """[candidates] the share of the values [n] that lies nearest to each score of the range; zeros
+    without values."""
     scores = np.asarray(values, dtype=np.float64)
     return histogram(scores, score_range) / max(1, len(scores))
 
 
 def most_frequent(shares_of: ArrayLike) -> list[int]:
-    """Positions of the largest of the shares [candidates]: several where they tie, none where all are 0."""
+    """Positions of the largest of the shares [candidates]: several where they tie, none where all
+    are 0."""
     values = np.asarray(shares_of, dtype=np.float64)
     top = values.max(initial=0.0)
     return np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12)).tolist() if top > 0 else []
@@ -87,151 +104,262 @@ def is_discrete(scores: pd.DataFrame) -> bool:
     return bool(2 * ((steps - steps.round()).abs() < 1e-6).sum() >= len(scores))
 
 
-# --- favorite scores --------------------------------------------------------------------------------------------------
+# --- favorite scores ----------------------------------------------------------------------------
 
 
 def favorites(results: Results) -> Rows:
-    """The score that each judge with discrete scores, and the humans where they can be mapped, give most often.
+    """The score that each judge with discrete scores, and the humans where they can be mapped, give
+    most often.
 
-    Rows have dimension, range, who, score (several where they tie) and share of the texts that get it, and `failed`,
-    the share of answers that could not be read, for which the lowest score stands. They are of the figures' scores:
-    test split, without attack and defense where there are such. Empty where texts are compared.
+    Rows have dimension, range, who, score (several where they tie) and share of the texts that get
+    it, and `failed`, the share of answers that could not be read, for which the lowest score
+    stands. They are of the figures' scores: test split, without attack and defense where there are
+    such. Empty where texts are compared.
     """
     rows: Rows = []
-    for dimension, of_dimension in () if results.compares else results.scores.groupby("dimension", sort=False):
-        scores, _ = first_condition(of_dimension[of_dimension["split"] == shown_split(of_dimension["split"])])
+    for dimension, of_dimension in (
+        () if results.compares else results.scores.groupby("dimension", sort=False)
+    ):
+        scores, _ = first_condition(
+            of_dimension[of_dimension["split"] == shown_split(of_dimension["split"])]
+        )
         index = SeriesIndex.from_frame(scores)
         discrete = [judge for judge, part in index.parts(scores).items() if is_discrete(part)]
         for score_range, part in ranges_of(scores):
             parts = index.parts(part)
-            values = {str(judge): (parts[judge]["score"].to_numpy(), float((parts[judge]["status"] == FAILED).mean()))
-                      for judge in discrete if judge in parts}  # fmt: skip
-            values[RATERS] = to_range(human_scores(part), results.scale[str(dimension)], score_range), 0.0
+            values = {
+                str(judge): (
+                    parts[judge]["score"].to_numpy(),
+                    float((parts[judge]["status"] == FAILED).mean()),
+                )
+                for judge in discrete
+                if judge in parts
+            }
+            values[RATERS] = (
+                to_range(human_scores(part), results.scale[str(dimension)], score_range),
+                0.0,
+            )
             for who, (scores_of, failed) in values.items():
                 if len(scores_of):
                     shares_of = shares(scores_of, score_range)
                     best = most_frequent(shares_of)
                     score = " or ".join(score_range.candidates[place] for place in best)
-                    row = {"dimension": dimension, "range": str(score_range), "who": who, "score": score}
+                    row = {
+                        "dimension": dimension,
+                        "range": str(score_range),
+                        "who": who,
+                        "score": score,
+                    }
                     rows.append(row | {"share": float(shares_of[best[0]]), "failed": failed})
     return rows
 
 
 def favorite_text(row: Mapping[str, Any]) -> str | None:
-    """The score that a judge gives most often and its share, such as "3 (61 %)", of a record of metrics.json."""
+    """The score that a judge gives most often and its share, such as "3 (61 %)", of a record of
+    metrics.json."""
     score = row.get("modal_score")
     if score is None or not is_known(score):
         return None
     score_range = range_of(row)
-    return f"{score_range.text(score) if score_range.labels else f'{score:g}'} ({percent(row['modal_share'])})"
+    return (
+        f"{score_range.text(score) if score_range.labels else f'{score:g}'} "
+        f"({percent(row['modal_share'])})"
+    )
 
 
-# --- diagnostics ------------------------------------------------------------------------------------------------------
+# --- diagnostics --------------------------------------------------------------------------------
 
 
 def _diagnosed(results: Results) -> Rows:
     """The metrics of clean texts that know of bias, without defense, else under the first one."""
     place = results.split, results.level
-    reported = [dict(record) for record in results.clean if (record["split"], record["level"]) == place]
+    reported = [
+        dict(record) for record in results.clean if (record["split"], record["level"]) == place
+    ]
     first = next(iter(defenses_of(reported)), NO_DEFENSE)
-    rows = [record for record in reported if record["defense"] == first and is_known(record.get("modal_share"))]
+    rows = [
+        record
+        for record in reported
+        if record["defense"] == first and is_known(record.get("modal_share"))
+    ]
     return [] if results.compares else rows
 
 
 DIAGNOSTICS = View(
     "diagnostics",
     "Bias and stability",
-    lambda results: [row | {"modal": favorite_text(row)} for row in records(labelled(_diagnosed(results)))],
+    lambda results: [
+        row | {"modal": favorite_text(row)} for row in records(labelled(_diagnosed(results)))
+    ],
     (
         Col("judge, decoding", "series", left=True, width=24),
         Col("range", "range", left=True),
-        Col("Wasserstein", "bias_wasserstein", three,
-            says="how far, as a share of the range, the judge's scores must move on average to be distributed as the "
-            "humans' are; it says nothing of which texts get them"),
-        Col("shift", "bias_shift", signed_two,
-            says="the judge's mean less the humans', as a share of the range; above 0 the judge scores higher"),
-        Col("KL", "bias_kl", two, says="divergence of the judge's histogram from the humans', in nats"),
+        Col(
+            "Wasserstein",
+            "bias_wasserstein",
+            three,
+            says="how far, as a share of the range, the judge's scores must move on average to be "
+            "distributed as the humans' are; it says nothing of which texts get them",
+        ),
+        Col(
+            "shift",
+            "bias_shift",
+            signed_two,
+            says="the judge's mean less the humans', as a share of the range; above 0 the judge "
+            "scores higher",
+        ),
+        Col(
+            "KL",
+            "bias_kl",
+            two,
+            says="divergence of the judge's histogram from the humans', in nats",
+        ),
         Col("modal score", "modal", left=True, says="the score given most often, and its share"),
-        Col("SD", "stability", three, optional=True, says="standard deviation of Spearman over the ranges"),
-        Col("self", "self_agreement", three, optional=True,
-            says="mean Spearman of the judge with itself in the other ranges"),
+        Col(
+            "SD",
+            "stability",
+            three,
+            optional=True,
+            says="standard deviation of Spearman over the ranges",
+        ),
+        Col(
+            "self",
+            "self_agreement",
+            three,
+            optional=True,
+            says="mean Spearman of the judge with itself in the other ranges",
+        ),
     ),
-    by=["condition"], sections=["series"], once=["series", "stability", "self_agreement"], note="diagnostics_note.txt",
-)  # fmt: skip
+    by=["condition"],
+    sections=["series"],
+    once=["series", "stability", "self_agreement"],
+    note="diagnostics_note.txt",
+)
 
 
 def _similarity(results: Results) -> Rows:
     cells = {(row["dimension"], row["attack"], row["defense"]) for row in _diagnosed(results)}
     rows = []
     for record in unattacked(results.similarity) if cells else ():
-        if record["split"] == results.split and (record["dimension"], record["attack"], record["defense"]) in cells:
+        if (
+            record["split"] == results.split
+            and (record["dimension"], record["attack"], record["defense"]) in cells
+        ):
             row = {**record, "condition": condition_text({**record, "defense": NO_DEFENSE})}
             modes = {
-                who: f"{row[f'{who}_mode']} ({percent(row[f'{who}_mode_share'])})" for who in ("main", "assistant")
+                who: f"{row[f'{who}_mode']} ({percent(row[f'{who}_mode_share'])})"
+                for who in ("main", "assistant")
             }
             rows.append(row | modes | {"range": str(range_of(row))})
     return rows
 
 
 SIMILARITY = View(
-    "similarity", "Main and assistant", _similarity,
+    "similarity",
+    "Main and assistant",
+    _similarity,
     (
         Col("range", "range", left=True),
-        Col("log-probabilities correlate", "logprob_correlation", two, says="their means over texts, by candidate"),
-        Col("same most likely score", "mode_agreement", percent,
-            says="share of texts of which both find the same score most likely"),
+        Col(
+            "log-probabilities correlate",
+            "logprob_correlation",
+            two,
+            says="their means over texts, by candidate",
+        ),
+        Col(
+            "same most likely score",
+            "mode_agreement",
+            percent,
+            says="share of texts of which both find the same score most likely",
+        ),
         Col("main's", "main", left=True, says="the score that it finds most likely most often"),
         Col("assistant's", "assistant", left=True),
     ),
-    by=["condition"], note="Contrasting takes away what both prefer.",
-)  # fmt: skip
+    by=["condition"],
+    note="Contrasting takes away what both prefer.",
+)
 
 
-# --- range bias as variance ------------------------------------------------------------------------------------------
+# --- range bias as variance ---------------------------------------------------------------------
 
 
 def variance_frame(results: Results) -> pd.DataFrame:
-    """The records of variance.json over ranges, a row each: by dimension and series, the calibrated below those as
-    given.
+    """The records of variance.json over ranges, a row each: by dimension and series, the calibrated
+    below those as given.
 
-    Added are `condition`; `series` with its setting where several are tried side by side, and `who`, the same with
-    what was done to scores.
+    Added are `condition`; `series` with its setting where several are tried side by side, and
+    `who`, the same with what was done to scores.
     """
-    # Records of two decodings have no judge, and those over ranges no range: the rest tells series apart.
-    rows: Rows = [{**row, "judged": row["judge"], "judge": row["judge"] or ""}
-            for row in results.variance if row["study"] == RANGES]  # fmt: skip
-    index, conditions = SeriesIndex(rows), list(dict.fromkeys(map(condition_text, rows)))
+    # Records of two decodings have no judge, and those over ranges no range: the rest tells series
+    # apart.
+    rows: Rows = [
+        {**row, "judged": row["judge"], "judge": row["judge"] or ""}
+        for row in results.variance
+        if row["study"] == RANGES
+    ]
+    index = SeriesIndex(rows)
+    conditions = list(dict.fromkeys(map(condition_text, rows)))
     for row in rows:
         series = index.of(row)
-        row |= {"condition": condition_text(row), "series": str(series).removeprefix(", "), "judged": series.judge}
+        row |= {
+            "condition": condition_text(row),
+            "series": str(series).removeprefix(", "),
+            "judged": series.judge,
+        }
         row["who"] = row["series"] + (", calibrated" if row["calibrated"] else "")
-        row["place"] = (conditions.index(row["condition"]), index.all.index(series), row["calibrated"])
+        row["place"] = (
+            conditions.index(row["condition"]),
+            index.all.index(series),
+            row["calibrated"],
+        )
     rows.sort(key=lambda row: row["place"])
     return pd.DataFrame(rows)
 
 
 def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `variance_frame` without assistants and without defense, where there are others."""
-    for other in (rows["defense"] == NO_DEFENSE, rows["judged"] != "assistant") if len(rows) else ():
+    """The rows of `variance_frame` without assistants and without defense, where there are
+    others."""
+    for other in (
+        (rows["defense"] == NO_DEFENSE, rows["judged"] != "assistant") if len(rows) else ()
+    ):
         rows = rows[other[rows.index]] if other[rows.index].any() else rows
     return rows
 
 
 RANGE_VARIANCE = View(
-    "variance", "Range bias as variance", lambda results: reported_rows(variance_frame(results)),
+    "variance",
+    "Range bias as variance",
+    lambda results: reported_rows(variance_frame(results)),
     (
         Col("judge, decoding", "who", left=True),
-        Col("spread", "spread", two,
-            says="standard deviation of a score, as part of its range (calibrated: of the humans' scale)"),
-        Col("of texts", "texts_share", percent, points,
-            says="the share of the variance that stays the same in every range"),
+        Col(
+            "spread",
+            "spread",
+            two,
+            says="standard deviation of a score, as part of its range (calibrated: of the humans' "
+            "scale)",
+        ),
+        Col(
+            "of texts",
+            "texts_share",
+            percent,
+            points,
+            says="the share of the variance that stays the same in every range",
+        ),
         Col("of range", "range_own", percent, points, says="all texts are moved alike"),
-        Col("of range x text", "range_interactions", percent, points,
-            says="their order changes (with the error of single scores, where answers are sampled)"),
+        Col(
+            "of range x text",
+            "range_interactions",
+            percent,
+            points,
+            says="their order changes (with the error of single scores, where answers are sampled)",
+        ),
         Col("of both", "range_both", percent, points, says="score range bias in one number"),
     ),
-    by=["condition"], title="{condition}, {ranges:.0f} ranges",
-    size="{texts} {examples_word} of {groups} {groups_word}", below="reason",
+    by=["condition"],
+    title="{condition}, {ranges:.0f} ranges",
+    size="{texts} {examples_word} of {groups} {groups_word}",
+    below="reason",
     note="variance_note.txt",
     brackets="{groups} resampled, for these very ranges",
-)  # fmt: skip
+)

@@ -1,5 +1,5 @@
-"""Agreement with the humans: correlations by range, within groups and over systems; what each repair changes; and
-paired differences between judges.
+"""Agreement with the humans: correlations by range, within groups and over systems; what each
+repair changes; and paired differences between judges.
 """
 
 from __future__ import annotations
@@ -46,21 +46,30 @@ _CONDITION = ["dimension", "attack", "defense"]
 
 
 @kept
-def correlation_frame(results: Results, level: str | None = None, silent: bool = False) -> pd.DataFrame:
-    """The metrics of clean texts of the reported split, a row a range and series, the averages over ranges last.
+def correlation_frame(
+    results: Results, level: str | None = None, silent: bool = False
+) -> pd.DataFrame:
+    """The metrics of clean texts of the reported split, a row a range and series, the averages over
+    ranges last.
 
-    `<correlation>_best` marks the best of several at one range, where it is above 0; `condition` names a level that is
-    not the usual one; `size` says on how much a row rests, such as "1440 examples of 90 articles".
+    `<correlation>_best` marks the best of several at one range, where it is above 0; `condition`
+    names a level that is not the usual one; `size` says on how much a row rests, such as "1440
+    examples of 90 articles".
 
     Args:
         level: dataset, document or system; None takes the reported one.
-        silent: whether assistants that give every text the same score in every range are among them.
+        silent: whether assistants that give every text the same score in every range are among
+            them.
     """
     place = (results.split, level or results.level)
-    rows = labelled(record for record in results.clean if (record["split"], record["level"]) == place)
+    rows = labelled(
+        record for record in results.clean if (record["split"], record["level"]) == place
+    )
     if not len(rows):
         return rows
-    constant = pd.Series([CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))])
+    constant = pd.Series(
+        [CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))]
+    )
     constant = constant.groupby([rows[name] for name in (*_CONDITION, "series")]).transform("all")
     rows = rows if silent else rows[~((rows["judge"] == "assistant") & constant)]
     if "clamped_share" in rows and not rows["clamped_share"].any():
@@ -68,13 +77,21 @@ def correlation_frame(results: Results, level: str | None = None, silent: bool =
     parts = []
     for _, condition in rows.groupby(_CONDITION, sort=False):
         blocks = [part for _, part in condition.groupby("range", sort=False)]
-        series = [part for _, part in condition.groupby("series", sort=False) if part["range"].nunique() == len(blocks)]
+        series = [
+            part
+            for _, part in condition.groupby("series", sort=False)
+            if part["range"].nunique() == len(blocks)
+        ]
         if len(blocks) > 1 and series:
             blocks.append(pd.DataFrame(map(_average, series)))
-        # The best of several is marked; a judge that always says the same has 0 and would win against inverted ones.
+        # The best of several is marked; a judge that always says the same has 0 and would win
+        # against inverted ones.
         for block in blocks:
             best = {name: block[name].astype(float).max() for name in CORRELATIONS}
-            marks = {f"{name}_best": (len(block) > 1) & (block[name] == best[name]) & (best[name] > 0) for name in best}
+            marks = {
+                f"{name}_best": (len(block) > 1) & (block[name] == best[name]) & (best[name] > 0)
+                for name in best
+            }
             size = size_of(condition, results.groups, results.examples_word)
             name = at_level(condition["condition"].iloc[0], condition["level"].iloc[0])
             parts.append(block.assign(**marks, size=size, condition=name))
@@ -83,10 +100,19 @@ def correlation_frame(results: Results, level: str | None = None, silent: bool =
 
 def _average(rows: pd.DataFrame) -> dict[str, Any]:
     """The means of a series over its ranges, where all of them are known."""
-    settings, names = set(rows["setting"]), (*CORRELATIONS, "failed_share", "clamped_share")
-    means = {name: rows[name].mean() if rows[name].notna().all() else None for name in names if name in rows}
+    settings = set(rows["setting"])
+    names = (*CORRELATIONS, "failed_share", "clamped_share")
+    means = {
+        name: rows[name].mean() if rows[name].notna().all() else None
+        for name in names
+        if name in rows
+    }
     same = {name: rows[name].iloc[0] for name in (*_CONDITION, "level", "series", "who", "judge")}
-    return same | means | {"range": "average", "setting": settings.pop() if len(settings) == 1 else "λ, t by range"}
+    return (
+        same
+        | means
+        | {"range": "average", "setting": settings.pop() if len(settings) == 1 else "λ, t by range"}
+    )
 
 
 def level_note(level: str, groups: str) -> str:
@@ -99,12 +125,18 @@ def level_note(level: str, groups: str) -> str:
 
 
 def size_of(rows: pd.DataFrame, groups: str, examples: str) -> str:
-    """On how many examples, groups or systems the rows rest, such as "1440 texts of 90 articles"."""
-    level, many = rows["level"].iloc[0], f"{span(rows['groups'])} "
+    """On how many examples, groups or systems the rows rest, such as "1440 texts of 90
+    articles"."""
+    level = rows["level"].iloc[0]
+    many = f"{span(rows['groups'])} "
     many += singular(groups) if rows["groups"].max() == 1 else groups
     if level == "document":
         return many
-    word = "systems over" if level == "system" else f"{singular(examples) if rows['n'].max() == 1 else examples} of"
+    word = (
+        "systems over"
+        if level == "system"
+        else f"{singular(examples) if rows['n'].max() == 1 else examples} of"
+    )
     return f"{span(rows['n'])} {word} {many}"
 
 
@@ -123,13 +155,14 @@ def undefended(rows: Rows) -> Rows:
     return [row for row in rows if row["defense"] == NO_DEFENSE] or list(rows)
 
 
-# --- the setting that is taken ---------------------------------------------------------------------------------------
+# --- the setting that is taken ------------------------------------------------------------------
 
 
 @kept
 def taken_rows(results: Results) -> Rows:
-    """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none was chosen, as in
-    runs of earlier versions, the main model's with the highest Spearman, or the first judge's. Clean texts."""
+    """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none
+    was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or the
+    first judge's. Clean texts."""
     rows = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
     chosen = [Cell.of(record) for record in results.choice if record["taken"]]
     taken = [next((row for row in rows if Cell.of(row) == cell), None) for cell in chosen]
@@ -157,12 +190,14 @@ def of_taken(results: Results, rows: Rows) -> Rows:
     return [row for row in rows if tuple(row[name] for name in names) in taken]
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table ----------------------------------------------------------------------------------
 
 
 def _with_humans(results: Results) -> Rows:
-    """The correlations with favorite scores, and below those of clean texts at dataset level the human ceiling."""
-    rows, humans = correlation_frame(results), {} if results.compares else ceilings(results)
+    """The correlations with favorite scores, and below those of clean texts at dataset level the
+    human ceiling."""
+    rows = correlation_frame(results)
+    humans = {} if results.compares else ceilings(results)
     table: Rows = []
     for _, part in rows.groupby(_CONDITION, sort=False) if len(rows) else ():
         for row in records(part):
@@ -171,7 +206,9 @@ def _with_humans(results: Results) -> Rows:
             table.append(row if results.compares else {**row, "favorite": favorite_text(row)})
         first = records(part.head(1))[0]
         if first["dimension"] in humans and (first["level"], first["attack"]) == ("dataset", CLEAN):
-            same = {name: first[name] for name in (*_CONDITION, "condition", "level", "size", "groups")}
+            same = {
+                name: first[name] for name in (*_CONDITION, "condition", "level", "size", "groups")
+            }
             same |= {"judge": RATERS, "series": RATERS, "who": "one, with the others"}
             table.append(ceiling_row(humans[first["dimension"]], **same))
     return table
@@ -179,38 +216,69 @@ def _with_humans(results: Results) -> Rows:
 
 def _note(results: Results, rows: Any) -> str:
     rows = records(rows)
-    level, ranges = str(rows[0]["level"]), [row["range"] for row in rows]
-    left_out = len(correlation_frame(results, level, silent=True)) - sum(name != RATERS for name in ranges)
+    level = str(rows[0]["level"])
+    ranges = [row["range"] for row in rows]
+    left_out = len(correlation_frame(results, level, silent=True)) - sum(
+        name != RATERS for name in ranges
+    )
     facts: dict[str, Any] = {
         "where": level_note(level, results.groups),
         "humans": HUMANS_NOTE if RATERS in ranges else "",
     }
-    facts |= {"pairs": any(row.get("human_agreement") is not None for row in rows), "left_out": left_out}
+    facts |= {
+        "pairs": any(row.get("human_agreement") is not None for row in rows),
+        "left_out": left_out,
+    }
     return say("correlations", results=results, level=level, averages="average" in ranges, **facts)
 
 
 CORRELATION = View(
-    "correlations", "Agreement with the humans", _with_humans,
+    "correlations",
+    "Agreement with the humans",
+    _with_humans,
     (
         Col("range", "range", left=True, width=9),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
-        *(Col(name.capitalize(), name, three, short, marked=f"{name}_best") for name in CORRELATIONS),
+        *(
+            Col(name.capitalize(), name, three, short, marked=f"{name}_best")
+            for name in CORRELATIONS
+        ),
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
         Col("favorite score", "favorite", left=True, page=True, optional=True),
         Col("failed", "failed_share", percent_one),
-        Col("if they count", "failures", page=True, optional=True,
-            says="Spearman with other scores in the place of failed answers, at worst and at best"),
-        Col("clamped", "clamped_share", percent_one, optional=True,
-            says="share of answers outside the range, moved to its nearest end"),
+        Col(
+            "if they count",
+            "failures",
+            page=True,
+            optional=True,
+            says="Spearman with other scores in the place of failed answers, at worst and at best",
+        ),
+        Col(
+            "clamped",
+            "clamped_share",
+            percent_one,
+            optional=True,
+            says="share of answers outside the range, moved to its nearest end",
+        ),
     ),
-    by=_CONDITION, title="{condition}", size="{size}", sections=["range"], once=["range"], note=_note,
-    brackets="{groups} resampled", reasons=["missing_document", "missing"], marks="best of its range, if above 0",
-)  # fmt: skip
+    by=_CONDITION,
+    title="{condition}",
+    size="{size}",
+    sections=["range"],
+    once=["range"],
+    note=_note,
+    brackets="{groups} resampled",
+    reasons=["missing_document", "missing"],
+    marks="best of its range, if above 0",
+)
 
 
 def _level_rows(results: Results) -> Rows:
-    """A row a range and series with Spearman at document level (`within`) and at system level (`over`)."""
-    document, system = (records(correlation_frame(results, level)) for level in ("document", "system"))
+    """A row a range and series with Spearman at document level (`within`) and at system level
+    (`over`)."""
+    document, system = (
+        records(correlation_frame(results, level)) for level in ("document", "system")
+    )
     single = bool(system) and max(row["n"] or 0 for row in system) < 2
     if single and max((row["groups"] or 0 for row in document), default=0) < 2:
         return []  # nothing but what is over all texts
@@ -220,42 +288,73 @@ def _level_rows(results: Results) -> Rows:
     for row in document or system:
         if row["judge"] == "assistant" or row["range"] == "average":
             continue
-        within, over = row if document else {}, of_systems.get(tuple(row[name] for name in keys), {})
+        within = row if document else {}
+        over = of_systems.get(tuple(row[name] for name in keys), {})
         constant = within.get("human_constant_groups")
-        rows.append({
-            **{name: row[name] for name in keys},
-            **{f"within{end}": within.get(f"spearman{end}") for end in ("", "_low", "_high")},
-            **{f"over{end}": over.get(f"spearman{end}") for end in ("", "_low", "_high")},
-            **{f"spearman_systems{end}": over.get(f"spearman_systems{end}") for end in ("_low", "_high")},
-            "without": None if constant is None else f"{three(row.get('spearman_varied'))} ({int(constant)})",
-            "missing_document": within.get("missing"),
-            "missing": over.get("missing"),
-            "condition": condition_text(row),
-            "size": row["size"] if single or not over else over["size"],
-        })  # fmt: skip
+        rows.append(
+            {
+                **{name: row[name] for name in keys},
+                **{f"within{end}": within.get(f"spearman{end}") for end in ("", "_low", "_high")},
+                **{f"over{end}": over.get(f"spearman{end}") for end in ("", "_low", "_high")},
+                **{
+                    f"spearman_systems{end}": over.get(f"spearman_systems{end}")
+                    for end in ("_low", "_high")
+                },
+                "without": None
+                if constant is None
+                else f"{three(row.get('spearman_varied'))} ({int(constant)})",
+                "missing_document": within.get("missing"),
+                "missing": over.get("missing"),
+                "condition": condition_text(row),
+                "size": row["size"] if single or not over else over["size"],
+            }
+        )
     return rows if any(row[name] is not None for row in rows for name in ("within", "over")) else []
 
 
 LEVELS = View(
-    "levels", "Within groups, and over systems", _level_rows,
+    "levels",
+    "Within groups, and over systems",
+    _level_rows,
     [
         Col("range", "range", left=True),
         Col("judge, decoding", "series", left=True),
-        Col("within", "within", three, short, optional=True,
-            says="Spearman within each of the {groups}, mean over them; those whose humans gave all texts one score "
-            "say nothing of the judge and count as 0"),
+        Col(
+            "within",
+            "within",
+            three,
+            short,
+            optional=True,
+            says="Spearman within each of the {groups}, mean over them; those whose humans gave "
+            "all texts one score say nothing of the judge and count as 0",
+        ),
         Col("without", "without", optional=True, says="the mean without these, and their number"),
         Col("systems", "over", three, optional=True, says="Spearman of the systems' mean scores"),
-        Col("these", "over", no_text, short, optional=True,
-            says="95 % interval for these very systems, {groups} resampled"),
-        Col("others", "spearman_systems", no_text, short, optional=True,
-            says="for systems like these, systems and {groups} resampled"),
+        Col(
+            "these",
+            "over",
+            no_text,
+            short,
+            optional=True,
+            says="95 % interval for these very systems, {groups} resampled",
+        ),
+        Col(
+            "others",
+            "spearman_systems",
+            no_text,
+            short,
+            optional=True,
+            says="for systems like these, systems and {groups} resampled",
+        ),
     ],
-    by=_CONDITION, title="{condition}", size="{size}", reasons=["missing_document", "missing"],
-)  # fmt: skip
+    by=_CONDITION,
+    title="{condition}",
+    size="{size}",
+    reasons=["missing_document", "missing"],
+)
 
 
-# --- what each repair changes ----------------------------------------------------------------------------------------
+# --- what each repair changes -------------------------------------------------------------------
 
 _KINDS = {
     AGREEMENT: ("Spearman", "{decoding} instead of {reference}"),
@@ -266,18 +365,24 @@ _KINDS = {
 
 
 def repair_rows(results: Results) -> Rows:
-    """The records of repairs.json that have figures, kind by kind, with `measured`, `name` and `significant`."""
+    """The records of repairs.json that have figures, kind by kind, with `measured`, `name` and
+    `significant`."""
     rows = [row for row in records(results.repairs) if row["difference"] is not None]
     for row in rows:
         row["measured"], row["name"] = (line.format(**row) for line in _KINDS[row["kind"]])
-        outside = row["difference_low"] is not None and not row["difference_low"] <= 0 <= row["difference_high"]
+        outside = (
+            row["difference_low"] is not None
+            and not row["difference_low"] <= 0 <= row["difference_high"]
+        )
         row["significant"] = outside and row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE
         row["condition"] = row["dimension"]
     return sorted(rows, key=lambda row: list(_KINDS).index(row["kind"]))
 
 
 REPAIRS = View(
-    "repairs", "What each repair changes, in the mean over ranges", repair_rows,
+    "repairs",
+    "What each repair changes, in the mean over ranges",
+    repair_rows,
     (
         Col("repair", "name", left=True, width=30),
         Col("before", "before", three),
@@ -285,13 +390,17 @@ REPAIRS = View(
         Col("difference", "difference", signed_three, signed_three, marked="significant"),
         Col("p, Holm", "p_holm", p_value, says="paired permutation test over whole {groups}"),
     ),
-    by=["dimension"], size="{n} {examples_word} of {groups} {groups_word}", sections=["measured"],
-    section="{measured}", note=lambda results, rows: comparison_note(rows, results.groups),
-    brackets="{groups} resampled", marks="significant after Holm's correction",
-)  # fmt: skip
+    by=["dimension"],
+    size="{n} {examples_word} of {groups} {groups_word}",
+    sections=["measured"],
+    section="{measured}",
+    note=lambda results, rows: comparison_note(rows, results.groups),
+    brackets="{groups} resampled",
+    marks="significant after Holm's correction",
+)
 
 
-# --- paired differences ----------------------------------------------------------------------------------------------
+# --- paired differences -------------------------------------------------------------------------
 
 
 SHOWN = "spearman"
@@ -300,21 +409,28 @@ _BY = ["dimension", "attack", "defense", "first_name", "second_name"]
 
 
 def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -> Rows:
-    """The records of comparisons.json for one statistic, of the reported split and level, a row a range, means last.
+    """The records of comparisons.json for one statistic, of the reported split and level, a row a
+    range, means last.
 
-    Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range, or what the mean is
-    over), `mean`, `significant` (after Holm's correction), `verdict` with a `remark`, and, where a difference is not
-    significant, `needed` and `needed_for`: groups for 80 % power, for this difference and for one of 0.05.
+    Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range,
+    or what the mean is over), `mean`, `significant` (after Holm's correction), `verdict` with a
+    `remark`, and, where a difference is not significant, `needed` and `needed_for`: groups for 80 %
+    power, for this difference and for one of 0.05.
     """
-    split, level = shown_split(row["split"] for row in comparisons), shown_level(row["level"] for row in comparisons)
-    chosen = [dict(row) for row in comparisons
-             if (row["split"], row["level"], row["statistic"]) == (split, level, statistic)]  # fmt: skip
+    split = shown_split(row["split"] for row in comparisons)
+    level = shown_level(row["level"] for row in comparisons)
+    chosen = [
+        dict(row)
+        for row in comparisons
+        if (row["split"], row["level"], row["statistic"]) == (split, level, statistic)
+    ]
     rows: Rows = []
     for block in rows_by(chosen, ("dimension", "attack", "defense", *_SIDES)):
         for row in block:
             row["mean"] = row["range_min"] is None
             row["place"] = f"mean of {row['ranges']} ranges" if row["mean"] else str(range_of(row))
-        several = len({row["place"] for row in block}) < len(block)  # lambdas tried side by side in one range
+        # lambdas tried side by side in one range
+        several = len({row["place"] for row in block}) < len(block)
         # Ranges as in all tables, whatever their order in the configuration; means last.
         block.sort(key=lambda row: (row["mean"], () if row["mean"] else range_of(row).order))
         for row in block:
@@ -322,19 +438,29 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
             row["place"] += f", {setting(side)}" if several else ""
             row["condition"] = at_level(condition_text(row), level)
             row |= {
-                f"{name}_name": f"{row[f'{name}_judge']}, {row[f'{name}_decoding']}" for name in ("first", "second")
+                f"{name}_name": f"{row[f'{name}_judge']}, {row[f'{name}_decoding']}"
+                for name in ("first", "second")
             }
             row["second_name"] += ", no defense" if row.get("second_defense") else ""
             # the league has the means where all are compared with one decoding
-            row["fold"] = "{condition}: {first_name} against {second_name}".format(**row) if "first_low" in row else ""
+            row["fold"] = (
+                "{condition}: {first_name} against {second_name}".format(**row)
+                if "first_low" in row
+                else ""
+            )
             row |= {"difference_low": row["low"], "difference_high": row["high"]}
             row["significant"] = row["says"] in (BETTER, WORSE)
-            bounded, undecided = row["low"] is not None, row["says"] == NOT_SIGNIFICANT
-            row["verdict"] = row["says"] or "not tested: selected on these texts" if bounded else "no interval"
+            bounded = row["low"] is not None
+            undecided = row["says"] == NOT_SIGNIFICANT
+            row["verdict"] = (
+                row["says"] or "not tested: selected on these texts" if bounded else "no interval"
+            )
             outside = bounded and undecided and not row["low"] <= 0 <= row["high"]
             undecided = bounded and undecided and not outside
             row["needed"] = row["groups_needed"] if undecided else None
-            row["needed_for"] = row["groups_needed_for_0.05"] if undecided and row["groups_needed"] else None
+            row["needed_for"] = (
+                row["groups_needed_for_0.05"] if undecided and row["groups_needed"] else None
+            )
             # Why a difference is not significant although its interval leaves out 0.
             holm = " after Holm" if row["p"] is not None and row["p"] <= SIGNIFICANCE else ""
             why = f"the interval leaves out 0, but p{holm} is above {SIGNIFICANCE}"
@@ -346,15 +472,20 @@ def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -
 
 def _of_run(results: Results) -> Rows:
     rows = comparison_rows(unattacked(results.comparisons), results.groups)
-    names, shown = ("dimension", "defense", "first_decoding", "second_decoding"), list[dict[str, Any]]()
+    names = ("dimension", "defense", "first_decoding", "second_decoding")
+    shown = list[dict[str, Any]]()
     planned = [
-        tuple(row[name] for name in ("dimension", "defense", "decoding", "reference")) for row in results.repairs
+        tuple(row[name] for name in ("dimension", "defense", "decoding", "reference"))
+        for row in results.repairs
     ]
     for row in rows:
         if row["level"] == "dataset" and tuple(row[name] for name in names) in planned:
             if row["mean"]:  # which `REPAIRS` has
                 continue
-            row["fold"] = f"{row['condition']}: {row['first_name']} against {row['second_name']}, in each range"
+            row["fold"] = (
+                f"{row['condition']}: {row['first_name']} against {row['second_name']}, in each "
+                "range"
+            )
         shown.append(row)
     return shown
 
@@ -363,28 +494,48 @@ def comparison_note(rows: Rows, groups: str) -> str:
     """The number of tests that Holm's correction is over, of each dimension by itself."""
     if all(row["p"] is None for row in rows):
         return ""
-    counts = sorted({int(row["comparisons"]) for row in rows if row["comparisons"] is not None} or {len(rows)})
+    counts = sorted(
+        {int(row["comparisons"]) for row in rows if row["comparisons"] is not None} or {len(rows)}
+    )
     alone = len({row["condition"] for row in rows}) == 1
     numbers = [row["groups"] for row in rows if row["groups"] is not None]
     return say("comparisons", counts=counts, alone=alone, numbers=numbers, groups=groups)
 
 
 COMPARISONS = View(
-    "comparisons", f"Differences in {SHOWN.capitalize()}", _of_run,
+    "comparisons",
+    f"Differences in {SHOWN.capitalize()}",
+    _of_run,
     (
         Col("range", "place", left=True, width=11),
         Col("first", "first", three),
         Col("second", "second", three),
-        Col("first - second", "difference", signed_three, signed_three, marked="significant",
-            says=f"difference in {SHOWN.capitalize()}"),
+        Col(
+            "first - second",
+            "difference",
+            signed_three,
+            signed_three,
+            marked="significant",
+            says=f"difference in {SHOWN.capitalize()}",
+        ),
         Col("p", "p", p_value, says="paired permutation test over whole {groups}"),
         Col("p, Holm", "p_holm", p_value),
-        Col("needed", "needed", rounded_up, optional=True,
-            says="{groups} for 80 % power at this very difference, before Holm's correction"),
+        Col(
+            "needed",
+            "needed",
+            rounded_up,
+            optional=True,
+            says="{groups} for 80 % power at this very difference, before Holm's correction",
+        ),
         Col("for 0.05", "needed_for", rounded_up, optional=True, says="at a difference of 0.05"),
         Col("verdict", "verdict", left=True),
     ),
-    by=_BY, title="{condition}: {first_name} against {second_name}", sections=["mean"], below="remark",
-    note=lambda results, rows: comparison_note(rows, results.groups), brackets="{groups} resampled",
-    marks="significant after Holm's correction", folded="{fold}",
-)  # fmt: skip
+    by=_BY,
+    title="{condition}: {first_name} against {second_name}",
+    sections=["mean"],
+    below="remark",
+    note=lambda results, rows: comparison_note(rows, results.groups),
+    brackets="{groups} resampled",
+    marks="significant after Holm's correction",
+    folded="{fold}",
+)

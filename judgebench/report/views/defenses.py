@@ -1,4 +1,5 @@
-"""Defenses: their effect side by side, and their preparation: standards, references, detectors, costs."""
+"""Defenses: their effect side by side, and their preparation: standards, references, detectors,
+costs."""
 
 from __future__ import annotations
 
@@ -12,15 +13,23 @@ import scipy  # its parts come when they are first used
 
 from judgebench.report.formats import one, percent, say, signed_two, three, two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, Rows, View, rows_by
-from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows, excludes_zero
+from judgebench.report.views.attacks import (
+    CHANGE,
+    EXCLUDES_ZERO,
+    RATE,
+    RISES,
+    attacked_rows,
+    excludes_zero,
+)
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
 from judgebench.types import LABELS, RANGE
 
-# --- side by side -----------------------------------------------------------------------------------------------------
+# --- side by side --------------------------------------------------------------------------------
 
 FREE_TEXT_NOTE = (
-    "(its number): the judge answers in words there, and the number that it ends with stands for every decoding."
+    "(its number): the judge answers in words there, and the number that it ends with stands for "
+    "every decoding."
 )
 _FREE_TEXT = "greedy"
 """The decoding of a free-text answer, whatever the run's decodings are."""
@@ -30,9 +39,9 @@ _CELL = ("split", "level", "dimension", *RANGE, LABELS, "judge")
 
 
 def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
-    """The records of metrics.json, or of attack/suffix.json, with `shown_defense`, the name that readers see; those of
-    defenses under which the judge answers in free text once for each decoding that their judge has under the others,
-    and so marked."""
+    """The records of metrics.json, or of attack/suffix.json, with `shown_defense`, the name that
+    readers see; those of defenses under which the judge answers in free text once for each decoding
+    that their judge has under the others, and so marked."""
     cells = [tuple(record.get(name) for name in _CELL) for record in metrics]
     # Of each cell, the decodings with lambda and t that every defense has.
     settings: dict[tuple[Any, ...], dict[str, dict[tuple[Any, ...], None]]] = {}
@@ -43,48 +52,82 @@ def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
     in_words = set()
     for cell, record in zip(cells, metrics, strict=True):
         defense = str(record["defense"])
-        others = [setting for name, each in settings[cell].items() if name != defense for setting in each]
+        others = [
+            setting for name, each in settings[cell].items() if name != defense for setting in each
+        ]
         stand_ins = dict.fromkeys(setting for setting in others if setting[0] != _FREE_TEXT)
         if {setting[0] for setting in settings[cell][defense]} == {_FREE_TEXT} and stand_ins:
             in_words.add(defense)
             # where others have greedy scores too, so has this one
             rows += [dict(record)] if any(setting[0] == _FREE_TEXT for setting in others) else []
-            rows += [{**record, **dict(zip(_SETTING, setting, strict=True))} for setting in stand_ins]
+            rows += [
+                {**record, **dict(zip(_SETTING, setting, strict=True))} for setting in stand_ins
+            ]
         else:
             rows.append(dict(record))
     marks = {name: f"{name} (its number)" for name in in_words}
-    return [row | {"shown_defense": marks.get(str(row["defense"]), str(row["defense"]))} for row in rows]
+    return [
+        row | {"shown_defense": marks.get(str(row["defense"]), str(row["defense"]))} for row in rows
+    ]
 
 
 def defense_rows(results: Results) -> Rows:
-    """The attacked texts of dimensions with several defenses, a row an attack, range, judge and defense."""
+    """The attacked texts of dimensions with several defenses, a row an attack, range, judge and
+    defense."""
     parts = rows_by([dict(record) for record in results.shown], ["dimension"])
-    return [row for part in parts if len(defenses_of(part)) > 1 for row in attacked_rows(with_stand_ins(part))]
+    return [
+        row
+        for part in parts
+        if len(defenses_of(part)) > 1
+        for row in attacked_rows(with_stand_ins(part))
+    ]
 
 
 DEFENSES = View(
-    "defenses", "Defenses side by side", defense_rows,
+    "defenses",
+    "Defenses side by side",
+    defense_rows,
     [
         Col("defense", "shown_defense", left=True, width=28),
-        Col("clean", "clean_mean_score", two, says="mean score of the clean texts under the same defense, against "
-            "which the change is taken"),
-        Col("Spearman", "clean_spearman", three, says="of the clean texts under the same defense; by how much it lies "
-            "below that of none is the cost where nobody attacks"),
+        Col(
+            "clean",
+            "clean_mean_score",
+            two,
+            says="mean score of the clean texts under the same defense, against which the change "
+            "is taken",
+        ),
+        Col(
+            "Spearman",
+            "clean_spearman",
+            three,
+            says="of the clean texts under the same defense; by how much it lies below that of "
+            "none is the cost where nobody attacks",
+        ),
         Col("attacked", "attacked_mean_score", two),
-        *(CHANGE, RATE, RISES),
+        CHANGE,
+        RATE,
+        RISES,
     ],
-    by=["dimension"], sections=["attack", "range", "series"], section="{attack}, {range}: {series}",
-    note=lambda _, rows: FREE_TEXT_NOTE if any(row["defense"] != row["shown_defense"] for row in rows) else "",
+    by=["dimension"],
+    sections=["attack", "range", "series"],
+    section="{attack}, {range}: {series}",
+    note=lambda _, rows: (
+        FREE_TEXT_NOTE if any(row["defense"] != row["shown_defense"] for row in rows) else ""
+    ),
     marks=EXCLUDES_ZERO,
-)  # fmt: skip
+)
 
 
 def defense_sentences(results: Results) -> list[str]:
-    """Of each attack where it gains most without a defense: its gain, and that under the best defense."""
+    """Of each attack where it gains most without a defense: its gain, and that under the best
+    defense."""
     sentences = []
     for part in rows_by(defense_rows(results), ["dimension", "attack"]):
-        sections = [rows for rows in rows_by(part, ["range", "series"])
-                    if rows[0]["defense"] == NO_DEFENSE and len(rows) > 1]  # fmt: skip
+        sections = [
+            rows
+            for rows in rows_by(part, ["range", "series"])
+            if rows[0]["defense"] == NO_DEFENSE and len(rows) > 1
+        ]
         if sections:
             bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
             least = min(defended, key=lambda row: abs(row["change"]))
@@ -92,24 +135,39 @@ def defense_sentences(results: Results) -> list[str]:
     return sentences
 
 
-# --- preparation ------------------------------------------------------------------------------------------------------
+# --- preparation --------------------------------------------------------------------------------
 
 
 def standards(results: Results) -> list[Block]:
-    """The making of the standard vectors of each dimension, and whether their layer separates more than chance."""
-    sentences = [Paragraph(say("standards", row=record, groups=results.groups)) for record in results.standards]
+    """The making of the standard vectors of each dimension, and whether their layer separates more
+    than chance."""
+    sentences = [
+        Paragraph(say("standards", row=record, groups=results.groups))
+        for record in results.standards
+    ]
     return [Heading("How CAP was prepared"), *sentences] if sentences else []
 
 
 def reference_rows(results: Results) -> Rows:
-    """A row a dimension, defense and split of references; of CAP also the dev split and its unsteered texts."""
+    """A row a dimension, defense and split of references; of CAP also the dev split and its
+    unsteered texts."""
     rows: Rows = []
-    for (dimension, defense), part in results.references.groupby(["dimension", "defense"], sort=False):
-        split = shown_split(results.references.loc[results.references["dimension"] == dimension, "split"])
-        unsteered = {record["side"]: record for record in results.strengths
-                     if defense == "cap" and record["dimension"] == dimension and record["alpha"] == 0}  # fmt: skip
+    for (dimension, defense), part in results.references.groupby(
+        ["dimension", "defense"], sort=False
+    ):
+        split = shown_split(
+            results.references.loc[results.references["dimension"] == dimension, "split"]
+        )
+        unsteered = {
+            record["side"]: record
+            for record in results.strengths
+            if defense == "cap" and record["dimension"] == dimension and record["alpha"] == 0
+        }
         head = {"dimension": dimension, "defense": defense}
-        for name in (split, *(name for name in dict.fromkeys(part["split"]) if unsteered and name != split)):
+        for name in (
+            split,
+            *(name for name in dict.fromkeys(part["split"]) if unsteered and name != split),
+        ):
             rows.append(head | {"split": name} | _scored(part[part["split"] == name]))
         if unsteered:
             high, low = (unsteered.get(side, {}).get("mean") for side in ("high", "low"))
@@ -120,36 +178,60 @@ def reference_rows(results: Results) -> Rows:
 
 
 def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
-    """Means of the scores of good and poor references, and Student's t interval of their difference."""
+    """Means of the scores of good and poor references, and Student's t interval of their
+    difference."""
     both = pairs[["score_high", "score_low"]].dropna().to_numpy(dtype=np.float64)
-    cut = float(pairs[["high_cut", "low_cut"]].to_numpy(dtype=np.float64).mean()) if len(pairs) else None
+    cut = (
+        float(pairs[["high_cut", "low_cut"]].to_numpy(dtype=np.float64).mean())
+        if len(pairs)
+        else None
+    )
     if not len(both):
         return {"n": 0, "cut": cut}
     differences = both[:, 0] - both[:, 1]
     mean, (high, low) = float(differences.mean()), both.mean(axis=0).tolist()
     row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": mean}
     if len(both) > 1:
-        reach = float(scipy.special.stdtrit(len(both) - 1, 0.975) * differences.std(ddof=1)) / math.sqrt(len(both))
+        reach = float(
+            scipy.special.stdtrit(len(both) - 1, 0.975) * differences.std(ddof=1)
+        ) / math.sqrt(len(both))
         row |= {"difference_low": mean - reach, "difference_high": mean + reach}
     return row
 
 
 REFERENCES = View(
-    "references", "References by themselves", reference_rows,
+    "references",
+    "References by themselves",
+    reference_rows,
     [
         Col("defense", "defense", left=True),
         Col("split", "split", left=True),
         Col("n", "n", whole),
-        Col("good", "high", two, says="the judge's mean score of the good references, each read by itself"),
+        Col(
+            "good",
+            "high",
+            two,
+            says="the judge's mean score of the good references, each read by itself",
+        ),
         Col("poor", "low", two, says="the same of the poor ones"),
-        Col("good - poor", "difference", signed_two, signed_two, marked=lambda row: excludes_zero(row, "difference")),
+        Col(
+            "good - poor",
+            "difference",
+            signed_two,
+            signed_two,
+            marked=lambda row: excludes_zero(row, "difference"),
+        ),
         Col("cut", "cut", percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
-    note=lambda _, rows: "Alpha 0: texts of the tutor for the development split, unsteered."
-    if any(row.get("cut") is None for row in rows) else "",
-    brackets="of the mean difference over {groups}, by Student's t", marks=EXCLUDES_ZERO,
-)  # fmt: skip
+    note=lambda _, rows: (
+        "Alpha 0: texts of the tutor for the development split, unsteered."
+        if any(row.get("cut") is None for row in rows)
+        else ""
+    ),
+    brackets="of the mean difference over {groups}, by Student's t",
+    marks=EXCLUDES_ZERO,
+)
 
 
 def detector_rows(results: Results) -> Rows:
@@ -160,7 +242,8 @@ def detector_rows(results: Results) -> Rows:
             "defense": record["defense"],
             "f1": record["training"]["f1"],
             "by_attack": ", ".join(
-                f"{attack} {percent(share)}" for attack, share in (record["test"].get("recall_by_attack") or {}).items()
+                f"{attack} {percent(share)}"
+                for attack, share in (record["test"].get("recall_by_attack") or {}).items()
             ),
         }
         for record in results.detectors
@@ -168,46 +251,78 @@ def detector_rows(results: Results) -> Rows:
 
 
 DETECTORS = View(
-    "detectors", "Detectors of attacked texts", detector_rows,
+    "detectors",
+    "Detectors of attacked texts",
+    detector_rows,
     [
         Col("defense", "defense", left=True),
-        Col("F1", "f1", two, says="on the development texts, on which the threshold was chosen as the best; all else "
-            "is on test texts"),
-        Col("precision", "precision", percent, says="clean and attacked texts weigh the same, so that chance is 50 %"),
+        Col(
+            "F1",
+            "f1",
+            two,
+            says="on the development texts, on which the threshold was chosen as the best; all "
+            "else is on test texts",
+        ),
+        Col(
+            "precision",
+            "precision",
+            percent,
+            says="clean and attacked texts weigh the same, so that chance is 50 %",
+        ),
         Col("recall", "recall", percent, says="share of the attacked texts that are warned of"),
         Col("clean", "false_positive_rate", percent, says="that of the clean ones"),
         Col("recall by attack", "by_attack", left=True),
     ],
-)  # fmt: skip
+)
 
 
 def preparation_sentences(results: Results) -> list[str]:
-    """Sentences: did steering move the judge's scores of references, and does each detector separate texts?"""
-    references = [row for row in reference_rows(results)
-                  if row["defense"] == "cap" and row.get("difference") is not None]  # fmt: skip
-    warning = [row for row in detector_rows(results) if None not in (row["recall"], row["false_positive_rate"])]
+    """Sentences: did steering move the judge's scores of references, and does each detector
+    separate texts?"""
+    references = [
+        row
+        for row in reference_rows(results)
+        if row["defense"] == "cap" and row.get("difference") is not None
+    ]
+    warning = [
+        row
+        for row in detector_rows(results)
+        if None not in (row["recall"], row["false_positive_rate"])
+    ]
     facts = {"groups": results.groups}
     return [
-        *(say("references", row=row, significant=excludes_zero(row, "difference"), **facts) for row in references),
+        *(
+            say("references", row=row, significant=excludes_zero(row, "difference"), **facts)
+            for row in references
+        ),
         *(say("detectors", row=row) for row in warning),
     ]
 
 
 def cost_rows(results: Results) -> Rows:
-    """The seconds of each defense, none first; empty where there is no defense, for the environment has these."""
+    """The seconds of each defense, none first; empty where there is no defense, for the environment
+    has these."""
     rows = sorted(map(dict, results.costs), key=lambda cost: cost["defense"] != NO_DEFENSE)
     return rows if any(row["defense"] != NO_DEFENSE for row in rows) else []
 
 
 COSTS = View(
-    "costs", "Seconds by defense", cost_rows,
+    "costs",
+    "Seconds by defense",
+    cost_rows,
     [
         Col("defense", "defense", left=True),
         Col("n", "n", whole),
-        Col("a sample", "seconds", two,
-            says="reading the prompt, with its share of what the defense made for the context"),
+        Col(
+            "a sample",
+            "seconds",
+            two,
+            says="reading the prompt, with its share of what the defense made for the context",
+        ),
         Col("reading", "reading_seconds", two),
         Col("context", "context_seconds", two, says="of what it made for one context"),
-        Col("once", "once_seconds", one, says="of its preparation, whatever is judged, in this run"),
+        Col(
+            "once", "once_seconds", one, says="of its preparation, whatever is judged, in this run"
+        ),
     ],
-)  # fmt: skip
+)

@@ -1,8 +1,9 @@
-"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, and intervals of single
-texts; causes of judges' errors; and means of systems from few human ratings.
+"""Judges' distributions over scores: as forecasts of the humans', the mass on scores, and intervals
+of single texts; causes of judges' errors; and means of systems from few human ratings.
 
-Of the means from few ratings, shown are the means on the very articles of the run, of which humans rated a part;
-`like_*` holds the same of articles like these. Run folders of earlier versions have the latter alone, and show them.
+Of the means from few ratings, shown are the means on the very articles of the run, of which humans
+rated a part; `like_*` holds the same of articles like these. Run folders of earlier versions have
+the latter alone, and show them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import is_known, p_value, percent, points, short, signed_two, three, two
+from judgebench.report.formats import (
+    is_known,
+    p_value,
+    percent,
+    points,
+    short,
+    signed_two,
+    three,
+    two,
+)
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
 from judgebench.report.views.correlations import taken_rows
 from judgebench.results.results import Results, labelled
@@ -21,8 +31,8 @@ from judgebench.stats.scores import Cell
 
 
 def forecast_frame(results: Results) -> pd.DataFrame:
-    """The records of forecasts.json whose probabilities are known, with labels: `who` is a model, whichever decoding
-    took its scores, or the pair."""
+    """The records of forecasts.json whose probabilities are known, with labels: `who` is a model,
+    whichever decoding took its scores, or the pair."""
     rows = labelled(record for record in results.forecasts if "coverage" in record)
     if len(rows):
         rows["who"] = rows["judge"]
@@ -32,40 +42,88 @@ def forecast_frame(results: Results) -> pd.DataFrame:
 def _with(results: Results, *names: str) -> Rows:
     """The rows that know one of these figures."""
     rows = records(forecast_frame(results))
-    return [row for row in rows if set(names) <= set(row) and any(row[name] is not None for name in names)]
+    return [
+        row
+        for row in rows
+        if set(names) <= set(row) and any(row[name] is not None for name in names)
+    ]
 
 
 _WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
-    "forecasts", "Probabilities as forecasts", lambda results: _with(results, "rps", "mass", "coverage"),
+    "forecasts",
+    "Probabilities as forecasts",
+    lambda results: _with(results, "rps", "mass", "coverage"),
     (
         *_WHO,
-        Col("RPS", "rps", three, short,
-            says="ranked probability score of the judge's probabilities against single raters' scores, as a share of "
-            "the scale; 0 is best"),
-        Col("other raters", "rps_others", three, optional=True,
-            says="that of their shares in the judge's place; shares of two or three raters are a rough forecast, which "
-            "a vague judge may beat"),
-        Col("skill", "rps_skill", signed_two, signed_two,
-            says="how much better than the shares over all other texts, whatever the text; 1 is best, below 0 is "
-            "worse"),
-        Col("ECE", "ece", three, short,
-            says="expected calibration error of the likeliest score; chance alone makes it larger than 0"),
+        Col(
+            "RPS",
+            "rps",
+            three,
+            short,
+            says="ranked probability score of the judge's probabilities against single raters' "
+            "scores, as a share of the scale; 0 is best",
+        ),
+        Col(
+            "other raters",
+            "rps_others",
+            three,
+            optional=True,
+            says="that of their shares in the judge's place; shares of two or three raters are a "
+            "rough forecast, which a vague judge may beat",
+        ),
+        Col(
+            "skill",
+            "rps_skill",
+            signed_two,
+            signed_two,
+            says="how much better than the shares over all other texts, whatever the text; 1 is "
+            "best, below 0 is worse",
+        ),
+        Col(
+            "ECE",
+            "ece",
+            three,
+            short,
+            says="expected calibration error of the likeliest score; chance alone makes it larger "
+            "than 0",
+        ),
         Col("confidence", "confidence", percent, says="the mean probability of that score"),
         Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
-        Col("mass", "mass", percent, optional=True, says="the probability that lies on scores at all"),
-        Col("coverage", "coverage", percent, points, optional=True,
-            says="share of the intervals of single texts that hold the humans' mean, which should be 90 %; {groups} "
-            "other than the text's own teach calibration and length"),
-        Col("width", "width", two, two, optional=True, says="their mean length, in points of the humans' scale"),
+        Col(
+            "mass",
+            "mass",
+            percent,
+            optional=True,
+            says="the probability that lies on scores at all",
+        ),
+        Col(
+            "coverage",
+            "coverage",
+            percent,
+            points,
+            optional=True,
+            says="share of the intervals of single texts that hold the humans' mean, which should "
+            "be 90 %; {groups} other than the text's own teach calibration and length",
+        ),
+        Col(
+            "width",
+            "width",
+            two,
+            two,
+            optional=True,
+            says="their mean length, in points of the humans' scale",
+        ),
     ),
-    by=("condition",), once=("range",), brackets="{groups} resampled",
+    by=("condition",),
+    once=("range",),
+    brackets="{groups} resampled",
     reasons=("reason", "mass_reason", "coverage_reason"),
-)  # fmt: skip
+)
 
 
-# --- causes of errors ------------------------------------------------------------------------------------------------
+# --- causes of errors ---------------------------------------------------------------------------
 
 
 FACTORS: Mapping[str, str] = {
@@ -102,35 +160,60 @@ def _slices(results: Results) -> Rows:
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
 
 _LEAD = View(
-    "errors", "Why the judge errs", _factors,
+    "errors",
+    "Why the judge errs",
+    _factors,
     (
         Col("judge, decoding", "series", detail="setting", left=True),
         Col("factor", "name", left=True, says="format: lists, headings, code, tables, bold words"),
-        Col("points", "estimate", signed_two, signed_two,
-            says="each factor's share in the error while the others stay the same, by least squares; a judge that "
-            "tells texts apart poorly shows, reversed, what the humans reward"),
+        Col(
+            "points",
+            "estimate",
+            signed_two,
+            signed_two,
+            says="each factor's share in the error while the others stay the same, by least "
+            "squares; a judge that tells texts apart poorly shows, reversed, what the humans "
+            "reward",
+        ),
         Col("p", "p", p_value),
         Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
     ),
-    by=("condition",), once=("series", "setting"), note=f"Error: {_ERROR}.", brackets="errors clustered by {groups}",
-)  # fmt: skip
+    by=("condition",),
+    once=("series", "setting"),
+    note=f"Error: {_ERROR}.",
+    brackets="errors clustered by {groups}",
+)
 
 SLICES = View(
-    "error_slices", "Why the judge errs", _slices,
+    "error_slices",
+    "Why the judge errs",
+    _slices,
     (
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
         Col("humans' mean", "human", two),
         Col("mean error", "error", signed_two, signed_two, says=f"of {_ERROR}"),
-        Col("beside others", "apart", signed_two, signed_two,
-            says="less the mean error of all other texts; above 0 the judge favors the slice; a judge that tells texts "
-            "apart poorly favors what humans find bad"),
-        Col("p", "p", p_value, says="unknown for a slice of one of the {groups}, or where errors do not vary"),
+        Col(
+            "beside others",
+            "apart",
+            signed_two,
+            signed_two,
+            says="less the mean error of all other texts; above 0 the judge favors the slice; a "
+            "judge that tells texts apart poorly favors what humans find bad",
+        ),
+        Col(
+            "p",
+            "p",
+            p_value,
+            says="unknown for a slice of one of the {groups}, or where errors do not vary",
+        ),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
     ),
-    by=("condition",), title="{condition}, {series}", sections=("kind",),
+    by=("condition",),
+    title="{condition}, {series}",
+    sections=("kind",),
     brackets="errors clustered by {groups}",
-)  # fmt: skip
+)
 
 
 def error_tables(results: Results) -> list[Block]:
@@ -143,8 +226,10 @@ def error_tables(results: Results) -> list[Block]:
             if line:
                 conditions.setdefault((start, line), []).append(row["condition"])
     several = len({name for where in conditions.values() for name in where}) > 1
-    lines = [f"{start}{', '.join(where)}: {line}" if several else f"{start and 'Left out: '}{line}"
-             for (start, line), where in conditions.items()]  # fmt: skip
+    lines = [
+        f"{start}{', '.join(where)}: {line}" if several else f"{start and 'Left out: '}{line}"
+        for (start, line), where in conditions.items()
+    ]
     return [*_LEAD.tables(results), *(Paragraph(line, note=True) for line in lines)]
 
 
@@ -152,17 +237,23 @@ def is_sure(row: Row) -> bool:
     return is_known(row["p_holm"]) and row["p_holm"] < SIGNIFICANCE
 
 
-# --- means from few labels -------------------------------------------------------------------------------------------
+# --- means from few labels ----------------------------------------------------------------------
 
 
 def _these(row: Row) -> dict[str, Any]:
-    """A record whose numbers are those of these very articles, where it has them; `like_*`: of articles like these."""
+    """A record whose numbers are those of these very articles, where it has them; `like_*`: of
+    articles like these."""
     names = {key.replace("_these", ""): key for key in row if "_these" in key}
-    return {**row, **{name: row[key] for name, key in names.items()}, **{f"like_{name}": row[name] for name in names}}
+    return {
+        **row,
+        **{name: row[key] for name, key in names.items()},
+        **{f"like_{name}": row[name] for name in names},
+    }
 
 
 def _widths(results: Results) -> Rows:
-    """A row a judge, decoding and range: how much narrower it makes the intervals of systems' means."""
+    """A row a judge, decoding and range: how much narrower it makes the intervals of systems'
+    means."""
     return records(labelled(map(_these, results.few_labels))) if results.few_labels else []
 
 
@@ -184,40 +275,78 @@ def _means(results: Results) -> Rows:
 
 
 LABELS_AND_JUDGES = View(
-    "few_labels", "Means from few labels", _widths,
+    "few_labels",
+    "Means from few labels",
+    _widths,
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
         Col("range", "range", left=True),
-        Col("labels ±", "labels_within", three,
-            says="how far the 95 % interval of a system's mean reaches to each side, mean over systems; on the very "
-            "{groups} of the run where those like these have a column; from the ratings alone"),
-        Col("both ±", "predicted_within", three,
-            says="with the judge's scores of all texts (prediction-powered inference, PPI++)"),
-        Col("like these ±", "like_predicted_within", three, optional=True, says="both, for other {groups} like them"),
-        Col("narrower", "narrower", percent,
-            says="by how much; a judge that correlates .5 with humans within systems saves a seventh at most"),
-        Col("judge misses", "{misses:.0f} of {counted:.0f}", left=True,
-            says="systems whose mean by both lies outside the interval of the judge's own mean, which knows nothing of "
-            "its bias"),
+        Col(
+            "labels ±",
+            "labels_within",
+            three,
+            says="how far the 95 % interval of a system's mean reaches to each side, mean over "
+            "systems; on the very {groups} of the run where those like these have a column; "
+            "from the ratings alone",
+        ),
+        Col(
+            "both ±",
+            "predicted_within",
+            three,
+            says="with the judge's scores of all texts (prediction-powered inference, PPI++)",
+        ),
+        Col(
+            "like these ±",
+            "like_predicted_within",
+            three,
+            optional=True,
+            says="both, for other {groups} like them",
+        ),
+        Col(
+            "narrower",
+            "narrower",
+            percent,
+            says="by how much; a judge that correlates .5 with humans within systems saves a "
+            "seventh at most",
+        ),
+        Col(
+            "judge misses",
+            "{misses:.0f} of {counted:.0f}",
+            left=True,
+            says="systems whose mean by both lies outside the interval of the judge's own mean, "
+            "which knows nothing of its bias",
+        ),
     ),
     by=["condition"],
-    size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of {articles:,} "
-    "{groups_word}",
-    once=["who"], note="Rated {groups} must be a random part of all.", reasons=["reason"],
-)  # fmt: skip
+    size="{labelled_texts:,} of {texts:,} {examples_word} are rated, of {labelled_articles:,} of "
+    "{articles:,} {groups_word}",
+    once=["who"],
+    note="Rated {groups} must be a random part of all.",
+    reasons=["reason"],
+)
 
 MEANS = View(
-    "few_labels_means", "Means from few labels", _means,
+    "few_labels_means",
+    "Means from few labels",
+    _means,
     (
         Col("system", "system", left=True),
         Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
         Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
-        Col("judge", "judge", two, two,
-            says="of its scores mapped linearly to that scale; its interval says nothing of what humans would say, for "
-            "its bias is in it"),
+        Col(
+            "judge",
+            "judge",
+            two,
+            two,
+            says="of its scores mapped linearly to that scale; its interval says nothing of what "
+            "humans would say, for its bias is in it",
+        ),
         Col("both", "predicted", two, two, says="of ratings and scores"),
         Col("narrower", "narrower", percent),
         Col("judge holds both", "covers", left=True),
     ),
-    by=["condition"], size="{who}, range {range}", below="reason", brackets="Student's t over {groups}",
-)  # fmt: skip
+    by=["condition"],
+    size="{who}, range {range}",
+    below="reason",
+    brackets="Student's t over {groups}",
+)

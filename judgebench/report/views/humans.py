@@ -16,25 +16,36 @@ ENDS = ("", "_low", "_high")
 """Endings of a figure and of the ends of its interval."""
 
 HUMANS_NOTE = (
-    "Humans: one rater against the mean of the others, mean over raters. Beside humans (on the page): the judge "
-    "against these very means of all raters but one; a mean of all raters is less noisy, and easier to agree with."
+    "Humans: one rater against the mean of the others, mean over raters. Beside humans (on the "
+    "page): the judge against these very means of all raters but one; a mean of all raters is less "
+    "noisy, and easier to agree with."
 )
 """The meaning of a row of the humans below the judges'."""
 
 
 def human_figures(results: Results) -> dict[str, Mapping[str, Any]]:
     """Dimension -> its record of humans.json, of the reported split."""
-    return {record["dimension"]: record for record in results.humans if record["split"] == results.split}
+    return {
+        record["dimension"]: record for record in results.humans if record["split"] == results.split
+    }
 
 
 def ceilings(results: Results) -> dict[str, Mapping[str, Any]]:
     """Dimension -> its record of humans.json, where it has a ceiling."""
-    return {name: record for name, record in human_figures(results).items() if record["ceiling"] is not None}
+    return {
+        name: record
+        for name, record in human_figures(results).items()
+        if record["ceiling"] is not None
+    }
 
 
 def ceiling_row(record: Row, **same: Any) -> dict[str, Any]:
     """A row of one human: its agreement with the others, under the judges' own columns."""
-    ends = {f"{name}{end}": record[f"ceiling{end}"] for name in ("spearman", "spearman_others") for end in ENDS}
+    ends = {
+        f"{name}{end}": record[f"ceiling{end}"]
+        for name in ("spearman", "spearman_others")
+        for end in ENDS
+    }
     return same | ends | {"range": RATERS, "setting": "", "flags": ()}
 
 
@@ -42,8 +53,8 @@ def experts(results: Results) -> list[Block]:
     """Agreement among the humans: a table where ratings are known, else a sentence a dimension."""
     lines: list[Block] = [
         Paragraph(
-            f"{dimension}: Krippendorff's alpha {three(figures['alpha'])}, Spearman {three(figures['spearman'])} "
-            "between two experts."
+            f"{dimension}: Krippendorff's alpha {three(figures['alpha'])}, Spearman "
+            f"{three(figures['spearman'])} between two experts."
         )
         for dimension, figures in results.agreement.items()
     ]
@@ -51,7 +62,8 @@ def experts(results: Results) -> list[Block]:
 
 
 def _among_humans(results: Results) -> Rows:
-    """A row a dimension of what its raters agree on; runs of earlier versions know the ceiling and alpha alone."""
+    """A row a dimension of what its raters agree on; runs of earlier versions know the ceiling and
+    alpha alone."""
     return [
         {
             "alpha_interval": record["alpha"],
@@ -64,17 +76,62 @@ def _among_humans(results: Results) -> Rows:
 
 
 AMONG_HUMANS = View(
-    "among_humans", "Humans among themselves", _among_humans,
+    "among_humans",
+    "Humans among themselves",
+    _among_humans,
     (
         Col("dimension", "dimension", detail="size", left=True, width=20),
-        Col("Spearman", "ceiling", three, short, says="one rater with the mean of the others, mean over raters"),
-        Col("alpha", "alpha_interval", three, short, says="Krippendorff's, for distances between numbers"),
-        Col("ordinal alpha", "alpha_ordinal", three, short, optional=True, page=True, says="between ranks"),
-        Col("ICC(2,1)", "icc_single", three, short, optional=True,
-            says="share of a rating's variance that is the text's, of one rater"),
-        Col("ICC(2,k)", "icc_mean", three, short, optional=True, page=True, says="the same of the mean of k raters"),
-        Col("reliability", "reliability", three, short, optional=True, page=True,
-            says="that of the mean ratings as they stand, which limits any correlation with them"),
+        Col(
+            "Spearman",
+            "ceiling",
+            three,
+            short,
+            says="one rater with the mean of the others, mean over raters",
+        ),
+        Col(
+            "alpha",
+            "alpha_interval",
+            three,
+            short,
+            says="Krippendorff's, for distances between numbers",
+        ),
+        Col(
+            "ordinal alpha",
+            "alpha_ordinal",
+            three,
+            short,
+            optional=True,
+            page=True,
+            says="between ranks",
+        ),
+        Col(
+            "ICC(2,1)",
+            "icc_single",
+            three,
+            short,
+            optional=True,
+            says="share of a rating's variance that is the text's, of one rater",
+        ),
+        Col(
+            "ICC(2,k)",
+            "icc_mean",
+            three,
+            short,
+            optional=True,
+            page=True,
+            says="the same of the mean of k raters",
+        ),
+        Col(
+            "reliability",
+            "reliability",
+            three,
+            short,
+            optional=True,
+            page=True,
+            says="that of the mean ratings as they stand, which limits any correlation with them",
+        ),
     ),
-    below="why", note="raters_note.txt", brackets="{groups} resampled",
-)  # fmt: skip
+    below="why",
+    note="raters_note.txt",
+    brackets="{groups} resampled",
+)

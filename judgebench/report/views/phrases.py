@@ -9,7 +9,16 @@ import pandas as pd
 
 from judgebench.report.formats import two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
-from judgebench.report.views.attacks import AT_MAX, CHANGE, EXCLUDES_ZERO, FIRST, PLACES, RATE, RISES, rate
+from judgebench.report.views.attacks import (
+    AT_MAX,
+    CHANGE,
+    EXCLUDES_ZERO,
+    FIRST,
+    PLACES,
+    RATE,
+    RISES,
+    rate,
+)
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import NO_DEFENSE, Results, SeriesIndex, defenses_of, labelled
 from judgebench.stats.evaluate import ALL, SEEN, UNSEEN
@@ -23,41 +32,56 @@ PANEL = [*PHRASE, "split", "contexts", "systems"]
 
 
 def phrase_frame(results: Results) -> pd.DataFrame:
-    """The records of attack/suffix.json, a row a part of the texts, judge and number of words; texts that the phrase
-    never saw come first, and of each curve 0 words, the clean texts, whose changes are unknown.
+    """The records of attack/suffix.json, a row a part of the texts, judge and number of words;
+    texts that the phrase never saw come first, and of each curve 0 words, the clean texts, whose
+    changes are unknown.
 
-    Added are `base`, the judge and decoding, and `series`, with the defense where a run has several; `panel`, such as
-    "unseen articles, unseen systems", with `texts` and `sources`, its numbers of texts and groups at most; `title` and
-    `whole`, the whole phrase; and `silent`, whether the phrase never changes the judge's scores, which are all alike.
-    All systems are left out where only seen or only unseen ones have texts.
+    Added are `base`, the judge and decoding, and `series`, with the defense where a run has
+    several; `panel`, such as "unseen articles, unseen systems", with `texts` and `sources`, its
+    numbers of texts and groups at most; `title` and `whole`, the whole phrase; and `silent`,
+    whether the phrase never changes the judge's scores, which are all alike. All systems are left
+    out where only seen or only unseen ones have texts.
     """
     standing = with_stand_ins(results.suffix)
     if not standing:
         return pd.DataFrame()
     rows = labelled(standing).rename(columns={"series": "base"})
-    marks = rows["shown_defense"].map(lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}")
+    marks = rows["shown_defense"].map(
+        lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}"
+    )
     rows["series"] = rows["base"] + marks if rows["defense"].nunique() > 1 else rows["base"]
     still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
     rows["silent"] = still.groupby([rows[name] for name in (*PHRASE, "series")]).transform("all")
     objective = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
-    rows["title"] = rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + objective
+    rows["title"] = (
+        rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + objective
+    )
     rows["panel"] = rows["contexts"] + f" {results.groups}, " + rows["systems"] + " systems"
     # All systems stand apart only where some were seen and some were not.
-    kinds = rows[~rows["silent"] & (rows["systems"] != ALL)].groupby(PANEL[:-1])["systems"].nunique()
-    several = [kinds.get(part, 0) > 1 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)]
+    kinds = (
+        rows[~rows["silent"] & (rows["systems"] != ALL)].groupby(PANEL[:-1])["systems"].nunique()
+    )
+    several = [
+        kinds.get(part, 0) > 1 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)
+    ]
     rows = rows[(rows["systems"] != ALL) | pd.Series(several, index=rows.index)]
     # Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
-    split, defenses, series = (
-        shown_split(rows["split"]),
-        defenses_of(standing),
-        [str(x) for x in SeriesIndex(standing).all],
-    )
+    split = shown_split(rows["split"])
+    defenses = defenses_of(standing)
+    series = [str(x) for x in SeriesIndex(standing).all]
     orders: dict[str, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
     orders |= {"contexts": (UNSEEN, SEEN).index, "split": lambda name: name != split}
-    orders |= {"systems": (UNSEEN, SEEN, ALL).index, "base": series.index, "defense": defenses.index}
-    rows = rows.sort_values([*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int)))
+    orders |= {
+        "systems": (UNSEEN, SEEN, ALL).index,
+        "base": series.index,
+        "defense": defenses.index,
+    }
+    rows = rows.sort_values(
+        [*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int))
+    )
     # The sizes of panels and words, the rates of change; a change of clean texts is unknown.
-    panels, attacked = rows.groupby(PANEL, sort=False), rows["length"] > 0
+    panels = rows.groupby(PANEL, sort=False)
+    attacked = rows["length"] > 0
     names = ("change", "change_low", "change_high", "raised_share", "places_gained")
     rates = pd.Series([rate(row) for row in records(rows)], index=rows.index)
     rows = rows.assign(
@@ -72,7 +96,8 @@ def phrase_frame(results: Results) -> pd.DataFrame:
 
 
 def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of judges whose scores move, of texts that are all alike: without those of all systems."""
+    """The rows of judges whose scores move, of texts that are all alike: without those of all
+    systems."""
     return rows[~rows["silent"] & (rows["systems"] != ALL)] if len(rows) else rows
 
 
@@ -82,37 +107,59 @@ def _words(results: Results) -> pd.DataFrame:
     if not len(rows):
         return rows
     first = rows.drop_duplicates(PHRASE)[PANEL]
-    return rows.assign(spelled=rows["phrase"].where(rows["length"] > 0, "(none)")).merge(first, on=PANEL)
+    return rows.assign(spelled=rows["phrase"].where(rows["length"] > 0, "(none)")).merge(
+        first, on=PANEL
+    )
 
 
 def _sides(results: Results) -> pd.DataFrame:
     """The longest phrase on each kind of texts, with the mean score of the clean ones."""
-    rows, curve = phrase_frame(results), [*PANEL, "series"]
+    rows = phrase_frame(results)
+    curve = [*PANEL, "series"]
     if not len(rows) or rows["silent"].all():
         return rows.head(0)
     rows = rows[~rows["silent"]]
-    clean = rows.loc[rows["length"] == 0, [*curve, "mean_score"]].rename(columns={"mean_score": "clean"})
+    clean = rows.loc[rows["length"] == 0, [*curve, "mean_score"]].rename(
+        columns={"mean_score": "clean"}
+    )
     return rows.drop_duplicates(curve, keep="last").merge(clean, on=curve, how="left")
 
 
 WORDS = View(
-    "phrases", "Learned phrases", _words,
+    "phrases",
+    "Learned phrases",
+    _words,
     [
         Col("phrase", "spelled", left=True, width=30),
-        Col("words", "length", whole, says="how many of it stand behind a text; 0 are the clean texts"),
+        Col(
+            "words",
+            "length",
+            whole,
+            says="how many of it stand behind a text; 0 are the clean texts",
+        ),
         Col("mean", "mean_score", two, ends=two),
         CHANGE,
-        *(RATE, RISES, replace(AT_MAX, page=True), FIRST, replace(PLACES, page=True)),
+        RATE,
+        RISES,
+        replace(AT_MAX, page=True),
+        FIRST,
+        replace(PLACES, page=True),
     ],
-    by=PHRASE, title="{title}", size="{panel}, {split} split, {texts} texts of {sources} {groups_word}",
-    sections=["series"], section="{series}",
-    note="Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it never saw them, and "
-    "only they show its effect elsewhere.",
-    brackets="{groups} resampled, clean and attacked together", marks=EXCLUDES_ZERO,
-)  # fmt: skip
+    by=PHRASE,
+    title="{title}",
+    size="{panel}, {split} split, {texts} texts of {sources} {groups_word}",
+    sections=["series"],
+    section="{series}",
+    note="Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it "
+    "never saw them, and only they show its effect elsewhere.",
+    brackets="{groups} resampled, clean and attacked together",
+    marks=EXCLUDES_ZERO,
+)
 
 SIDES = View(
-    "seen_and_unseen", "Seen and unseen texts", _sides,
+    "seen_and_unseen",
+    "Seen and unseen texts",
+    _sides,
     [
         Col("texts", "{panel} ({split})", left=True),
         Col("n", "texts", whole),
@@ -120,12 +167,17 @@ SIDES = View(
         Col("attacked", "mean_score", two),
         CHANGE,
     ],
-    by=PHRASE, title="{title}, words: {words}", sections=["series"], section="{series}", marks=EXCLUDES_ZERO,
-)  # fmt: skip
+    by=PHRASE,
+    title="{title}, words: {words}",
+    sections=["series"],
+    section="{series}",
+    marks=EXCLUDES_ZERO,
+)
 
 
 def silent_note(rows: pd.DataFrame) -> str:
-    """The judges that are left out of the rows of one phrase, and why; empty where there are none."""
+    """The judges that are left out of the rows of one phrase, and why; empty where there are
+    none."""
     names = dict.fromkeys(rows.loc[rows["silent"], "series"])
     sentence = "Left out, for they say the same of every text, whatever is appended: "
     return f"{sentence}{'; '.join(names)}." if names else ""
@@ -135,7 +187,13 @@ def phrase_blocks(results: Results) -> list[Block]:
     """The phrases spelled out, and the tables of their effect."""
     rows = phrase_frame(results)
     spelled: list[Block] = [
-        Paragraph(f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}".rstrip())
+        Paragraph(
+            f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}".rstrip()
+        )
         for _, part in (rows.groupby(PHRASE, sort=False) if len(rows) else ())
     ]
-    return [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)] if spelled else []
+    return (
+        [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)]
+        if spelled
+        else []
+    )

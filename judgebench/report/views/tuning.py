@@ -1,5 +1,5 @@
-"""The selected lambda and t of each range, and how far the search can be trusted; and several data sets in one table:
-human ceiling, correlation and favorite score by task, range and decoding.
+"""The selected lambda and t of each range, and how far the search can be trusted; and several data
+sets in one table: human ceiling, correlation and favorite score by task, range and decoding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ HOW: Mapping[str, str] = {
 
 
 def tuning_blocks(tuning: Sequence[Mapping[str, Any]] | None) -> list[Rows]:
-    """The records of tuning.json by dimension and decoding, in order of appearance, ranges ascending."""
+    """The records of tuning.json by dimension and decoding, in order of appearance, ranges
+    ascending."""
     blocks = rows_by([dict(record) for record in tuning or ()], ["dimension", "decoding"])
     return [sorted(rows, key=lambda row: range_of(row).order) for rows in blocks]
 
@@ -40,17 +41,27 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _note(results: Results, rows: Any) -> str:
-    blocks, subjects = tuning_blocks(results.tuning), dict[str, str]()
+    blocks = tuning_blocks(results.tuning)
+    subjects = dict[str, str]()
     for block in blocks:
-        shared = {split: value for split, value in (block[0].get("shared") or {}).items() if value is not None}
+        shared = {
+            split: value
+            for split, value in (block[0].get("shared") or {}).items()
+            if value is not None
+        }
         about = f"{block[0]['dimension']}, {block[0]['decoding']}: " if len(blocks) > 1 else ""
-        for text in (say("tuned", part="shared", shared=shared), say("tuned", part="grid", rows=block)):
+        for text in (
+            say("tuned", part="shared", shared=shared),
+            say("tuned", part="grid", rows=block),
+        ):
             subjects.setdefault(text, about)  # what is true of several stands once
     return " ".join(f"{about}{text}" for text, about in subjects.items() if text)
 
 
 TUNING = View(
-    "tuning", "Tuning", lambda results: [_row(record) for block in tuning_blocks(results.tuning) for record in block],
+    "tuning",
+    "Tuning",
+    lambda results: [_row(record) for block in tuning_blocks(results.tuning) for record in block],
     (
         Col("range", "range", left=True),
         Col("selected", "λ {lambda:.4g}, t {temperature:.4g}", flags="flags", left=True),
@@ -58,86 +69,156 @@ TUNING = View(
         Col("dev", "dev", three, says="Spearman on this split"),
         Col("test", "test", three),
     ),
-    by=["dimension", "decoding"], title="{dimension}: {decoding}", size="{how}", note=_note,
-)  # fmt: skip
+    by=["dimension", "decoding"],
+    title="{dimension}: {decoding}",
+    size="{how}",
+    note=_note,
+)
 
 
-# --- several data sets -----------------------------------------------------------------------------------------------
+# --- several data sets --------------------------------------------------------------------------
 
 
 Runs = Mapping[str, Results]
 """Runs by the letters that a page calls them by."""
 
 _KEPT = (
-    *("split", "level", "dimension", "attack", "defense", "condition", "n", "groups", "range", "judge", "decoding"),
-    *("lambda", "temperature", "series", "setting", "modal_score", "modal_share", "failed_share", "flags"),
-    *(f"{name}{end}" for name in ("spearman", "spearman_others", "humans_difference") for end in ("", "_low", "_high")),
+    "split",
+    "level",
+    "dimension",
+    "attack",
+    "defense",
+    "condition",
+    "n",
+    "groups",
+    "range",
+    "judge",
+    "decoding",
+    "lambda",
+    "temperature",
+    "series",
+    "setting",
+    "modal_score",
+    "modal_share",
+    "failed_share",
+    "flags",
+    *(
+        f"{name}{end}"
+        for name in ("spearman", "spearman_others", "humans_difference")
+        for end in ("", "_low", "_high")
+    ),
 )
 _HUMANS = ("raters", "ratings_per_text", "ceiling", "ceiling_low", "ceiling_high", "alpha")
 
 
 def tasks_frame(runs: Runs) -> pd.DataFrame:
-    """A row a run, dimension, range, judge and decoding, of clean texts of the reported split; without assistants.
+    """A row a run, dimension, range, judge and decoding, of clean texts of the reported split;
+    without assistants.
 
-    Besides what metrics.json and humans.json hold: `run`, its letter; `task`, its data set; `main`, its judge;
-    `favorite` as text; `seconds` that reading all prompts of this dimension and range took when they were read (None
-    where nothing is known of that); `no_ceiling`, why there is none.
+    Besides what metrics.json and humans.json hold: `run`, its letter; `task`, its data set; `main`,
+    its judge; `favorite` as text; `seconds` that reading all prompts of this dimension and range
+    took when they were read (None where nothing is known of that); `no_ceiling`, why there is none.
     """
     rows = []
     for letter, run in runs.items():
-        humans, seconds = human_figures(run), dict[tuple[str, str], float]()
-        if len(run.readings) and run.readings["seconds"].gt(0).any():  # not of answers that were given elsewhere
+        humans = human_figures(run)
+        seconds = dict[tuple[str, str], float]()
+        # not of answers that were given elsewhere
+        if len(run.readings) and run.readings["seconds"].gt(0).any():
             for dimension, part in run.readings.groupby("dimension", sort=False):
-                seconds |= {(str(dimension), str(name)): float(rows["seconds"].sum()) for name, rows in ranges_of(part)}
+                seconds |= {
+                    (str(dimension), str(name)): float(rows["seconds"].sum())
+                    for name, rows in ranges_of(part)
+                }
         of_run = labelled(
-            record for record in run.clean if (record["split"], record["level"]) == (run.split, run.level)
+            record
+            for record in run.clean
+            if (record["split"], record["level"]) == (run.split, run.level)
         )
         for row in records(of_run[of_run["judge"] != "assistant"] if len(of_run) else of_run):
             human = humans.get(row["dimension"]) or {"reason": "Single ratings are not known."}
-            task: dict[str, Any] = {"run": letter, "task": run.dataset, "main": run.titles.get("main")}
-            task |= {name: row.get(name) for name in _KEPT} | {name: human.get(name) for name in _HUMANS}
-            task |= {"no_ceiling": None if is_known(task["ceiling"]) else human["reason"], **range_of(row).columns}
-            task |= {"favorite": favorite_text(row), "seconds": seconds.get((row["dimension"], row["range"]))}
+            task: dict[str, Any] = {
+                "run": letter,
+                "task": run.dataset,
+                "main": run.titles.get("main"),
+            }
+            task |= {name: row.get(name) for name in _KEPT} | {
+                name: human.get(name) for name in _HUMANS
+            }
+            task |= {
+                "no_ceiling": None if is_known(task["ceiling"]) else human["reason"],
+                **range_of(row).columns,
+            }
+            task |= {
+                "favorite": favorite_text(row),
+                "seconds": seconds.get((row["dimension"], row["range"])),
+            }
             rows.append(task)
     return pd.DataFrame(rows)
 
 
 def _rows(runs: Runs) -> Rows:
     """The rows of `tasks_frame`, and below those of a task and dimension a row of its humans."""
-    rows, table = records(tasks_frame(runs)), []
+    rows = records(tasks_frame(runs))
+    table = []
     tasks = {(row["task"], row["run"]) for row in rows}
     several = len(tasks) > len({task for task, _ in tasks})
     for part in rows_by(rows, ["run", "condition"]):
         first = part[0]
         head = f"{first['task']}, {first['condition']}"
-        table += [row | {"head": head, "who": f"{row['run'] + ': ' if several else ''}{row['series']}"} for row in part]
+        table += [
+            row | {"head": head, "who": f"{row['run'] + ': ' if several else ''}{row['series']}"}
+            for row in part
+        ]
         same = {name: first[name] for name in ("task", "run", "condition", "n")}
         row = ceiling_row(first, **same, head=head, seconds=None)
         if is_known(first["ceiling"]):
             row["who"] = f"one of {first['raters']:g}, with the others"
         else:
-            row |= {"who": "no ceiling", "setting": first["no_ceiling"].removeprefix("No human ceiling: ")}
+            row |= {
+                "who": "no ceiling",
+                "setting": first["no_ceiling"].removeprefix("No human ceiling: "),
+            }
         table.append(row)
     return table
 
 
 TASKS_TABLE = View(
-    "tasks", "Tasks", _rows,
+    "tasks",
+    "Tasks",
+    _rows,
     (
         Col("range", "range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
-        Col("Spearman", "spearman", three, short,
-            says="with the mean of all humans over all texts of the test split (the first, where there is none)"),
+        Col(
+            "Spearman",
+            "spearman",
+            three,
+            short,
+            says="with the mean of all humans over all texts of the test split (the first, where "
+            "there is none)",
+        ),
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
         Col("favorite", "favorite", left=True, says="the score given most often, and its share"),
         Col("texts", "n", whole),
-        Col("seconds", "seconds", one, optional=True,
-            says="of reading the prompts of this range, when they were read"),
+        Col(
+            "seconds",
+            "seconds",
+            one,
+            optional=True,
+            says="of reading the prompts of this range, when they were read",
+        ),
     ),
-    sections=["run", "condition"], section="{head}", once=["range", "seconds"],
-    note=lambda _, rows: HUMANS_NOTE + (
-        " Tasks differ in texts, scales and raters: no difference between tasks is tested."
-        if len({row["task"] for row in rows}) > 1 else ""
+    sections=["run", "condition"],
+    section="{head}",
+    once=["range", "seconds"],
+    note=lambda _, rows: (
+        HUMANS_NOTE
+        + (
+            " Tasks differ in texts, scales and raters: no difference between tasks is tested."
+            if len({row["task"] for row in rows}) > 1
+            else ""
+        )
     ),
     brackets="{groups} resampled",
-)  # fmt: skip
+)
