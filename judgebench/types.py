@@ -144,14 +144,16 @@ class ScoreRange:
         """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number
         first where the lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E,
         D, C, B, A]`; else `UserError`."""
-        entries: list[Any] = (
-            list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
-        )
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        entries: list[Any] = list(given) if is_list else []
+        # 1. labels
         if any(isinstance(entry, str) and entry[:1].isalpha() for entry in entries):
             return cls(1.0, float(max(len(entries), 2)), 1.0, _labels(entries))
-        if len(entries) not in (2, 3) or not all(
+        # 2. numbers
+        are_numbers = all(
             isinstance(entry, int | float) and not isinstance(entry, bool) for entry in entries
-        ):
+        )
+        if len(entries) not in (2, 3) or not are_numbers:
             raise UserError(
                 f"ranges: {shown(given)} is not a range; give [minimum, maximum] or [minimum, "
                 "maximum, step] each, as in 'ranges=[[1,5]]', or labels from worst to best, as in "

@@ -150,8 +150,10 @@ class CheckedAttack(Attack):
             ) from error
         if len(self._texts) < MADE_TWICE and self.attack.judged(example, condition) != text:
             raise UserError(
-                f"attacks: {self.name} makes another text of example {example.example_id} each time that it is "
-                "asked, so that what is reported would not be what was judged; draw from a seed and the text, as "
+                f"attacks: {self.name} makes another text of example {example.example_id} each "
+                "time that it is "
+                "asked, so that what is reported would not be what was judged; draw from a seed "
+                "and the text, as "
                 'in random.Random(f"{seed} {text}").'
             )
         self._texts[key] = text

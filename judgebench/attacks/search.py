@@ -381,12 +381,15 @@ def fitting(
         texts = [" ".join([gap.before, *before, word, *after]) + gap.after for word in inside]
         return [list(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
+    # 1. the tokens that stand before and behind any word
     probes = encoded(PROBES)
     head, tail = common_ends(probes)
     first = probes[0][:head]
     last = probes[0][len(probes[0]) - tail :]
-    return [
-        (word, tuple(ids[head : len(ids) - tail]))
-        for word, ids in zip(words, encoded(words), strict=True)
-        if len(ids) > head + tail and ids[:head] == first and ids[len(ids) - tail :] == last
-    ]
+    # 2. the words whose own tokens stand between these
+    kept = []
+    for word, ids in zip(words, encoded(words), strict=True):
+        end = len(ids) - tail
+        if end > head and ids[:head] == first and ids[end:] == last:
+            kept.append((word, tuple(ids[head:end])))
+    return kept

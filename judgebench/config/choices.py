@@ -27,14 +27,15 @@ def choices(group: str) -> list[str]:
 def choice_sentences(group: str) -> dict[str, str]:
     """Choice -> the first sentence of its file's opening comment, for every file of a group, as
     `exp`, and its subfolders."""
+    folder = FOLDER / group
     sentences = {}
-    for file in sorted((FOLDER / group).rglob("*.yaml")):
-        lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
-        text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# @package"))
+    for file in sorted(folder.rglob("*.yaml")):
+        lines = file.read_text("utf-8").splitlines()
+        comment = takewhile(lambda line: line.startswith("#"), lines)
+        text = " ".join(line.lstrip("# ") for line in comment if not line.startswith("# @package"))
         sentence = re.match(r".*?[.?](?=\s|$)", text)
-        sentences[str(file.relative_to(FOLDER / group).with_suffix(""))] = (
-            sentence[0] if sentence else text
-        )
+        choice = str(file.relative_to(folder).with_suffix(""))
+        sentences[choice] = sentence[0] if sentence else text
     return sentences
 
 

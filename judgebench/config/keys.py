@@ -463,12 +463,14 @@ def tasks_in(folder: str | None) -> str:
 
 def absences(folder: str | None) -> list[str]:
     """A sentence for each task that is left out, or replaced by what the package holds of it."""
-    tasks = there(folder)
-    sentences = []
+    present = there(folder)
     where = "no folder is given, as tasks=DIR" if folder is None else f"{folder} does not hold it"
-    for task in (task for task in TASKS if task not in tasks):
-        kept = EMBEDDED.get(task)
-        instead = f"the embedded {kept} stands in" if kept else "left out"
+    sentences = []
+    for task in TASKS:
+        if task in present:
+            continue
+        embedded = EMBEDDED.get(task)
+        instead = f"the embedded {embedded} stands in" if embedded else "left out"
         published = plain(_declared(task).get("published"))
         source = f"; it is {DataSettings(published=published).source}" if published else ""
         sentences.append(f"{task}: {instead}, for {where}{source}.")

@@ -466,7 +466,7 @@ def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
         yield (
             f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {name!r} does "
             f"not say that this is answered with {TIE:g}; write so in it, as in {{{{ties:, or 0 if "
-            "both are equally good}}, or give 'ranges=[[1,2]]'.",
+            "both are equally good}}}}, or give 'ranges=[[1,2]]'.",
             (),
         )
 

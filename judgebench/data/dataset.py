@@ -259,14 +259,16 @@ def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[
     """
     groups = list(dict.fromkeys(group_ids))
     # As a decimal, because 0.145 * 100 is 14.499999999999998 in binary and would round down.
-    wanted = int((Decimal(repr(float(dev_share))) * len(groups)).to_integral_value(ROUND_HALF_UP))
+    exact = Decimal(repr(float(dev_share))) * len(groups)
+    wanted = int(exact.to_integral_value(ROUND_HALF_UP))
     if dev_share > 0:
         wanted = max(wanted, 1)
     wanted = min(wanted, max(len(groups) - 1, 0))
 
+    # the draw is of sorted names, so that their order does not matter
     order = np.random.default_rng(seed).permutation(len(groups))
-    ordered = sorted(groups)
-    dev = {ordered[i] for i in order[:wanted]}
+    names = sorted(groups)
+    dev = {names[place] for place in order[:wanted]}
     return {group: DEV if group in dev else TEST for group in groups}
 
 

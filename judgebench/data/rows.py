@@ -195,20 +195,24 @@ class FileRow:
 
 def _at(value: Any, path: str) -> Any:
     """Value at a path within objects, lists and texts; None where there is none."""
+    # 1. in an object: a name may have dots of its own, so every split of the path is tried
     if isinstance(value, dict | Mapping):  # the first is soon told
         if path in value:
             return value[path]
-        if "." not in path:
-            return None
         parts = path.split(".")
-        for i in range(1, len(parts)):  # a name may have dots of its own
-            outer = value.get(".".join(parts[:i]))
-            if outer is not None and (inner := _at(outer, ".".join(parts[i:]))) is not None:
+        for place in range(1, len(parts)):
+            outer = value.get(".".join(parts[:place]))
+            if outer is None:
+                continue
+            inner = _at(outer, ".".join(parts[place:]))
+            if inner is not None:
                 return inner
         return None
+    # 2. in a list: a number; of a text there is only the whole
     index, _, rest = path.partition(".")
     if isinstance(value, list) and index.isdecimal() and int(index) < len(value):
-        return _at(value[int(index)], rest) if rest else value[int(index)]
+        item = value[int(index)]
+        return _at(item, rest) if rest else item
     return value if isinstance(value, str) and path == "0" else None
 
 

@@ -88,26 +88,35 @@ def decode(
         tuned: dimension and range -> the decodings that replace those of the same name there, or
             stand with them; None leaves it out.
     """
-    parts: list[dict[str, Any]] = []
+    # 1. readings of log-probabilities, by dimension and range; the others are answers
     cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
+    ranges_of: dict[str, list[list[Reading]]] = {}
+    answered = []
     for reading in readings:
-        if reading.text is None:
-            cells.setdefault(
-                (reading.prompt.condition.dimension, reading.prompt.condition.range), []
-            ).append(reading)
+        condition = reading.prompt.condition
+        if reading.text is not None:
+            answered.append(reading)
+            continue
+        cell = (condition.dimension, condition.range)
+        if cell not in cells:
+            cells[cell] = []
+            ranges_of.setdefault(condition.dimension, []).append(cells[cell])
+        cells[cell].append(reading)
+    # 2. every decoding of every cell
+    parts: list[dict[str, Any]] = []
     for cell, members in cells.items():
-        for name, decoding in {**decodings, **(tuned or {}).get(cell, {})}.items():
+        ranges = ranges_of[cell[0]]
+        here = {**decodings, **(tuned or {}).get(cell, {})}
+        for name, decoding in here.items():
             if decoding is None:
                 continue
-            if decoding.across:  # one score a text, in the first range of its dimension
-                ranges = [
-                    readings for (dimension, _), readings in cells.items() if dimension == cell[0]
-                ]
-                parts += _decoded(aligned(ranges), name, decoding) if members is ranges[0] else []
-            else:
+            if not decoding.across:
                 parts += _decoded([members], name, decoding)
-    if answered := [reading for reading in readings if reading.text is not None]:
+            elif members is ranges[0]:  # one score a text, in the first range of its dimension
+                parts += _decoded(aligned(ranges), name, decoding)
+    if answered:
         parts.append(_parsed(answered))
+    # 3. one table of them all
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
     if any(LABELS in part for part in parts):
         parts = [{LABELS: [""] * len(part["score"]), **part} for part in parts]
@@ -282,32 +291,32 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     # 1. the rows of each order, pair for pair alike
     table = pd.DataFrame({name: list(columns[name]) for name in _SAME}, dtype=object)
     pair = table.groupby(list(_SAME), sort=False, dropna=False).ngroup().to_numpy()
-    rows = [np.flatnonzero(np.asarray(columns["order"]) == order) for order in ORDERS]
-    for order, numbers in zip(ORDERS, rows, strict=True):
-        if len(twice := numbers[pd.Series(pair[numbers]).duplicated().to_numpy()]):
-            raise ValueError(
-                f"scores: {tuple(table.iloc[twice[0]])} appears twice with its text {order}"
-            )
-    if len(lone := np.setxor1d(pair[rows[0]], pair[rows[1]])):
-        raise ValueError(
-            f"scores: {tuple(table.iloc[int(np.argmax(pair == lone[0]))])} was read in one order "
-            "only"
-        )
-    first = rows[0]
-    second = rows[1][np.argsort(pair[rows[1]])][np.argsort(np.argsort(pair[first]))]
-    # 2. what each order says
-    lost = np.isin(np.asarray(columns["status"]).astype(str), (FAILED, CLAMPED))
+    orders = np.asarray(columns["order"])
+    first, unsorted = (np.flatnonzero(orders == order) for order in ORDERS)  # [pairs] each
+    for order, rows in zip(ORDERS, (first, unsorted), strict=True):
+        repeated = pd.Series(pair[rows]).duplicated().to_numpy()
+        if repeated.any():
+            row = tuple(table.iloc[rows[repeated][0]])
+            raise ValueError(f"scores: {row} appears twice with its text {order}")
+    lone = np.setxor1d(pair[first], pair[unsorted])
+    if len(lone):
+        row = tuple(table.iloc[int(np.argmax(pair == lone[0]))])
+        raise ValueError(f"scores: {row} was read in one order only")
+    by_pair = unsorted[np.argsort(pair[unsorted])]
+    rank = np.argsort(np.argsort(pair[first]))
+    second = by_pair[rank]
+    # 2. the probability of winning in each order
+    lost = np.isin(np.asarray(columns["status"]).astype(str), (FAILED, CLAMPED))  # [scores]
     place = np.asarray(columns["score"], dtype=np.float64)
     won_first = np.where(lost[first], UNDECIDED, PLACES.maximum - place[first])
     won_second = np.where(lost[second], UNDECIDED, place[second] - PLACES.minimum)
-    tied = np.where(
-        lost, 1.0, np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64)
-    )
-    pairs = {
-        name: np.asarray(column)[first]
-        for name, column in columns.items()
-        if name not in ("order", TIED)
-    }
+    ties = np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64)
+    tied = np.where(lost, 1.0, ties)
+    # 3. a row a pair
+    pairs = {}
+    for name, column in columns.items():
+        if name not in ("order", TIED):
+            pairs[name] = np.asarray(column)[first]
     return pairs | {
         **{name: np.full(len(first), value) for name, value in WINS.columns.items()},
         "score_first": won_first,

@@ -71,14 +71,17 @@ class ModelSource:
 
     @property
     def title(self) -> str:
-        if self.path.startswith(PACKAGE) or self.path.endswith(".gguf"):
-            file = Path(self.path if self.path.endswith(".gguf") else self.gguf_file or self.path)
+        is_gguf = self.path.endswith(".gguf")
+        # 1. a GGUF file without its kind of quantization; its folder, where its name says nothing
+        if is_gguf or self.path.startswith(PACKAGE):
+            file = Path(self.path if is_gguf else self.gguf_file or self.path)
             name = re.sub(r"[.-](I?Q\d\w*|[Ff]16|[Bb][Ff]16|[Ff]32)$", "", file.stem)
-            folder = file.resolve().parent.name if self.path.endswith(".gguf") else ""
+            folder = file.resolve().parent.name if is_gguf else ""
             return folder if name in ("model", "ggml-model") and folder else name
-        return (
-            Path(self.path).resolve().name if Path(self.path).exists() else self.path.split("/")[-1]
-        )
+        # 2. a folder, or a name on the hub
+        if Path(self.path).exists():
+            return Path(self.path).resolve().name
+        return self.path.split("/")[-1]
 
     @property
     def on_hub(self) -> bool:
@@ -347,11 +350,13 @@ class ModelSource:
         """SHA-256 over the content, by its `digest`, of every file that determines the model's
         answers; `UserError` where weights lie outside of the model's folder."""
         folder = self.locate()
-        names = [self._gguf] if self._gguf else []
-        if not self._gguf:
-            names += [path.name for pattern in self._patterns() for path in folder.glob(pattern)]
+        if self._gguf:
+            names = [self._gguf]
+        else:
             explicit = getattr(self.config(), "transformers_weights", None)
-            names += _weight_files(folder, explicit, f"{self.role}.path={self.path}")
+            names = _weight_files(folder, explicit, f"{self.role}.path={self.path}")
+            for pattern in self._patterns():
+                names += [path.name for path in folder.glob(pattern)]
         combined = hashlib.sha256()
         for name in sorted(set(filter(None, names))):
             combined.update(f"{name} {digest(folder / name)}\n".encode())

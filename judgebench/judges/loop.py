@@ -115,19 +115,20 @@ class JudgeModule(L.LightningModule):
         ]
 
     def on_predict_start(self) -> None:
-        # Lightning's handler only notes SIGTERM, and reading would go on: the one from before ends
-        # the process
+        # 1. Lightning's handler only notes SIGTERM, and reading would go on: the one from before
+        # ends the process
         if self._trainer is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._at_sigterm)
             if self.trainer.received_sigterm:
                 signal.raise_signal(signal.SIGTERM)
+        # 2. the models of the pass
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
         if self._split and isinstance(self.trainer.strategy, sharding.FullySharded):
             self._turns = sharding.Turns(list(models.values()))
-        # what is gathered of a split model is written again and again, which inference mode would
-        # not have
-        with torch.no_grad() if self._split else torch.inference_mode():
+        # inference mode refuses that parts of a split model are gathered into one place repeatedly
+        mode = torch.no_grad() if self._split else torch.inference_mode()
+        with mode:
             self._pass.prepare(models)
 
     def on_predict_end(self) -> None:

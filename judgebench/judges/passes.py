@@ -222,29 +222,33 @@ class GeneratePass(LocalPass):
         time."""
         prompts = batch.prompts
         groups = batch.token_ids
-        condition = prompts[0].condition
         root = self.roots[prompts[0].alike]
+        # 1. both sides behind the prompts: the assistant is the same model without the text, another
+        # model, or an earlier exit of the same
         main = self.engines[0].start(groups, root)
         assistant = None
         if self.nulls is not None:
-            assistant = self.engines[0].start([[self.nulls[condition].token_ids] * len(prompts)])
+            null = self.nulls[prompts[0].condition]
+            assistant = self.engines[0].start([[null.token_ids] * len(prompts)])
         elif len(self.engines) > 1:
             assistant = self.engines[1].start(groups, root)
 
-        def logits() -> tuple[Tensor, Tensor | None]:
-            sides = [main.logits[0]]
-            if assistant is not None or len(main.logits) > 1:
-                sides.append(main.logits[1] if assistant is None else assistant.logits[0])
-            for source, side in zip(
-                (self.view.source, (self.minus or self.view).source), sides, strict=False
-            ):
-                refuse_nan(side.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
-            if len(sides) == 1:
-                return sides[0], None
-            # models of one family may pad their heads to different sizes behind the same vocabulary
-            size = min(side.shape[1] for side in sides)
-            return sides[0][:, :size], sides[1][:, :size].to(sides[0].device)
+        def checked(logits: Tensor, source: ModelSource) -> Tensor:
+            refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
+            return logits
 
+        def logits() -> tuple[Tensor, Tensor | None]:
+            """[prompts, vocabulary] of both sides; None without an assistant."""
+            ours = checked(main.logits[0], self.view.source)
+            if assistant is None and len(main.logits) == 1:
+                return ours, None
+            other = main.logits[1] if assistant is None else assistant.logits[0]
+            theirs = checked(other, (self.minus or self.view).source)
+            # models of one family may pad their heads to different sizes behind the same vocabulary
+            size = min(ours.shape[1], theirs.shape[1])
+            return ours[:, :size], theirs[:, :size].to(ours.device)
+
+        # 2. token by token
         sides = [main] if assistant is None else [main, assistant]
         return generate(sides, logits, self.chooser, stops, self.max_new_tokens)
 
@@ -323,10 +327,9 @@ class LikelihoodPass(LocalPass):
         began = time.perf_counter()
         rows = [row.cpu().numpy() for row in self.engines[0].likelihoods(batch.token_ids)[0]]
         seconds = (time.perf_counter() - began) / len(rows)
+        readings = []
         for prompt, logprobs in zip(batch.prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)
-        pairs = zip(batch.prompts, rows, strict=True)
-        return [
-            ModelReading(self.keys(prompt)[0], logprobs, None, seconds)
-            for prompt, logprobs in pairs
-        ]
+            key = self.keys(prompt)[0]
+            readings.append(ModelReading(key, logprobs, None, seconds))
+        return readings

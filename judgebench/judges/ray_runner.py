@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import logging
 import os
 import signal
@@ -283,8 +284,9 @@ class Actor:
             ids = np.array(tokens, np.int32)
             prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
             self._passes[row["pass"]][0].mark(prompts[-1], known)
-        whole = iter(prompts)
-        return Batch(tuple(tuple(next(whole) for _ in range(size)) for size in row["sizes"]))
+        remaining = iter(prompts)
+        groups = [tuple(itertools.islice(remaining, size)) for size in row["sizes"]]
+        return Batch(tuple(groups))
 
 
 def _identity(pass_: LocalPass) -> dict[str, str]:

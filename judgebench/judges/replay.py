@@ -278,34 +278,42 @@ class AnswerIndex:
     """The places of a file's answers, 20 bytes each, by the examples that they are about."""
 
     def __init__(self, path: Path, fields: AnswerFields):
-        self._path, numbers, ends = path, array("q"), array("q", [0])
+        self._path = path
+        # 1. a number for the example of each line; a blank line, and one that names no example, is
+        # about nothing, and `match` says what is wrong with a row
+        names = [[fields.example_id], [fields.group_id, fields.system_id]]
+        numbers = array("q")
         for row in json_lines(path, "judge.path"):
-            # a blank line, and one that names no example, is about nothing; `match` says what is
-            # wrong with a row
-            names = [[fields.example_id], [fields.group_id, fields.system_id]]
-            whole = (
-                name
-                for name in names
-                if all(field is not None and row.has(field) for field in name)
-            )
+            name: tuple[str, ...] = ()
+            for columns in names:
+                if all(column is not None and row.has(column) for column in columns):
+                    name = tuple(str(row.value(str(column))) for column in columns)
+                    break
             numbers.extend([0] * (row.position - 1 - len(numbers)))
-            numbers.append(hash(tuple(str(row.value(str(field))) for field in next(whole, []))))
+            numbers.append(hash(name))
+        # 2. the byte behind each line
+        ends = array("q", [0])
         with path.open("rb") as file:
             ends.extend(accumulate(map(len, file)))
-        self._ends, taken = np.frombuffer(ends, np.int64), np.frombuffer(numbers, np.int64)
-        self._order = np.argsort(taken, kind="stable").astype(np.uint32)
-        self._numbers = taken[self._order]
+        self._ends = np.frombuffer(ends, np.int64)
+        # 3. the lines in the order of their numbers
+        unsorted = np.frombuffer(numbers, np.int64)
+        self._order = np.argsort(unsorted, kind="stable").astype(np.uint32)
+        self._numbers = unsorted[self._order]
 
     def rows(self, examples: Sequence[Example]) -> list[FileRow]:
         """The rows about some examples, in the order of the file."""
-        names = [(one.example_id,) for one in examples] + [
-            (one.group_id, one.system_id) for one in examples
-        ]
-        numbers = np.unique([hash(name) for name in names])
-        first, last = (np.searchsorted(self._numbers, numbers, side) for side in ("left", "right"))
-        lines = np.sort(
-            np.concatenate([self._order[i:j] for i, j in zip(first, last, strict=True)])
-        )
+        # 1. the lines with the number of an example
+        numbers = set()
+        for example in examples:
+            numbers.add(hash((example.example_id,)))
+            numbers.add(hash((example.group_id, example.system_id)))
+        wanted = sorted(numbers)
+        first = np.searchsorted(self._numbers, wanted, "left")
+        last = np.searchsorted(self._numbers, wanted, "right")
+        found = [self._order[i:j] for i, j in zip(first, last, strict=True)]
+        lines = np.sort(np.concatenate(found))
+        # 2. their rows
         rows = []
         with self._path.open("rb") as file:
             for line in lines.tolist():

@@ -220,12 +220,15 @@ def fill(
         order: place of the judged text, where the rubric compares it with the example's rival.
         more: field -> text of further `{{fields}}`.
     """
+    # 1. the text of every field
     judged = example.output if output is None else output
     two = (judged, example.rival) if order == FIRST else (example.rival, judged)
     values = {**_of_range(score_range), "Fact": example.context, **(more or {})}
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, judged)
-    values |= {field: text for both in _BOTH for field, text in zip(both, two, strict=True)}
+    for both in _BOTH:
+        values |= dict(zip(both, two, strict=True))
+    # 2. the template with its fields filled, and the spans of what the example says
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     text = ""
     at = 0
@@ -242,6 +245,7 @@ def fill(
             to_judge.append(span[0])
         at = match.end()
     text += template[at:]
+    # 3. the prefix that texts of an article share ends where the judged text begins
     start = to_judge[0] if to_judge else len(text)
     return Filled(text[:start], text[start:], tuple(said))
 
@@ -262,6 +266,7 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
     """
     if score_range.worded:  # its letters are the scores
         return {}
+    # 1. the scores that each letter may stand for
     values_of: dict[str, set[float]] = {}
     # what stands next to the letter says more than what ends its line
     for pattern in (_AT_THE_END, _BESIDE):
@@ -269,12 +274,17 @@ def choices_of(text: str, score_range: ScoreRange) -> dict[str, float]:
         for match in pattern.finditer(_MARKUP.sub("", text)):
             here.setdefault(match["letter"], set()).add(float(match["score"].replace("−", "-")))
         values_of |= here
+    # 2. a definition: letters from A on, one score each, each score once and in the range
     scores = {letter: min(values) for letter, values in sorted(values_of.items())}
-    whole = len(scores) > 1 and "".join(scores) == _LETTERS[: len(scores)]
-    single = all(len(values) == 1 for values in values_of.values()) and len(
-        set(scores.values())
-    ) == len(scores)
-    return scores if whole and single and set(scores.values()) <= set(score_range.values) else {}
+    different = set(scores.values())
+    defined = (
+        len(scores) > 1
+        and "".join(scores) == _LETTERS[: len(scores)]
+        and all(len(values) == 1 for values in values_of.values())
+        and len(different) == len(scores)
+        and different <= set(score_range.values)
+    )
+    return scores if defined else {}
 
 
 def reference_score(score_range: ScoreRange, side: str) -> float:

@@ -269,13 +269,13 @@ class ControlTokens:
         if self._starts_with_space:
             # behind a mark no part begins a text; the mark's own tokens are taken off again
             long = len(self._marked)
-            for i, whole in enumerate(
-                encode_texts(self._tokenizer, [self._mark + part for part in others])
-            ):
-                if whole[:long] == self._marked:
-                    # where the part begins with an unknown character too, one token stands for all
-                    # in a row
-                    rows[i] = rows[i][long - 1 :] if whole == rows[i] else whole[long:]
+            marked = encode_texts(self._tokenizer, [self._mark + part for part in others])
+            for place, whole in enumerate(marked):
+                if whole[:long] != self._marked:
+                    continue
+                # where the part begins with an unknown character too, one token stands for both
+                merged = whole == rows[place]
+                rows[place] = whole[long - 1 :] if merged else whole[long:]
         return [*self._plainly(first), *itertools.chain(*rows)]
 
     def spell(
@@ -359,13 +359,16 @@ class SpelledNames(ControlTokens):
         places = self.cuts(filled.text, filled.said)
         if not places:
             return filled, 0
-        text, ends = filled.text, [0, *places, len(filled.text)]
+        # 1. the text with its breaks
+        text = filled.text
+        ends = [0, *places, len(text)]
         whole = BREAK.join(text[start:end] for start, end in itertools.pairwise(ends))
 
+        # 2. what stands behind a break has moved
         def moved(at: int) -> int:
             return at + sum(place < at for place in places)
 
-        said = tuple((moved(first), moved(last)) for first, last in filled.said)
+        said = tuple((moved(start), moved(end)) for start, end in filled.said)
         start = moved(len(filled.prefix))
         return Filled(whole[:start], whole[start:], said), len(places)
 

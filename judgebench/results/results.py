@@ -143,11 +143,12 @@ class Results:
         for name, content in self.phrases.items():
             file = "phrase" if len(self.phrases) == 1 else f"phrase_{name}"
             written.append(folder.write_json(f"attack/{file}.json", dict(content)))
-        if self.vectors:
-            from judgebench.tutor.vectors import save_vectors
         for dimension, vectors in self.vectors.items():
-            written.append(folder.path / "defense" / f"vectors_{dimension}.safetensors")
-            save_vectors(vectors, written[-1])
+            from judgebench.tutor.vectors import save_vectors  # torch with it
+
+            path = folder.path / "defense" / f"vectors_{dimension}.safetensors"
+            save_vectors(vectors, path)
+            written.append(path)
         return written
 
     # --- frames ----------------------------------------------------------------------------------
@@ -466,16 +467,14 @@ def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
 
 def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The rows that a figure of judges shows: those without attack and defense, else those of the
-    first pair."""
+    first pair; and a title for the pair."""
     pairs = [(row["attack"], row["defense"]) for row in distinct(frame, ["attack", "defense"])]
-    attack, defense = ("none", "none") if not pairs or ("none", "none") in pairs else pairs[0]
+    clean = ("none", "none")
+    attack, defense = clean if not pairs or clean in pairs else pairs[0]
     rows = frame[(frame["attack"] == attack) & (frame["defense"] == defense)]
-    sentences = [
-        f"{axis} {name}"
-        for axis, name in (("attack", attack), ("defense", defense))
-        if name != "none"
-    ]
-    return rows, ", ".join(sentences)
+    named = {"attack": attack, "defense": defense}
+    title = ", ".join(f"{axis} {name}" for axis, name in named.items() if name != "none")
+    return rows, title
 
 
 def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:

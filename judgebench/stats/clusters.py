@@ -352,9 +352,12 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
         return unknown((name,))
     if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
         return unknown((name,)) | {name: value}
-    logs = np.log1p(-rest)
-    error = math.sqrt((len(rest) - 1) / len(rest) * ((logs - logs.mean()) ** 2).sum())
-    far = error * float(scipy.special.stdtrit(len(rest) - 1, CONFIDENCE[1]))
+    # the jackknife's standard error of log(1 - figure), and Student's t of it
+    groups = len(rest)
+    logs = np.log1p(-rest)  # [G]
+    squares = ((logs - logs.mean()) ** 2).sum()
+    error = math.sqrt((groups - 1) / groups * squares)
+    far = error * float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
     ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
     return {
         name: value,

@@ -49,7 +49,7 @@ class SweepObjective:
             name = self.metric
             raise UserError(
                 f"objective: {name} is what an attack changes; name one, as in {{metric: {name}, "
-                "attack: dsi}."
+                "attack: dsi}}."
             )
         _ = self.ranges  # what is no range is a mistake here
 

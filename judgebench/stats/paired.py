@@ -242,14 +242,13 @@ def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
     resamples, their mean; the mean alone of a first side that has one cell for all of them."""
     if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
         return gaps
-    values, left = (
-        np.mean([getattr(gap, name) for gap in gaps], axis=0) for name in ("values", "left")
-    )
+    values = np.mean([gap.values for gap in gaps], axis=0)
+    left = np.mean([gap.left for gap in gaps], axis=0)
     n = gaps[0].n if len({gap.n for gap in gaps}) == 1 else None
-    mean = SeriesGap(
-        [cells for gap in gaps for cells in gap.sides], values, left, gaps[0].groups, n
-    )
-    return [mean] if len({first for first, _ in mean.sides}) == 1 else [*gaps, mean]
+    sides = [cells for gap in gaps for cells in gap.sides]
+    mean = SeriesGap(sides, values, left, gaps[0].groups, n)
+    one_first = len({first for first, _ in sides}) == 1
+    return [mean] if one_first else [*gaps, mean]
 
 
 def compare(
@@ -348,25 +347,40 @@ def _correlations(
 
 def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
     """The records of one gap, before they are corrected together; `ends`: of both sides too."""
+    # 1. differences of the statistics: [3, 1 + B], and [3, G] without each group
     difference = gap.values[0] - gap.values[1]
     left = gap.left[0] - gap.left[1]
+    # 2. the same with the sides of groups exchanged, [3, permutations]
     permuted = np.zeros((3, 0))
     exact = False
     if left.shape[1] and tested:
         flipped, exact = flips(left.shape[1], PERMUTATIONS, seed)
         permuted = flipped_differences(difference[:, 0], left, flipped)
+    # 3. a record a statistic
     records = []
     for k, statistic in enumerate(CORRELATIONS):
         value = float(difference[k, 0])
         resampled = difference[k, 1:]
         sides = with_intervals({"first": gap.values[0, k], "second": gap.values[1, k]})
+        if not ends:
+            sides = {name: sides[name] for name in ("first", "second")}
         low, high = percentile_interval(resampled) or (None, None)
-        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= sides if ends else {name: sides[name] for name in ("first", "second")}
-        record |= {"difference": value, "low": low, "high": high}
-        record["se"] = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
-        record["p"] = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
-        records.append(record | {"p_holm": None})
+        se = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
+        p = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
+        record = {
+            **gap.named,
+            "statistic": statistic,
+            "n": gap.n,
+            "groups": len(gap.groups),
+            **sides,
+            "difference": value,
+            "low": low,
+            "high": high,
+            "se": se,
+            "p": p,
+            "p_holm": None,
+        }
+        records.append(record)
     return records
 
 

@@ -113,29 +113,31 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     done = complete(trials)
     keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
     swept = [trial["params"].get(key) for trial in done for key in keys]
-    if len(keys) != 2 or not all(
+    are_numbers = all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in swept
-    ):
+    )
+    if len(keys) != 2 or not are_numbers:
         return {}
+    # 1. the values of each objective and dimension, by range and place
     points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in done:
-        at = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
+        place = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
         for cell in trial["attributes"]["cells"]:
             split = cell.get("split", DEV)
-            if cell[split] is not None:
-                name = (cell["objective"], cell["metric"], cell["dimension"], split)
-                constant = cell.get("constant") and cell["metric"] in CORRELATIONS
-                value = math.nan if constant else cell[split]
-                points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {}).setdefault(
-                    at, value
-                )
+            if cell[split] is None:
+                continue
+            name = (cell["objective"], cell["metric"], cell["dimension"], split)
+            constant = cell.get("constant") and cell["metric"] in CORRELATIONS
+            points = points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {})
+            points.setdefault(place, math.nan if constant else cell[split])
+    # 2. a figure each
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))
     figures = {}
     for (objective, metric, dimension, split), points in points_of.items():
-        file = (
-            f"{split}_{metric}_{style.file_name(dimension)}{f'_{objective + 1}' if several else ''}"
-        )
+        file = f"{split}_{metric}_{style.file_name(dimension)}"
+        if several:
+            file += f"_{objective + 1}"
         subject = (metric.capitalize(), split, dimension)
         figures[file] = _figure(points, names, subject, direction_of(objective, directions))
     return figures

@@ -27,6 +27,7 @@ the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -125,23 +126,32 @@ class Learner:
 
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
-        if rows.tobytes() not in self._learned:
-            if self.decoding.learns or not self.grid:
-                taught = [part.at(rows) for part in self.readings]
-                decoding = self.decoding.fitted(taught, self.human[rows])
-            else:
-                decodings, scores = self._tried
-                ranks, human = (
-                    (np.add(*tied_ranks(side[rows], axis=0)) - (rows.sum() + 1)) / 2
-                    for side in (scores, self.human)
-                )
-                squares = (ranks * ranks).sum(axis=0)
-                values = ratio(human @ ranks, squares, np.full(len(squares), human @ human))
-                constant = (scores[rows] == scores[rows][0]).all(axis=0)
-                grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
-                decoding = decodings[best_point(grid, values.tolist(), constant.tolist())]
-            self._learned[rows.tobytes()] = decoding
-        return self._learned[rows.tobytes()]
+        key = rows.tobytes()
+        if key in self._learned:
+            return self._learned[key]
+        if self.decoding.learns or not self.grid:
+            taught = [part.at(rows) for part in self.readings]
+            decoding = self.decoding.fitted(taught, self.human[rows])
+        else:
+            decoding = self._best_of_grid(rows)
+        self._learned[key] = decoding
+        return decoding
+
+    def _best_of_grid(self, rows: np.ndarray) -> Decoding:
+        """The decoding of the grid whose scores of the texts `rows` [N] agree best, by Spearman."""
+        decodings, scores = self._tried
+
+        def centered_ranks(values: np.ndarray) -> np.ndarray:
+            lowest, highest = tied_ranks(values[rows], axis=0)
+            return (lowest + highest - (rows.sum() + 1)) / 2
+
+        ranks = centered_ranks(scores)  # [texts, settings]
+        human = centered_ranks(self.human)  # [texts]
+        squares = (ranks * ranks).sum(axis=0)
+        values = ratio(human @ ranks, squares, np.full(len(squares), human @ human))
+        constant = (scores[rows] == scores[rows][0]).all(axis=0)
+        grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
+        return decodings[best_point(grid, values.tolist(), constant.tolist())]
 
     def at(self, texts: Sequence[int]) -> Learner:
         """The same over some of its texts, by their numbers."""
@@ -272,40 +282,43 @@ def choose(
         ([0.0, 0.117, 0.267], [False, True, True], 2)
     """
     groups, number = shares.shape
-    varied = np.ones(number, dtype=bool) if varied is None or not varied.any() else varied
+    if varied is None or not varied.any():
+        varied = np.ones(number, dtype=bool)
     kinds = np.arange(number) if kind is None else np.asarray(kind)
-    values = np.where(varied, shares.mean(axis=0), -np.inf)
+    values = np.where(varied, shares.mean(axis=0), -np.inf)  # [S]
 
     def first_best(among: np.ndarray) -> int:
-        return int(np.argmax(among & (values >= values[among].max() - EQUAL)))
+        largest = values[among].max()
+        return int(np.argmax(among & (values >= largest - EQUAL)))
 
-    plain = first_best(varied & (kinds == kinds[varied].min()))
+    def simplest(among: np.ndarray) -> np.ndarray:
+        return among & (kinds == kinds[among].min())
+
+    # 1. gains over the plain setting, the best of the simplest kind
+    plain = first_best(simplest(varied))
     best = first_best(varied)
-    apart = shares - shares[:, [plain]]
-    gain = apart.mean(axis=0)
+    apart = shares - shares[:, [plain]]  # [G, S]
+    gain = apart.mean(axis=0)  # [S]
     if groups < 2:
         return Choice(plain, best, gain, np.full(number, np.nan), np.zeros(number, dtype=bool))
     error = apart.std(axis=0, ddof=1) / np.sqrt(groups)
-    # 1. the largest gain that chance gives, each in its shares' root mean square, which no flip
-    # changes
+    # 2. gains that chance does not give: each in units of its shares' root mean square, which no
+    # flip of signs changes, compared with the largest of all settings under joint flips
     scale = np.sqrt((apart**2).mean(axis=0))
     units = np.where(varied & (scale > 1e-9), scale, np.inf)
     flipped, exact = flips(groups, FLIPS)
-    largest = flipped_means((apart / units).T, flipped).max(axis=0)
-    as_large = (largest >= gain[:, None] / units[:, None] - EQUAL).sum(axis=1) + (not exact)
-    better = (
-        (gain > EQUAL)
-        & np.isfinite(units)
-        & (as_large <= SIGNIFICANCE * (len(largest) + (not exact)))
-    )
+    largest = flipped_means((apart / units).T, flipped).max(axis=0)  # [flips]
+    sampled = int(not exact)  # the data themselves count as one more flip where flips are drawn
+    reached = largest >= gain[:, None] / units[:, None] - EQUAL  # [S, flips]
+    rare = reached.sum(axis=1) + sampled <= SIGNIFICANCE * (len(largest) + sampled)
+    better = (gain > EQUAL) & np.isfinite(units) & rare
     if not better.any():
         return Choice(plain, best, gain, error, better)
-    # 2. of those that are better, those that the best of them does not beat by more than a standard
-    # error
+    # 3. of these, the ones within one standard error of the best, and the best of the simplest kind
     behind = shares[:, [first_best(better)]] - shares
-    near = better & (behind.mean(axis=0) <= behind.std(axis=0, ddof=1) / np.sqrt(groups) + EQUAL)
-    # 3. of these the best of the simplest kind
-    return Choice(first_best(near & (kinds == kinds[near].min())), best, gain, error, better)
+    allowed = behind.std(axis=0, ddof=1) / np.sqrt(groups)
+    near = better & (behind.mean(axis=0) <= allowed + EQUAL)
+    return Choice(first_best(simplest(near)), best, gain, error, better)
 
 
 # --- the choice of a dimension ------------------------------------------------------------------
@@ -373,34 +386,39 @@ class Candidates:
         humans' scale by the straight line of the other folds. Twice `folds` test the choice: it
         promises too little where it is made on many articles fewer than the card's.
         """
-        # 1. each fold's choice by the other folds, and the scores that it gives
-        taken = np.zeros(self.scores.shape[1])
         number = len(self.human)
         clusters = Clusters.of(self.groups, resamples, seed)
-        figures = dict[str, list[np.ndarray]]()
+        times_taken = np.zeros(self.scores.shape[1])  # [S]
+        figures: dict[str, list[np.ndarray]] = defaultdict(list)
         for repeat in range(repeats):
+            # 1. each fold's choice by the other folds, and the scores that it gives
             fold = deal(self.groups, min(2 * folds, clusters.count), seed + repeat)
             standard = np.empty(number)
             estimate = np.empty(number)
-            loss = np.empty(number)
+            loss = np.full(number, np.nan)
             for part in np.unique(fold):
-                rows = fold != part
-                scores, extra = self.taught(rows, folds, seed + repeat + 1)
-                setting = self.choose(rows, scores, extra).taken
+                teaching = fold != part
+                out = fold == part
+                scores, extra = self.taught(teaching, folds, seed + repeat + 1)
+                setting = self.choose(teaching, scores, extra).taken
+                times_taken[setting] += 1
                 column = scores[:, setting]
-                standard[~rows] = ((column - column.mean()) / (column.std() or 1.0))[~rows]
-                estimate[~rows] = straightened(column[:, None], self.human, rows)[~rows, 0]
-                loss[~rows] = np.nan if extra is None else extra[~rows, setting]
-                taken[setting] += 1
-            # 2. their worth
+                spread = column.std() or 1.0
+                standard[out] = (column[out] - column.mean()) / spread
+                estimate[out] = straightened(column[:, None], self.human, teaching)[out, 0]
+                if extra is not None:
+                    loss[out] = extra[out, setting]
+            # 2. their worth, [1 + B] each
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
-            figures.setdefault("spearman", []).append(pairs.spearman(clusters.weights))
-            figures.setdefault("pearson", []).append(pairs.pearson(clusters.weights))
-            figures.setdefault("error", []).append(clusters.mean(np.abs(estimate - self.human)))
+            figures["spearman"].append(pairs.spearman(clusters.weights))
+            figures["pearson"].append(pairs.pearson(clusters.weights))
+            figures["error"].append(clusters.mean(np.abs(estimate - self.human)))
             if self.losses is not None:
-                figures.setdefault("rps", []).append(clusters.mean(loss))
+                figures["rps"].append(clusters.mean(loss))
+        # 3. means over the dealings
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
-        return {"taken": taken / taken.sum()} | with_intervals(means, expanded(clusters.count))
+        shares = {"taken": times_taken / times_taken.sum()}
+        return shares | with_intervals(means, expanded(clusters.count))
 
 
 def check_groups(groups: int, dimension: str, key: str) -> None:
@@ -531,6 +549,7 @@ def _candidates(
             getattr(decoding, "kind", "greedy") not in ("greedy", "expectation"),
         )
 
+    # 1. the settings, and the texts that all of them scored
     settings = sorted((cell for cell in cells if cell.judge in ("main", "pair")), key=simplicity)
     kinds = [simplicity(cell) for cell in settings]
     # the texts that all settings answered; all texts where those are of too few groups to choose by
@@ -541,6 +560,7 @@ def _candidates(
     human = parts[0]["human"]
     groups = parts[0]["group_id"].astype(str)
     names = parts[0]["example_id"].tolist()
+    # 2. scores [N, S], losses where they are asked for, and what each learning setting learns by
     learned = {}
     values = np.stack([part["score"] for part in parts], axis=1)
     losses = np.empty(values.shape) if tuner.metric == "rps" else None

@@ -97,9 +97,17 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
         if components is not None:
             ours, theirs = project(ours, theirs, components)[:2]
         between = np.linalg.norm(ours.mean(axis=0) - theirs.mean(axis=0))
-        within = sum(np.linalg.norm(x - x.mean(axis=0), axis=1).mean() for x in (ours, theirs))
-        ratios[layer] = between / within if within > 0 else np.inf if between > 0 else 0.0
+        within = _spread(ours) + _spread(theirs)
+        if within > 0:
+            ratios[layer] = between / within
+        elif between > 0:
+            ratios[layer] = np.inf
     return ratios
+
+
+def _spread(states: np.ndarray) -> float:
+    """Mean distance of states [texts, hidden] from their mean."""
+    return float(np.linalg.norm(states - states.mean(axis=0), axis=1).mean())
 
 
 def chance_separability(
@@ -142,15 +150,18 @@ def project(
         end; and
             [components] the share of the variance along each.
     """
+    # 1. the components of both sets, by singular values
     together = np.concatenate([high, low]).astype(np.float64)
     centered = together - together.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
     points = np.zeros((len(together), components))
     kept = min(components, len(sizes))
     points[:, :kept] = left[:, :kept] * sizes[:kept]
+    # 2. the high mean at the higher end
     ours = points[: len(high)]
     theirs = points[len(high) :]
     turn = np.where(ours.mean(axis=0) < theirs.mean(axis=0), -1.0, 1.0)
+    # 3. shares of the variance
     shares = np.zeros(components)
     total = float((sizes**2).sum())
     if total > 0:

@@ -95,9 +95,8 @@ def draw(
     if top_p < 1:
         ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
         before = ordered.double().cumsum(dim=1) - ordered
-        probabilities = torch.zeros_like(ordered).scatter(
-            1, order, ordered.masked_fill(before >= top_p, 0.0)
-        )
+        nucleus = ordered.masked_fill(before >= top_p, 0.0)
+        probabilities = torch.zeros_like(ordered).scatter(1, order, nucleus)
     reached = probabilities.double().cumsum(dim=1)
     # the last possible token's bound is the whole mass, so a draw below it stays among possible
     # tokens
