@@ -195,7 +195,7 @@ def _check_whole(overrides: Sequence[str]) -> None:
         config = composed(overrides)
     with known_to_hydra(config):
         parts = with_read(check_config(config))
-        if REPLAYED in parts.judge.gives:
+        if REPLAYED in parts.judge.capabilities:
             from judgebench.experiment import Experiment
 
             Experiment.parse(config, parts)

@@ -91,7 +91,7 @@ class Experiment(Parts):
         # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of
         # a candidate
         dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
-        answer = judge.max_new_tokens if GENERATION in judge.gives else _CANDIDATE
+        answer = judge.max_new_tokens if GENERATION in judge.capabilities else _CANDIDATE
         thoughts = (
             defense.thought_tokens + 2 * _CANDIDATE
             for defense in parts.defenses
@@ -324,7 +324,7 @@ class Experiment(Parts):
     @cached_property
     def _foreign(self) -> str | None:
         """A sentence on phrases that were learned with another tokenizer."""
-        if LOCAL not in self.judge.gives:  # whose tokenizer is not known
+        if LOCAL not in self.judge.capabilities:  # whose tokenizer is not known
             return None
         theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
         if not theirs:
@@ -347,7 +347,7 @@ class Experiment(Parts):
     @property
     def sources(self) -> list[ModelSource]:
         """The models here that judge."""
-        sources: list[Any] = [self.judge.source] if LOCAL in self.judge.gives else []
+        sources: list[Any] = [self.judge.source] if LOCAL in self.judge.capabilities else []
         return [*sources, *([self.assistant.source] if self.assistant.source is not None else [])]
 
     def served_estimate(self) -> str | None:

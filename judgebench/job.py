@@ -65,7 +65,7 @@ FREE = frozenset(
 
 
 @dataclass
-class Read:
+class RunReadings:
     """The readings of a run, which are not changed.
 
     Attributes:
@@ -104,7 +104,7 @@ class LastRun:
     key: str
     store: tuple[int, int] | None
     experiment: Experiment
-    read: Read
+    read: RunReadings
 
 
 _last: LastRun | None = None
@@ -123,7 +123,7 @@ def load_last(config: DictConfig) -> LastRun | None:
     return _last
 
 
-def save_last(key: str, experiment: Experiment, read: Read) -> None:
+def save_last(key: str, experiment: Experiment, read: RunReadings) -> None:
     """Keeps a run whose readings are complete; not free answers, which depend on the decodings.
 
     Args:
@@ -136,7 +136,7 @@ def save_last(key: str, experiment: Experiment, read: Read) -> None:
         and not any(defense.answer_tokens for defense in experiment.defenses)
     ):
         kept = copy.copy(read)  # with its columns, where they are computed already
-        kept.device = read.device if RECORDED in experiment.judge.gives else IN_STORE
+        kept.device = read.device if RECORDED in experiment.judge.capabilities else IN_STORE
         kept.served = None if kept.served is None else unpaid(kept.served)
         _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
 
@@ -272,12 +272,12 @@ class Job:
         self.experiment = self.experiment.attacked(phrases)
         return trace
 
-    def read(self) -> Read | None:
+    def read(self) -> RunReadings | None:
         """Reads what judge and assistant answer; None in a process that only helped."""
         reader = self.experiment.reader(self.models)
         trainer = reader.read(self.trainer)
         readings = reader.readings(self.experiment.data.split)
-        read = Read(
+        read = RunReadings(
             readings, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence
         )
         self.clock.move(reader.models.seconds, "read", "load")

@@ -16,7 +16,7 @@ from judgebench.data.dataset import DEV
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.job import Job, Read, save_last, show_dry_run
+from judgebench.job import Job, RunReadings, save_last, show_dry_run
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.render import to_terminal
@@ -115,7 +115,7 @@ study that fills it."""
 
 def _measured(
     job: Job,
-    read: Read,
+    read: RunReadings,
     tuned: Tuned,
     columns: Mapping[str, np.ndarray],
     trace: pd.DataFrame | None,
@@ -206,7 +206,7 @@ def _measured(
     return results
 
 
-def _write(job: Job, results: Results, read: Read) -> Results:
+def _write(job: Job, results: Results, read: RunReadings) -> Results:
     folder = job.folder
     seconds = job.clock.seconds
     cost: dict[str, Any] = {

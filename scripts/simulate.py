@@ -38,7 +38,7 @@ from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.humans import Panel, beside_humans_records, human_records
 from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
 from judgebench.stats.scores import Cell as StudyCell
-from judgebench.stats.scores import Sample as StudySample
+from judgebench.stats.scores import JudgeScores as StudySample
 from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
 from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
@@ -150,7 +150,7 @@ class Law(NamedTuple):
     borders: tuple[float, ...]
 
 
-class Sample(NamedTuple):
+class JudgeScores(NamedTuple):
     """[N] scores of humans and of two judges, with the article and the system of each."""
 
     human: np.ndarray
@@ -160,7 +160,9 @@ class Sample(NamedTuple):
     system: np.ndarray
 
 
-def drawn(articles: int, laws: tuple[Law, Law], together: float, seed: int, systems: int = 12, kind: int = 1) -> Sample:
+def drawn(
+    articles: int, laws: tuple[Law, Law], together: float, seed: int, systems: int = 12, kind: int = 1
+) -> JudgeScores:
     """Articles with `systems` texts each; `together` is the correlation of the judges' errors, and `kind` the seed of
     the systems' abilities."""
     rng = np.random.default_rng(seed)
@@ -175,7 +177,7 @@ def drawn(articles: int, laws: tuple[Law, Law], together: float, seed: int, syst
         pairs = zip(errors[0], own, strict=True)
         article, text = (np.sqrt(together) * a + np.sqrt(1 - together) * b for a, b in pairs)
         scores.append(np.digitize(truth + law.shared * article + law.error * text, law.borders).astype(float))
-    return Sample(human, scores[0], scores[1], group, system)
+    return JudgeScores(human, scores[0], scores[1], group, system)
 
 
 def tests(options: argparse.Namespace) -> Iterator[str]:
@@ -207,7 +209,7 @@ def tests(options: argparse.Namespace) -> Iterator[str]:
             yield line(f"{wanted:g}", name, errors, articles, 100 * found / options.data_sets)
 
     # 2. how often the intervals at system level hold the value over all systems of a kind
-    def over_systems(sample: Sample, resamples: int) -> Correlated:
+    def over_systems(sample: JudgeScores, resamples: int) -> Correlated:
         return correlate("system", sample.first, sample.human, Clusters.of(sample.group, resamples), sample.system)
 
     yield "\n" + line("systems", "articles", "Spearman", "articles resampled", "systems and articles resampled")

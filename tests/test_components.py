@@ -49,7 +49,7 @@ class Blind(Attack):
     name: str = "blind"
 
     def attacked(self, text, condition):
-        return self.gives
+        return self.capabilities
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from judgebench.data.jsonl import Unrated
 from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
-from judgebench.job import Read, trainers
+from judgebench.job import RunReadings, trainers
 from judgebench.judges.api.settings import is_loopback
 from judgebench.judges.loading import ModelSource
 from judgebench.judges.models import Models, Trainers
@@ -197,7 +197,7 @@ class Judge:
         prompts = self._experiment.builder.build(data.examples, ready)
         return replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
 
-    def judged(self, experiment: Experiment) -> tuple[Read | None, pd.DataFrame | None]:
+    def judged(self, experiment: Experiment) -> tuple[RunReadings | None, pd.DataFrame | None]:
         """The readings, and `COLUMNS` with a row a text; None in a process that only helped to
         read."""
         # models are looked at before hours are spent with another one, and again after, for a
@@ -323,7 +323,7 @@ humans' scale, null where the card has no such map; `low` and `high`, the ends o
 scores.parquet: a failed score is null."""
 
 
-def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | None:
+def read(experiment: Experiment, models: Models, trainer: Trainers) -> RunReadings | None:
     """The judge's readings, after its defense is prepared; None in a process that only helped."""
     for stage in (SOURCES, TEXTS):
         experiment = experiment.prepared(stage, models, trainer)
@@ -332,11 +332,11 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> Read | No
     if last is not None and not last.is_global_zero:
         return None
     readings = reader.readings(experiment.data.split)
-    return Read(readings, reader.fingerprints, reader.device(last), reader.served)
+    return RunReadings(readings, reader.fingerprints, reader.device(last), reader.served)
 
 
 def scored(
-    card: JudgeCard, experiment: Experiment, answers: Read, settings: IntervalSettings
+    card: JudgeCard, experiment: Experiment, answers: RunReadings, settings: IntervalSettings
 ) -> pd.DataFrame:
     """`COLUMNS`, one row a text, in the order of the data."""
     if not answers.readings:  # an earlier judge has answered none of them

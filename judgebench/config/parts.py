@@ -299,7 +299,7 @@ class Parts:
     @property
     def place(self) -> str:
         """`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`."""
-        return next(place for place in JUDGES if place in self.judge.gives)
+        return next(place for place in JUDGES if place in self.judge.capabilities)
 
     @property
     def computes(self) -> bool:
@@ -307,7 +307,7 @@ class Parts:
         defenses."""
         planned = any(isinstance(defense, Planned) for defense in self.defenses)
         return (
-            LOCAL in self.judge.gives
+            LOCAL in self.judge.capabilities
             or self.assistant.source is not None
             or self.search is not None
             or planned
@@ -462,7 +462,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             _check_packages(parts)
             check_rules(parts, unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
-            if parts.assistant.served is not None and SERVED in served.gives:
+            if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
         with caught():
             parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])

@@ -75,7 +75,7 @@ does."""
 
 @dataclass(frozen=True)
 class Need:
-    """A choice, and what of `JudgeSettings.gives` it needs.
+    """A choice, and what of `JudgeSettings.capabilities` it needs.
 
     Attributes:
         choice: names it, with `{}` for the names that `of` gives.
@@ -114,7 +114,7 @@ NEEDS = (
         "decoding {}",
         lambda parts: (
             parts.contrasting
-            if parts.place == SERVED and PROBABILITIES in parts.judge.gives
+            if parts.place == SERVED and PROBABILITIES in parts.judge.capabilities
             else ()
         ),
         LOG_PROBABILITIES,
@@ -201,7 +201,7 @@ def unmet_needs(parts: Parts) -> Broken:
     place = parts.place
     for need in NEEDS:
         names = need.of(parts)
-        if not names or need.needs in parts.judge.gives:
+        if not names or need.needs in parts.judge.capabilities:
             continue
         reason, instead = GIVEN_BY.get((place, need.needs), (JUDGES[place], ""))
         choice = need.choice.format(", ".join(names) if not isinstance(names, bool) else "")
@@ -239,7 +239,7 @@ def mismatches(parts: Parts) -> Broken:
             f"{' or '.join(others)}.",
             ("decoding", "assistant"),
         )
-    if LOG_PROBABILITIES not in parts.judge.gives and (
+    if LOG_PROBABILITIES not in parts.judge.capabilities and (
         thinking := [d.name for d in parts.defenses if d.thought_tokens]
     ):
         yield (
@@ -280,7 +280,7 @@ def mismatches(parts: Parts) -> Broken:
             f"{f'compare_with={alone[0]}' if alone else 'decoding=[expectation]'}.",
             ("compare_with", "decoding"),
         )
-    free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.gives
+    free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities
     if (
         free
         and len(names) > 1
@@ -306,7 +306,7 @@ def mismatches(parts: Parts) -> Broken:
             )
     if (
         parts.tune in TUNERS
-        and PROBABILITIES in parts.judge.gives
+        and PROBABILITIES in parts.judge.capabilities
         and not (parts.contrasting or learning)
     ):
         yield (

@@ -26,16 +26,16 @@ def reader_for(judge: Any, task: Any) -> Any:
     `device`, `served`, `evidence`, `tokens` and `estimate`."""
     from judgebench.judges import reader, spec
 
-    if spec.SERVED in judge.gives:
+    if spec.SERVED in judge.capabilities:
         from judgebench.judges.api.reader import ApiReader
 
         return ApiReader(judge, task)
-    if spec.LOCAL in judge.gives:
+    if spec.LOCAL in judge.capabilities:
         from judgebench.judges.local import Reader
 
         return Reader(judge, task)
     kinds = {spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
-    (kind,) = (kind for place, kind in kinds.items() if place in judge.gives)
+    (kind,) = (kind for place, kind in kinds.items() if place in judge.capabilities)
     return kind(judge, task)
 
 

@@ -179,7 +179,7 @@ class PanelSpec(RecordedSpec):
     weights: list[float] | None = None
     path: None = None  # type: ignore[assignment, misc]
     note = None  # type: ignore[assignment]
-    gives = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
+    capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

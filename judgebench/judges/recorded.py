@@ -34,7 +34,7 @@ class PlainJudge(NoModel):
     mode = "score_tokens"
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         return frozenset({RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
     @property
@@ -83,7 +83,7 @@ class RecordedSpec(PlainJudge):
         return Recording.open(self.path)
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         return frozenset({RECORDED, *scores})
 

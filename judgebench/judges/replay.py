@@ -231,7 +231,7 @@ class ReplaySpec(NoModel):
         return AnswerFile(path, self.title or path.stem)
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:

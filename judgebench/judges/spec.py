@@ -33,7 +33,7 @@ LOG_PROBABILITIES = "log_probabilities"
 GENERATION = "generation"
 GRADIENT = "gradient"
 PANEL = "panel"
-"""Members of `JudgeSettings.gives`."""
+"""Members of `JudgeSettings.capabilities`."""
 
 
 class Source(Protocol):
@@ -87,7 +87,7 @@ class JudgeSettings:
         note = None
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES`
         of the candidates, `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free
         answer in their place, `GRADIENT` of them by the prompt's tokens; `PANEL`: of several."""
@@ -152,7 +152,7 @@ class JudgeSpec(JudgeSettings):
         )
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         gradient = {GRADIENT} if self.engine == "prefix" else set()
         return frozenset({LOCAL, *scores, *gradient})

@@ -23,7 +23,7 @@ import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
 from judgebench.stats.paired import holm
-from judgebench.stats.scores import Sample
+from judgebench.stats.scores import JudgeScores
 
 MOST_SYSTEMS = 100
 """More systems get no slice each."""
@@ -157,7 +157,7 @@ def _words(name: str) -> list[str]:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def error_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def error_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
     points of the humans' scale; factors of the regression; slices (systems, thirds of lengths) with
     the humans' mean, the mean error, and apart, that less the mean of all other texts; left_out:
@@ -173,7 +173,7 @@ def error_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     return records
 
 
-def text_factors(sample: Sample) -> dict[str, np.ndarray | str]:
+def text_factors(sample: JudgeScores) -> dict[str, np.ndarray | str]:
     """length (log2 of the characters: one more is twice as long), format, family -> [N] of the
     texts, independent of what the judge said; or why it is unknown."""
     factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
@@ -189,7 +189,7 @@ def text_factors(sample: Sample) -> dict[str, np.ndarray | str]:
     return factors
 
 
-def _record(sample: Sample, of_texts: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
+def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
     errors = errors[used]

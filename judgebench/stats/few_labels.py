@@ -37,7 +37,7 @@ import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, divided
-from judgebench.stats.scores import Sample
+from judgebench.stats.scores import JudgeScores
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""
@@ -134,7 +134,7 @@ class FewLabels:
         self.every = Means.of(table(judge, np.isfinite(judge)), self.sizes[1])
 
     @classmethod
-    def of(cls, sample: Sample) -> FewLabels:
+    def of(cls, sample: JudgeScores) -> FewLabels:
         """A judge's scores on the humans' scale, with the ratings."""
         human = sample.human if sample.scale is None else np.clip(sample.human, *sample.scale)
         return cls(human, sample.on_scale, sample.groups, sample.systems, sample.scale)
@@ -334,7 +334,7 @@ def _too_few(articles: int) -> str | None:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def few_labels_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def few_labels_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge,
     decoding and range.
 

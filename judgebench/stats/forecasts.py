@@ -39,7 +39,7 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
-from judgebench.stats.scores import Sample, cross_fitted, on_scale
+from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -76,11 +76,11 @@ _ROUNDING = 1e-9
 _MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
 
 
-def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
     the head of the first, and the three records of this module; without probabilities texts, groups
     (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[Sample], np.ndarray | None, str]] = {}
+    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], np.ndarray | None, str]] = {}
     for sample in samples:
         cell, (logprobs, reason) = sample.cell, distribution_of(sample)
         key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
@@ -99,7 +99,7 @@ def forecast_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     return records
 
 
-def distribution_of(sample: Sample) -> tuple[np.ndarray | None, str]:
+def distribution_of(sample: JudgeScores) -> tuple[np.ndarray | None, str]:
     """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the
     reason, a sentence.
 
@@ -134,7 +134,7 @@ def distribution_of(sample: Sample) -> tuple[np.ndarray | None, str]:
     return adjusted, ""
 
 
-def _record(sample: Sample, logprobs: np.ndarray) -> dict[str, Any]:
+def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
     """All records of one distribution, from its log-probabilities [N, K], up to a constant of each
     row."""
     judge = sample.cell.judge

@@ -40,7 +40,7 @@ from judgebench.stats.correlation import (
     krippendorff_alpha,
     mean_pairwise_spearman,
 )
-from judgebench.stats.scores import CLEAN, Cell, Sample, Scores, cross_fitted, ratings_of
+from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores, cross_fitted, ratings_of
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -451,7 +451,7 @@ def _intervals(
 # --- each judge and the humans ------------------------------------------------------------------
 
 
-def beside_humans_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def beside_humans_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and
     `CALIBRATED`; assistants, which serve a pair and are no judges, are left out."""
     records = []
@@ -535,7 +535,7 @@ def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np
     return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
 
 
-def _raw_is_better(sample: Sample, rated: np.ndarray) -> bool:
+def _raw_is_better(sample: JudgeScores, rated: np.ndarray) -> bool:
     """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of
     the articles left out, too."""
     parts = sample.clusters.at(rated).fifths
@@ -545,7 +545,7 @@ def _raw_is_better(sample: Sample, rated: np.ndarray) -> bool:
 
 
 def explained_record(
-    sample: Sample, scores: np.ndarray, left_out: np.ndarray, end: str = ""
+    sample: JudgeScores, scores: np.ndarray, left_out: np.ndarray, end: str = ""
 ) -> dict[str, float | None]:
     """The part of the humans' means that scores [N] explain, compared with always saying the mean
     rating, which is learned as calibrated scores are: from texts of other groups, or of other

@@ -2,7 +2,7 @@
 
 A row of the table `Scores` is one example under one condition, judged by one judge and decoding.
 Rows that share all but the example are a `Cell`; a judge's cells over the ranges are a series.
-Every study of what judges are worth takes `Sample`s: one clean cell each, with the humans' ratings
+Every study of what judges are worth takes `JudgeScores`s: one clean cell each, with the humans' ratings
 and the log-probabilities of its texts.
 """
 
@@ -372,7 +372,7 @@ def cross_fitted(
 
 
 @dataclass(frozen=True)
-class Sample:
+class JudgeScores:
     """One judge and decoding in one range, and the humans: the texts whose answers could be read.
 
     Attributes:
@@ -415,10 +415,10 @@ class Sample:
     resamples: int = RESAMPLES
     seed: int = 0
     unread: np.ndarray | None = None
-    whole: Sample | None = None
+    whole: JudgeScores | None = None
 
     @property
-    def answered(self) -> Sample:
+    def answered(self) -> JudgeScores:
         """The texts whose answers could be read, with all of them as `whole`; itself where these
         are all, or none."""
         if self.unread is None or not self.unread.any() or self.unread.all():
@@ -433,7 +433,7 @@ class Sample:
         return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
 
     @property
-    def bounds(self) -> list[Sample]:
+    def bounds(self) -> list[JudgeScores]:
         """All texts, where some answers could not be read, at worst and at best (see `stand_ins`),
         without resamples; none where all could be read."""
         if self.whole is None or self.whole.unread is None:
@@ -497,9 +497,9 @@ def samples_of(
     decodings: Mapping[str, Any] | None = None,
     texts: Mapping[str, str] | None = None,
     **run: Any,
-) -> list[Sample]:
+) -> list[JudgeScores]:
     """The judges, decodings and ranges of the reported split, each with the humans; attacked texts
-    are left out, and answers that could not be read, see `Sample.answered`.
+    are left out, and answers that could not be read, see `JudgeScores.answered`.
 
     Args:
         readings: readings.parquet's columns, from which log-probabilities are taken.
@@ -507,7 +507,7 @@ def samples_of(
         models: judge -> its name.
         decodings: name -> `Decoding`.
         texts: example_id -> the text that is judged.
-        run: what all samples share: dataset, and more fields of `Sample`.
+        run: what all samples share: dataset, and more fields of `JudgeScores`.
     """
     condition = [
         name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings
@@ -530,7 +530,7 @@ def samples_of(
             rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
             if all(row is not None and len(row) for row in rows):
                 logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
-        sample = Sample(
+        sample = JudgeScores(
             cell=cell,
             names=part["example_id"],
             groups=part["group_id"],

@@ -17,7 +17,7 @@ import numpy as np
 from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
 from judgebench.stats.humans import CALIBRATED, RAW, Panel
 from judgebench.stats.paired import default_pairs, holm
-from judgebench.stats.scores import Sample, series_of
+from judgebench.stats.scores import JudgeScores, series_of
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,
     PairedSystems,
@@ -46,14 +46,14 @@ SAVED = ("error_largest_saved", "unseen_error_largest_saved")
 the mean rating of other systems."""
 
 
-def system_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def system_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/systems.json: of every judge, decoding and range its agreement with the
     humans about systems, over the texts that humans rated; and in `against` the tests of two
     judges."""
     # human clusters and means by what they rest on, for all samples of a dimension
     of_humans: dict[Any, Any] = {}
     records = {id(sample): _record(sample, of_humans) for sample in samples}
-    tables: dict[tuple[str, ...], list[Sample]] = {}
+    tables: dict[tuple[str, ...], list[JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, []).append(sample)
     # two judges: each series that `paired.default_pairs` compares, corrected over all of the
@@ -84,7 +84,7 @@ def system_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def _record(sample: Sample, of_humans: dict[Any, Any]) -> dict[str, Any]:
+def _record(sample: JudgeScores, of_humans: dict[Any, Any]) -> dict[str, Any]:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
@@ -202,7 +202,7 @@ def _by_system(
 # --- errors, and one rater in the judge's place -------------------------------------------------
 
 
-def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
+def _order(sample: JudgeScores, panel: Panel) -> dict[str, Any]:
     """`ORDER`: means over raters, weighted by their texts."""
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
@@ -228,7 +228,7 @@ def _order(sample: Sample, panel: Panel) -> dict[str, Any]:
 
 
 def _errors(
-    sample: Sample, clusters: Clusters, rated: np.ndarray
+    sample: JudgeScores, clusters: Clusters, rated: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, dict[str, float | None]]]:
     """`ERRORS` of the judge, `SAVED`, error_system, the system with the largest of raw scores, and
     better_scores: raw where their largest error is below that of scores calibrated by other
@@ -267,7 +267,7 @@ def _errors(
     return record, by_system
 
 
-def _rater_errors(sample: Sample, panel: Panel) -> dict[str, float | None]:
+def _rater_errors(sample: JudgeScores, panel: Panel) -> dict[str, float | None]:
     """`ERRORS` of one rater from the others: means over raters, weighted by their texts."""
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
@@ -330,7 +330,7 @@ def distances_record(
 # --- two judges ---------------------------------------------------------------------------------
 
 
-def _tests(first: Sample, second: Sample) -> list[dict[str, Any]]:
+def _tests(first: JudgeScores, second: JudgeScores) -> list[dict[str, Any]]:
     """A record a correlation: the difference, first less second, by `boot_both`, and p by
     `permuted_both`."""
     record: dict[str, Any] = {

@@ -18,7 +18,7 @@ import numpy as np
 
 from judgebench.stats.clusters import divided, unknown
 from judgebench.stats.humans import Panel
-from judgebench.stats.scores import Sample
+from judgebench.stats.scores import JudgeScores
 
 PAIRS = ("pairs", "rater", "within", "within_rater")
 """Shares of pairs of texts that the judge, and one rater, order as the other raters do: pairs of
@@ -96,7 +96,7 @@ def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray)
     return np.round(left / spread, _DIGITS) + 0.0
 
 
-def text_pair_record(sample: Sample) -> dict[str, Any]:
+def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
     """`PAIRS`, each with `_low` and `_high`, articles resampled. Where most articles have one rated
     text, pairs are of all texts. The raters' are None where no text has two ratings; those of one
     system with fewer than two systems, or where no system has two texts."""

@@ -40,7 +40,7 @@ from judgebench.stats.clusters import (
     with_agreement_interval,
     with_jackknife,
 )
-from judgebench.stats.scores import Sample, series_of
+from judgebench.stats.scores import JudgeScores, series_of
 from judgebench.types import LABELS, RANGE
 
 Effect = frozenset[str]
@@ -258,22 +258,22 @@ def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def variance_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/variance.json: of each series over two ranges or more (`RANGES`, as
     given and calibrated), of main and assistant (`JUDGES`), and of the raters of each dimension
     (`HUMANS`).
 
-    After `Sample.head`, where a study that is over some of its keys has None: calibrated, True
+    After `JudgeScores.head`, where a study that is over some of its keys has None: calibrated, True
     where each range's scores were mapped to the humans' scale first, by what texts of other groups
     teach (`scores.cross_fitted`); and what `_study` says.
     """
     records: list[dict[str, Any]] = []
-    tables: dict[tuple[str, ...], dict[Any, Sample]] = {}
+    tables: dict[tuple[str, ...], dict[Any, JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, {})[sample.cell] = sample
     humans: dict[tuple[str, str], dict[str, Any]] = {}
     for table in tables.values():
-        alone: dict[tuple[Any, ...], dict[str, dict[Any, Sample]]] = {}
+        alone: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
         for cells in series_of(table).values():
             ranged = {score_range: table[cell] for score_range, cell in cells.items()}
             if len(ranged) > 1:
@@ -319,7 +319,7 @@ def variance_records(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     return records + list(humans.values())
 
 
-def _of_ranges(samples: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
+def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, Any]:
     first = samples[0]
     values, rows = _shared(samples, calibrated)
     record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
@@ -345,8 +345,8 @@ def _of_ranges(samples: Sequence[Sample], calibrated: bool) -> dict[str, Any]:
     return record
 
 
-def _head(samples: Sequence[Sample]) -> dict[str, Any]:
-    """The keys of `Sample.head`, None where these differ in them."""
+def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
+    """The keys of `JudgeScores.head`, None where these differ in them."""
     heads = [sample.head for sample in samples]
     same = {
         name: value if all(head.get(name) == value for head in heads) else None
@@ -358,7 +358,9 @@ def _head(samples: Sequence[Sample]) -> dict[str, Any]:
     return same
 
 
-def _shared(samples: Sequence[Sample], calibrated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _shared(
+    samples: Sequence[JudgeScores], calibrated: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """[n, samples] scores of the texts that all have, by name, as part of the way from the lowest
     to the highest of their range, or calibrated and as part of the humans' scale where it is known;
     and [n] rows of the first sample."""

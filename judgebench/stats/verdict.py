@@ -20,7 +20,7 @@ from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.scores import CLEAN, Cell, Sample
+from judgebench.stats.scores import CLEAN, Cell, JudgeScores
 from judgebench.stats.systems import SAVED, system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
@@ -106,7 +106,7 @@ def rules_of(config: Mapping[str, Any]) -> dict[str, Rule]:
     return {use: Rule(*(text.format(**margins) for text in rule)) for use, rule in RULES.items()}
 
 
-class Said(NamedTuple):
+class Verdict(NamedTuple):
     """A verdict on one use: the clause that gives its reason, the number behind it with its
     interval, one rater's, how many articles would do where they are too few, and whether it is of
     raw or calibrated scores."""
@@ -120,7 +120,7 @@ class Said(NamedTuple):
 
 
 def verdict_records(
-    samples: Sequence[Sample],
+    samples: Sequence[JudgeScores],
     choice: Sequence[Mapping[str, Any]],
     studies: Mapping[str, Any],
     margins: Margins,
@@ -160,7 +160,7 @@ def verdict_records(
 class _Facts:
     """Figures of one sample from all studies, and the verdicts on it."""
 
-    def __init__(self, sample: Sample, studies: Mapping[str, Any], margins: Margins) -> None:
+    def __init__(self, sample: JudgeScores, studies: Mapping[str, Any], margins: Margins) -> None:
         def of_cell(name: str, **more: Any) -> Mapping[str, Any]:
             rows = (row for row in studies[name] if Cell.of(row) == sample.cell)
             return next(
@@ -191,23 +191,23 @@ class _Facts:
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
 
-    def verdicts(self) -> Iterator[Said]:
+    def verdicts(self) -> Iterator[Verdict]:
         """In the order of `RULES`."""
         if self.groups < self.margins.fewest:
             why = f"{self.groups} rated {'article' if self.groups == 1 else 'articles'}"
             yield from [
-                Said(FEW, f"{why}; it takes {self.margins.fewest}", needed=self.margins.fewest)
+                Verdict(FEW, f"{why}; it takes {self.margins.fewest}", needed=self.margins.fewest)
             ] * 4
         elif CONSTANT_HUMANS in self.flags:
-            yield from [Said(UNMEASURED, "the humans gave every text one score")] * 4
+            yield from [Verdict(UNMEASURED, "the humans gave every text one score")] * 4
         elif self.metric.get("failed_share") == 1:
-            yield from [Said(NO, "no answer could be read")] * 4
+            yield from [Verdict(NO, "no answer could be read")] * 4
         else:
             texts = self._texts()
             yield from (texts, self._systems(), self._scores(), self._rater(texts))
         yield self._attacks()
 
-    def with_failures(self, said: Said) -> Said:
+    def with_failures(self, said: Said) -> Verdict:
         """The verdict, which is not yes where too many answers could not be read."""
         failed = self.metric.get("failed_share") or 0.0
         if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
@@ -224,12 +224,12 @@ class _Facts:
         rater: Sequence[float | None],
         what: str,
         bounds: Sequence[float | None],
-    ) -> Said:
+    ) -> Verdict:
         """The verdict on a share of pairs with its interval, compared with one rater's; bounds: at
         worst and at best, where some answers could not be read."""
         margins, (share, low, high) = self.margins, value
         if share is None or low is None or high is None:
-            return Said(UNMEASURED, f"no share of pairs of {what} is known", value, rater)
+            return Verdict(UNMEASURED, f"no share of pairs of {what} is known", value, rater)
         known = rater[0] is not None
         bar = margins.assumed_rater if rater[0] is None else rater[0]
         person = f"one rater {_percent(bar)}" if known else "one rater is unknown"
@@ -239,16 +239,16 @@ class _Facts:
             bare = f"{bare}, {worst} to {best} with what it failed to answer"
         clause = f"{bare}; {person}"
         if bar - COIN < _HARDLY:
-            return Said(
+            return Verdict(
                 UNMEASURED,
                 f"raters hardly agree on the order of {what}: {person} % of pairs",
                 value,
                 rater,
             )
         if CONSTANT in self.flags:
-            return Said(NO, "every text gets the same score", value, rater)
+            return Verdict(NO, "every text gets the same score", value, rater)
         if high < COIN:
-            return Said(NO, f"against the humans: {clause}", value, rater)
+            return Verdict(NO, f"against the humans: {clause}", value, rater)
         half = COIN + margins.half_way * (bar - COIN)
         # an interval that holds both a coin and a rater says nothing; so many articles narrow it to
         # their distance
@@ -260,21 +260,21 @@ class _Facts:
                 self.groups * (((share - low) if share >= half else (high - low)) / gap) ** 2
             )
             needed = max(needed, self.groups + 1)
-            return Said(FEW, f"{bare}; {needed} articles may tell", value, rater, needed)
+            return Verdict(FEW, f"{bare}; {needed} articles may tell", value, rater, needed)
         if known and low >= bar - margins.near_rater:
-            return Said(YES, clause, value, rater)
-        return Said(CARE if share >= half else NO, clause, value, rater)
+            return Verdict(YES, clause, value, rater)
+        return Verdict(CARE if share >= half else NO, clause, value, rater)
 
-    def _texts(self) -> Said:
+    def _texts(self) -> Verdict:
         if self.answers is False:
-            return Said(NO, "most of its probability is not on scores")
+            return Verdict(NO, "most of its probability is not on scores")
         record = text_pair_record(self.sample)
         named = {name: [record[f"{name}{end}"] for end in ENDS] for name in PAIRS}
         bounds = [text_pair_record(sample)["pairs"] for sample in self.sample.bounds]
         said = self._share(named["pairs"], named["rater"], "texts", bounds)
         return self._within(said, named["within"], named["within_rater"][0])
 
-    def _within(self, said: Said, value: Sequence[float | None], rater: float | None) -> Said:
+    def _within(self, said: Verdict, value: Sequence[float | None], rater: float | None) -> Verdict:
         """The verdict on the order of texts, given the share of pairs of texts of one system and
         one rater's."""
         share, low, high = value
@@ -299,10 +299,10 @@ class _Facts:
         clause = f"it may know the system alone ({words}); {needed} articles may tell"
         return said._replace(verdict=FEW, clause=clause, needed=needed)
 
-    def _systems(self) -> Said:
+    def _systems(self) -> Verdict:
         row = self.system
         if row.get("pairwise_accuracy") is None:
-            return Said(UNMEASURED, "the texts are of one system, or their systems are unknown")
+            return Verdict(UNMEASURED, "the texts are of one system, or their systems are unknown")
         name = "pairwise_others"
         theirs = [row.get(f"pairwise_ceiling{end}") for end in ENDS]
         if row.get(name) is None:
@@ -313,13 +313,13 @@ class _Facts:
 
     # --- points ----------------------------------------------------------------------------------
 
-    def _scores(self) -> Said:
+    def _scores(self) -> Verdict:
         """By the system that is farthest off, where there are several and single raters; else by
         single texts."""
         system = self.system
         scale = self.sample.scale
         if scale is None or self.fitted.get("mae") is None:
-            return Said(
+            return Verdict(
                 UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by"
             )
         # 1. errors of raw and calibrated scores, of one rater, and of always saying the mean
@@ -352,7 +352,7 @@ class _Facts:
         unused = RAW if scores == CALIBRATED else CALIBRATED
         error = errors[scores]
         left = errors[unused]
-        said = Said(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
+        said = Verdict(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
         if error is None or not (fitted or scores == RAW):
             return self._unexplained(said, Estimate.of(self.fitted, r2))
         # 3. near a rater's and below a constant's, each by the interval's end
@@ -378,7 +378,7 @@ class _Facts:
             verdict=YES, clause=f"{far}; rater {rater.value:.2f}, constant {_two(constant)}"
         )
 
-    def _unexplained(self, said: Said, explained: Estimate | None) -> Said:
+    def _unexplained(self, said: Verdict, explained: Estimate | None) -> Verdict:
         """The verdict on scores that do not explain enough of the ratings, or of which it is not
         known."""
         if explained is None:
@@ -415,7 +415,7 @@ class _Facts:
             and explained >= self.margins.explains
         )
 
-    def _rater(self, texts: Said) -> Said:
+    def _rater(self, texts: Said) -> Verdict:
         """By the test and the error, of a judge that orders texts."""
         tests = [
             (name, row)
@@ -423,7 +423,7 @@ class _Facts:
             if row.get("passes") is not None
         ]
         if not tests:
-            return Said(UNMEASURED, "too few raters share texts")
+            return Verdict(UNMEASURED, "too few raters share texts")
         rater: list[Any] = [self.human.get(f"single_mae{end}") for end in ENDS]
         tests.sort(
             key=lambda test: (
@@ -440,7 +440,7 @@ class _Facts:
         near = error[0] is not None and rater[0] is not None and error[0] <= (rater[2] or rater[0])
         far = f"off by {_two(error[0])} points, raters by {_two(rater[0])}"
         if not row["passes"]:
-            return Said(NO, f"{wins}; {far}", error, rater, scores=scores)
+            return Verdict(NO, f"{wins}; {far}", error, rater, scores=scores)
         # a constant's error to single raters; half way to it is too far, if the intervals tell both
         # errors apart
         median = np.nanmedian(self.sample.ratings)
@@ -450,12 +450,12 @@ class _Facts:
             most = rater[0] + (1 - self.margins.half_way) * (constant - rater[0])
             if error[0] > most:
                 clause = f"{far}, always saying {median:g} by {_two(constant)}"
-                return Said(NO, clause, error, rater, scores=scores)
+                return Verdict(NO, clause, error, rater, scores=scores)
         if texts.verdict == NO:
-            return Said(NO, f"it does not order texts; {far}", error, rater, scores=scores)
+            return Verdict(NO, f"it does not order texts; {far}", error, rater, scores=scores)
         if row["by_favorite"]:
             verdict = CARE if near and self._explains(self.fitted) else NO
-            return Said(
+            return Verdict(
                 verdict,
                 f"a judge that reads nothing passes the test, too; {far}",
                 error,
@@ -466,22 +466,22 @@ class _Facts:
             # the test tells nothing apart here: the error decides, with its interval
             within = error[2] is not None and rater[0] is not None and error[2] <= rater[0]
             verdict = YES if within else CARE if self._explains(self.fitted) else NO
-            return Said(
+            return Verdict(
                 verdict, f"a constant passes the test, too; {far}", error, rater, scores=scores
             )
         if row["tested"] < FEWEST_RATERS:
-            return Said(
+            return Verdict(
                 CARE,
                 f"{wins}, and the test is meant for {FEWEST_RATERS}; {far}",
                 error,
                 rater,
                 scores=scores,
             )
-        return Said(YES if near else CARE, f"{wins}; {far}", error, rater, scores=scores)
+        return Verdict(YES if near else CARE, f"{wins}; {far}", error, rater, scores=scores)
 
     # --- attacks ---------------------------------------------------------------------------------
 
-    def _attacks(self) -> Said:
+    def _attacks(self) -> Verdict:
         """The effect that does most harm without a defense, and whether a defense leaves none."""
         cell = self.sample.cell
         level = self.metric.get("level")
@@ -494,7 +494,7 @@ class _Facts:
             if alike and other.attack != CLEAN and row.get("change") is not None:
                 effects.setdefault(other.defense, []).extend(self._effects(row))
         if not effects.get(cell.defense):
-            return Said(UNMEASURED, "no attack was run")
+            return Verdict(UNMEASURED, "no attack was run")
         worst = {defense: max(rows, key=_Effect.harm) for defense, rows in effects.items()}
         effect = worst[cell.defense]
         resisting = [
@@ -504,10 +504,10 @@ class _Facts:
         ]
         if effect.verdict != YES and resisting:
             best = min(resisting, key=lambda defense: abs(worst[defense].size.value))
-            return Said(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
+            return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
         needed = effect.needed if effect.verdict == FEW else None
         clause = effect.clause + (f"; {needed} articles may tell" if needed else "")
-        return Said(effect.verdict, clause, effect.size, needed=needed)
+        return Verdict(effect.verdict, clause, effect.size, needed=needed)
 
     def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
         """The effects of an attack, from its record of metrics.json: on the mean score; on the

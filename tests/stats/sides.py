@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.decoding.rules import Expectation
-from judgebench.stats.scores import Cell, Sample
+from judgebench.stats.scores import Cell, JudgeScores
 
 
 def cell(judge="main", decoding="expectation", lambda_=None, temperature=None, ends=(1.0, 5.0), dimension="coherence"):
     return Cell("test", dimension, *ends, 1.0, "none", "none", judge, decoding, lambda_, temperature)
 
 
-def side(logprobs=None, scores=None, groups=12, **more) -> Sample:
+def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
     """60 texts of twelve articles and five systems, three raters from 1 to 5, and a judge that knows them a little."""
     rng = np.random.default_rng(0)
     quality = np.clip(np.round(rng.normal(3, 1, (60, 1)) + rng.normal(0, 0.6, (60, 3))), 1, 5)
@@ -35,10 +35,10 @@ def side(logprobs=None, scores=None, groups=12, **more) -> Sample:
         "model": "gpt-4o",
         "resamples": 40,
     }
-    return Sample(**(given | {"logprobs": logprobs, "scores": scores} | more))
+    return JudgeScores(**(given | {"logprobs": logprobs, "scores": scores} | more))
 
 
-def sample_of(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, systems=None, **more) -> Sample:
+def sample_of(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, systems=None, **more) -> JudgeScores:
     """One judge in one range; `parts` [N] of the way from its lowest to its highest score."""
     parts = np.asarray(parts, dtype=float)
     names = np.array([f"e{i:04d}" for i in range(len(parts))]) if names is None else np.asarray(names)
@@ -50,10 +50,10 @@ def sample_of(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, s
     groups = names if groups is None else np.asarray(groups)
     systems = np.full(len(parts), "s") if systems is None else np.asarray(systems)
     more = {"scale": (1.0, 5.0), "raters": raters, "resamples": 100} | more
-    return Sample("d", condition, names, groups, systems, low + (high - low) * parts, ratings, **more)
+    return JudgeScores("d", condition, names, groups, systems, low + (high - low) * parts, ratings, **more)
 
 
-def partly(articles=6, **more) -> Sample:
+def partly(articles=6, **more) -> JudgeScores:
     """The judge of `side` and raters of the first so many of its twelve articles."""
     whole = side()
     keep = np.array([int(group[1:]) < articles for group in whole.groups.tolist()])

@@ -24,7 +24,7 @@ from judgebench.stats.humans import (
     rater_points_record,
     rounded,
 )
-from judgebench.stats.scores import Cell, Sample, cross_fitted
+from judgebench.stats.scores import Cell, JudgeScores, cross_fitted
 from tests.stats.panels import FIVE, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 
@@ -265,7 +265,7 @@ def both(scores, ratings, groups, ends=(1.0, 5.0), scale=(1.0, 5.0), raters=NAME
     """The records of raw and of calibrated scores."""
     cell = Cell("test", "coherence", *ends, 1.0, "none", "none", judge, "greedy", None, None)
     names, raters = np.array([f"e{text}" for text in range(len(scores))]), raters[: ratings.shape[1]]
-    sample = Sample("mine", cell, names, groups, names, scores, ratings, raters, scale, resamples=100)
+    sample = JudgeScores("mine", cell, names, groups, names, scores, ratings, raters, scale, resamples=100)
     records = beside_humans_records([sample])
     json.dumps(records, allow_nan=False)
     assert [record["scores"] for record in records] == [RAW, CALIBRATED][: len(records)]

@@ -403,7 +403,7 @@ class ApiSpec(JudgeSettings):
         return default if self.temperature is None else float(self.temperature)
 
     @property
-    def gives(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         scores = {
             "logprobs": {PROBABILITIES, LOG_PROBABILITIES},
             # most shares are 0, and their logarithms nothing to contrast
