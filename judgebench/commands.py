@@ -7,7 +7,7 @@ import re
 import runpy
 import sys
 
-from judgebench.config.dropped import dropped
+from judgebench.runtime.dropped import dropped
 from judgebench.runtime.terminal import print_safely
 
 COMMANDS = {

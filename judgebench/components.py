@@ -14,7 +14,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from judgebench.config.dropped import dropped
+from judgebench.runtime.dropped import dropped
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
@@ -32,6 +32,12 @@ MOVED_TARGETS = {
     "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
     # as configurations and cards spell it
     "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",
+    "judgebench.judges.api.settings.ApiSpec": "judgebench.judges.served.settings.ApiSpec",
+    "judgebench.judges.panel.PanelSpec": "judgebench.judges.earlier.panel.PanelSpec",
+    "judgebench.judges.ray_runner.RayRunner": "judgebench.judges.local.ray_runner.RayRunner",
+    "judgebench.judges.recorded.PlainJudge": "judgebench.judges.earlier.recorded.PlainJudge",
+    "judgebench.judges.recorded.RecordedSpec": "judgebench.judges.earlier.recorded.RecordedSpec",
+    "judgebench.judges.replay.ReplaySpec": "judgebench.judges.earlier.replay.ReplaySpec",
 }
 """Classes that configurations of earlier versions name by another path -> where they are now."""
 

@@ -19,8 +19,8 @@ from judgebench.config.rules import check_rules, model_mismatches, range_mismatc
 from judgebench.data.dataset import DEV, JudgeDataModule, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources
 from judgebench.judges import reader_for
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.replay import Answers
+from judgebench.judges.earlier.replay import Answers
+from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
@@ -30,7 +30,7 @@ from judgebench.types import Condition, Example, Prompt
 
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
-    from judgebench.judges.models import Models, Trainers
+    from judgebench.judges.local.models import Models, Trainers
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""

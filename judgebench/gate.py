@@ -17,11 +17,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors, run_checked
-from judgebench.config.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.config.parts import check_config, data_of
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run

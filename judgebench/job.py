@@ -22,14 +22,13 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
-from judgebench.judges.api.settings import unpaid
-from judgebench.judges.models import Models, Trainers
-from judgebench.judges.ray_runner import RayTrainers
+from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.local.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
+from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
 from judgebench.readings.reading import reading_columns
 from judgebench.report.render import WIDTH, Terminal
@@ -37,6 +36,7 @@ from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
+from judgebench.runtime.fields import plain
 from judgebench.types import Reading
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Job:
                     last.experiment.again(parts) if last else Experiment.parse(config, parts)
                 )
                 for source in experiment.sources:
-                    from judgebench.judges.sharding import check_split  # torch with it
+                    from judgebench.judges.local.sharding import check_split  # torch with it
 
                     check_split(source, trainer)
                 return experiment
@@ -310,7 +310,7 @@ def trainers(parts: Parts) -> Trainers:
         not differs or (differs == {"accelerator"} and given["accelerator"] == "cpu")
     ):
         return lambda callbacks: Alone(given.get("enable_progress_bar", True) or None)
-    from judgebench.judges.loop import trainer_of  # torch and Lightning with it
+    from judgebench.judges.local.loop import trainer_of  # torch and Lightning with it
 
     here = partial(trainer_of, parts.config)
     if parts.runner is None:

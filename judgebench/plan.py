@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from judgebench.config.dropped import dropped
+from judgebench.runtime.dropped import dropped
 from judgebench.runtime.terminal import print_safely
 
 if __name__ == "__main__":

@@ -121,10 +121,10 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.cards.judge import literal
     from judgebench.components import build_component
-    from judgebench.config.dropped import refuse_settings, up_to_date
     from judgebench.config.keys import FOLDER, list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.experiment import Experiment
+    from judgebench.runtime.dropped import refuse_settings, up_to_date
 
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
     content = {**usual, "defaults": None, "hydra": None, **literal(up_to_date(config))}

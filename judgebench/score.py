@@ -8,10 +8,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import as_sentence, handle_errors
-from judgebench.config.fields import plain
 from judgebench.config.keys import FOLDER, path_of, switch_at
 from judgebench.data.rows import existing, named_files
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.terminal import print_safely
 

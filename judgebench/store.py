@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from judgebench.config.dropped import dropped
+from judgebench.runtime.dropped import dropped
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_store, user_path
 from judgebench.runtime.terminal import print_safely

@@ -56,14 +56,14 @@ from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges import PassRunner
-from judgebench.judges.batches import pending, plan, root_of, roots, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, ScorePass
-from judgebench.judges.ray_runner import RayRunner, RayTrainers
+from judgebench.judges.local.batches import pending, plan, root_of, roots, unique_tokens
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import ModelView, ScorePass
+from judgebench.judges.local.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
@@ -808,8 +808,8 @@ def fleet(options: argparse.Namespace) -> dict[str, Any]:
     import urllib.request
 
     import judgebench
-    from judgebench.judges.api import passes
-    from judgebench.judges.api.reader import ApiReader
+    from judgebench.judges.served import passes
+    from judgebench.judges.served.reader import ApiReader
 
     read, used = ApiReader.read, [0.0]
 

@@ -35,7 +35,6 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from judgebench.judges.batches import Batch
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
@@ -48,10 +47,11 @@ from judgebench.judges.engine.kernels import (
     varlen_fits,
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule
-from judgebench.judges.models import Models
-from judgebench.judges.passes import ModelView, ScorePass
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loop import JudgeModule
+from judgebench.judges.local.models import Models
+from judgebench.judges.local.passes import ModelView, ScorePass
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

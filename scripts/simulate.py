@@ -29,8 +29,8 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax
 
 import judgebench
-from judgebench.config.fields import Margins
 from judgebench.decoding.rules import Contrastive, Ranged
+from judgebench.runtime.fields import Margins
 from judgebench.stats.clusters import Clusters, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
 from judgebench.stats.evaluate import evaluate

@@ -24,7 +24,7 @@ from hypothesis import settings
 
 from judgebench import prompts
 from judgebench.attacks.search import PROBES
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from tests.served import llama_server, small_server, small_servers  # noqa: F401 - fixtures of every test
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order

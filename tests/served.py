@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -328,9 +328,9 @@ def drip(handler: Handler, seen: dict[str, Any]) -> None:
 def send(spec: Any, count: int = 1, order: Sequence[int] = (0,), pause: float = 0.0) -> tuple[list[Any], Any]:
     """Sends requests, one after the other where only one may be under way, or with a pause between them: what came of
     each, and the account."""
-    from judgebench.judges.api.client import Client
-    from judgebench.judges.api.protocol import RequestPrompt, request
-    from judgebench.judges.api.settings import Bill
+    from judgebench.judges.served.client import Client
+    from judgebench.judges.served.protocol import RequestPrompt, request
+    from judgebench.judges.served.settings import Bill
 
     bill = Bill(spec.max_cost)
     account = bill.account(spec.priced)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.served import answer, status

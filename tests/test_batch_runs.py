@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from judgebench.cards.card import NO_ASSISTANT, JudgeCard
-from judgebench.judges.api import batch
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.served import batch
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main

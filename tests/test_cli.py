@@ -14,8 +14,8 @@ import pytest
 import torch
 import transformers
 
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ScorePass
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import ScorePass
 from judgebench.results.folder import RunFolder
 from tests.conftest import tiny_llama
 
@@ -137,7 +137,7 @@ def test_nan_in_a_free_answer_is_told(judgebench, tiny_pair, tmp_path, smollm2_t
 
 
 def test_a_large_main_model_leaves_before_the_assistant_comes(judgebench, tiny_pair, monkeypatch):
-    monkeypatch.setattr("judgebench.judges.models._RESERVE", 1.0)
+    monkeypatch.setattr("judgebench.judges.local.models._RESERVE", 1.0)
     seen = []
     load = ModelSource.model
 

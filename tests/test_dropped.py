@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judgebench.commands import main
-from judgebench.config.dropped import DROPPED, dropped
+from judgebench.runtime.dropped import DROPPED, dropped
 
 ASKED = [
     (["store=parquet:outputs/readings"], "store=parquet:outputs/readings: Parquet stores are dropped; readings are"),

@@ -13,8 +13,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.config.fields import Margins
 from judgebench.config.keys import FOLDER
+from judgebench.runtime.fields import Margins
 from judgebench.stats.verdict import rules_of
 
 ROOT = Path(__file__).parents[1]

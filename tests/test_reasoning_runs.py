@@ -95,7 +95,7 @@ def test_candidates_are_read_behind_the_thoughts_packed_as_plain(judgebench, tin
 
 
 def test_what_is_stored_depends_on_the_budget(judgebench, tiny_pair, monkeypatch):
-    from judgebench.judges.passes import GeneratePass
+    from judgebench.judges.local.passes import GeneratePass
 
     read, plain = [], GeneratePass.read
     monkeypatch.setattr(

@@ -8,7 +8,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from judgebench.job import key_of
-from judgebench.judges.loop import trainer_of
+from judgebench.judges.local.loop import trainer_of
 from judgebench.runtime.errors import UserError
 
 

@@ -54,8 +54,8 @@ class OptunaSweeper(Sweeper):
         from hydra.errors import HydraException
         from omegaconf.errors import OmegaConfBaseException
 
-        from judgebench.config.fields import plain
         from judgebench.runtime.errors import UserError
+        from judgebench.runtime.fields import plain
         from judgebench.study.space import Settings, Space
         from judgebench.study.sweep import run_sweep
 

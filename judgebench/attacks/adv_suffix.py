@@ -26,8 +26,8 @@ from judgebench.attacks.attack import ADV_SUFFIX, LearnedPhrase
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
 from judgebench.attacks.search import AdvSuffix, fitting, gaps_of, in_place, select_words
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.local import Reader
-from judgebench.judges.passes import ModelView, engine_for
+from judgebench.judges.local.passes import ModelView, engine_for
+from judgebench.judges.local.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from judgebench.attacks.attack import PhraseAttack
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.decoding.rules import Decoding
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 from judgebench.types import Condition, Example

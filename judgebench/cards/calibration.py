@@ -23,17 +23,17 @@ from judgebench.cards.card import (
     check_arguments,
 )
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.config.keys import switch_at
 from judgebench.data.dataset import TEST, JudgeDataModule
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.references import REFERENCE_DEFENSES
-from judgebench.judges.loading import DTYPES
+from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import Clusters, divided

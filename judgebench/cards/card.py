@@ -25,9 +25,9 @@ import numpy as np
 import yaml
 
 from judgebench.components import MOVED_TARGETS
-from judgebench.config.dropped import dropped, refuse_settings, up_to_date
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
+from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml

@@ -21,7 +21,6 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.fields import IntervalSettings
 from judgebench.config.keys import FOLDER, typed_overrides
 from judgebench.config.parts import check_config
 from judgebench.data.jsonl import Unrated
@@ -29,11 +28,12 @@ from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import Experiment
 from judgebench.job import RunReadings, trainers
-from judgebench.judges.api.settings import is_loopback
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.models import Models, Trainers
-from judgebench.judges.replay import ReplaySpec
+from judgebench.judges.earlier.replay import ReplaySpec
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.served.settings import is_loopback
 from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.runtime.fields import IntervalSettings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
@@ -74,7 +74,7 @@ class Judge:
         judge, assistant: what differs here from the card, as `{"path": "models/mine"}`.
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
-        level, wide: of intervals, see `judgebench.config.fields.IntervalSettings`.
+        level, wide: of intervals, see `judgebench.runtime.fields.IntervalSettings`.
         trainer, runner, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
     Raises:

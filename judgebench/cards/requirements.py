@@ -11,8 +11,8 @@ import numpy as np
 from scipy import special
 
 from judgebench.cards.card import JudgeCard
-from judgebench.config.fields import known_keys
 from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.runtime.fields import known_keys
 from judgebench.stats.clusters import CONFIDENCE, SIGNIFICANCE, Clusters
 from judgebench.stats.paired import holm
 from judgebench.stats.verdict import CARE, ENDS, NO, RULES, UNMEASURED, YES

@@ -21,7 +21,6 @@ from omegaconf import DictConfig
 
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge, check_settings
-from judgebench.config.fields import IntervalSettings, plain
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
@@ -31,6 +30,7 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
 from judgebench.runtime.errors import ComeBack, UserError
+from judgebench.runtime.fields import IntervalSettings, plain
 from judgebench.runtime.files import (
     LOCK,
     Held,

@@ -8,10 +8,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.components import TARGET, build_component
-from judgebench.config.fields import plain
 from judgebench.config.keys import list_at, typed
 from judgebench.prompts.rubrics import UNASKED, load_rubrics
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
 
 _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from judgebench.config.fields import plain
 from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import Input, check_outputs
 
 _GROUPS = (

@@ -30,10 +30,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.choices import FOLDER, choice_list, choices, groups
-from judgebench.config.dropped import dropped
-from judgebench.config.fields import nearest, plain
 from judgebench.data.dataset import DataSettings
+from judgebench.runtime.dropped import dropped
 from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.runtime.fields import nearest, plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
 

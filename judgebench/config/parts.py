@@ -29,8 +29,22 @@ from judgebench.attacks import Attack, LearnedPhrase, PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
 from judgebench.config.defaults import read_dimensions, stand_in_rubrics
-from judgebench.config.dropped import refuse_names, refuse_settings
-from judgebench.config.fields import (
+from judgebench.config.inputs import inputs_of, store_of
+from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
+from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
+from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
+from judgebench.data.rows import existing, is_hub_id, local_path
+from judgebench.decoding.rules import Decoding
+from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.local.loading import ModelSource, check_vocabularies
+from judgebench.judges.local.ray_runner import RayRunner
+from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
+from judgebench.prompts.builder import PromptSettings
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.dropped import refuse_names, refuse_settings
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import (
     LOGGER_MODES,
     Margins,
     MetricSettings,
@@ -40,20 +54,6 @@ from judgebench.config.fields import (
     plain,
     settings_of,
 )
-from judgebench.config.inputs import inputs_of, store_of
-from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
-from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
-from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
-from judgebench.data.rows import existing, is_hub_id, local_path
-from judgebench.decoding.rules import Decoding
-from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
-from judgebench.judges.assistants import Assistant
-from judgebench.judges.loading import ModelSource, check_vocabularies
-from judgebench.judges.ray_runner import RayRunner
-from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
-from judgebench.prompts.builder import PromptSettings
-from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.files import check_outputs, check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner

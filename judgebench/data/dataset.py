@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, Ge, Lt, check_fields, plain
 from judgebench.data.rows import local_path
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, Lt, check_fields, plain
 from judgebench.types import Example
 
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from judgebench.config.fields import known_keys, plain
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import known_keys, plain
 from judgebench.types import Example
 
 Scores = Mapping[str, Mapping[str, float]]

@@ -15,7 +15,6 @@ from typing import Annotated, Self
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.config.fields import Ge, Gt, OneOf, check_fields
 from judgebench.decoding.rules import (
     Contrastive,
     Decoding,
@@ -26,6 +25,7 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Ge, Gt, OneOf, check_fields
 
 
 class _Repair(Decoding):

@@ -74,7 +74,7 @@ def read_texts(
     """Log-probabilities [tokens] that the helper gives to the tokens of each text, less the first
     token where no BOS stands before it; and [texts] seconds of reading it. `UserError` for a text
     that is too long."""
-    from judgebench.judges.passes import LikelihoodPass  # it needs torch
+    from judgebench.judges.local.passes import LikelihoodPass  # it needs torch
 
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.longest, remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from judgebench.config.fields import Annotated, Ge, NotBlank, check_fields
+from judgebench.runtime.fields import Annotated, Ge, NotBlank, check_fields
 from judgebench.tutor.spec import HelpingModel
 
 

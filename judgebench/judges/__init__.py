@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from judgebench.judges.models import Models, Trainers
+from judgebench.judges.local.models import Models, Trainers
 from judgebench.runtime.errors import UserError
 
 if TYPE_CHECKING:
     import lightning as L
     import torch
 
-    from judgebench.judges.loading import ModelSource
-    from judgebench.judges.passes import LocalPass, ModelView
+    from judgebench.judges.local.loading import ModelSource
+    from judgebench.judges.local.passes import LocalPass, ModelView
     from judgebench.readings.store import ReadingStore
 
 # torch is imported where something is read: settings and defenses are made without
@@ -27,11 +27,11 @@ def reader_for(judge: Any, task: Any) -> Any:
     from judgebench.judges import reader, spec
 
     if spec.SERVED in judge.capabilities:
-        from judgebench.judges.api.reader import ApiReader
+        from judgebench.judges.served.reader import ApiReader
 
         return ApiReader(judge, task)
     if spec.LOCAL in judge.capabilities:
-        from judgebench.judges.local import Reader
+        from judgebench.judges.local.reader import Reader
 
         return Reader(judge, task)
     kinds = {spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
@@ -53,8 +53,8 @@ class PassRunner:
     ) -> L.Trainer | None:
         """Computes and stores what is missing of each pass, in batches of `token_budget`: here (see
         `loop.compute`), or where the trainers have it computed (`ray_runner.RayTrainers`)."""
-        from judgebench.judges.batches import pending
-        from judgebench.judges.loop import compute
+        from judgebench.judges.local.batches import pending
+        from judgebench.judges.local.loop import compute
 
         compute = getattr(self.trainer, "compute", compute)
         return compute(
@@ -63,7 +63,7 @@ class PassRunner:
 
     def view(self, source: ModelSource, engine: str) -> ModelView:
         """A model by its content, as the store's keys name it."""
-        from judgebench.judges.passes import ModelView
+        from judgebench.judges.local.passes import ModelView
 
         return ModelView(source, source.fingerprint(self.store.file_digest), engine)
 

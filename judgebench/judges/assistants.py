@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from judgebench.config.fields import settings_of
-from judgebench.judges.api.settings import ApiSpec, Price
-from judgebench.judges.loading import ModelSource, check_vocabularies
+from judgebench.judges.local.loading import ModelSource, check_vocabularies
+from judgebench.judges.served.settings import ApiSpec, Price
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import settings_of
 
 if TYPE_CHECKING:
     from judgebench.readings.reading import Recording

@@ -13,10 +13,10 @@ import numpy as np
 
 from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges import PassRunner
-from judgebench.judges.batches import Tokens
-from judgebench.judges.models import Models, Trainers
-from judgebench.judges.recorded import RecordedSpec, answer_row
-from judgebench.judges.replay import Answers, ReplaySpec
+from judgebench.judges.earlier.recorded import RecordedSpec, answer_row
+from judgebench.judges.earlier.replay import Answers, ReplaySpec
+from judgebench.judges.local.batches import Tokens
+from judgebench.judges.local.models import Models, Trainers
 from judgebench.prompts.thoughts import after_thoughts
 from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares

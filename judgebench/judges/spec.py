@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from judgebench.config.fields import Annotated, Ge, Le, OneOf, check_fields
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
+from judgebench.runtime.fields import Annotated, Ge, Le, OneOf, check_fields
 from judgebench.types import Prompt
 
 if TYPE_CHECKING:

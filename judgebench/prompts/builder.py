@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from judgebench.config.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.prompts.rubrics import (
     Filled,
     are_comparative,
@@ -22,6 +21,7 @@ from judgebench.prompts.rubrics import (
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, NotBlank, OneOf, settings_of
 from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from judgebench.config.dropped import DROPPED
+from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
 

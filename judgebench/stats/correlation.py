@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.config.fields import LEVELS
+from judgebench.runtime.fields import LEVELS
 from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, left_out
 
 CORRELATIONS = ("pearson", "spearman", "kendall")

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.config.fields import Ranking
+from judgebench.runtime.fields import Ranking
 from judgebench.stats.bradley_terry import (
     ELO,
     ELO_MEAN,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.config.fields import Margins, settings_of
+from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
@@ -207,7 +207,7 @@ class _Facts:
             yield from (texts, self._systems(), self._scores(), self._rater(texts))
         yield self._attacks()
 
-    def with_failures(self, said: Said) -> Verdict:
+    def with_failures(self, said: Verdict) -> Verdict:
         """The verdict, which is not yes where too many answers could not be read."""
         failed = self.metric.get("failed_share") or 0.0
         if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
@@ -415,7 +415,7 @@ class _Facts:
             and explained >= self.margins.explains
         )
 
-    def _rater(self, texts: Said) -> Verdict:
+    def _rater(self, texts: Verdict) -> Verdict:
         """By the test and the error, of a judge that orders texts."""
         tests = [
             (name, row)

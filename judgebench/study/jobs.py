@@ -22,17 +22,17 @@ from hydra.types import RunMode, TaskFunction
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.fields import plain
 from judgebench.config.keys import absences, tasks_in
 from judgebench.data.dataset import DEV
 from judgebench.runtime.errors import Refusal, UserError
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file, masked_argument
 from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
-    from judgebench.stats.objective import SweepObjective
+    from judgebench.study.objective import SweepObjective
 
 
 class JobFailed(Exception):
@@ -122,7 +122,7 @@ def group_name(hydra_config: Any) -> str:
 def checked_objective(config: DictConfig, hydra_config: Any) -> list[SweepObjective] | None:
     """The config key `objective`, see `parse_objective`; None where it is the default. `UserError`
     where a multirun compares figures of the development split, and there is none."""
-    from judgebench.stats.objective import parse_objective
+    from judgebench.study.objective import parse_objective
 
     given = plain(config.get("objective"))
     objective = None if given is None else parse_objective(given)
@@ -159,7 +159,7 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> di
     """The result of a finished job: `values`, one an entry of the objective (empty where none is
     named and the data has no dev split), and `attributes`: `run_dir` and `cells` (see
     `objective_cells`). `UserError` as in `objective_values`."""
-    from judgebench.stats.objective import default_objective, objective_cells, objective_values
+    from judgebench.study.objective import default_objective, objective_cells, objective_values
 
     records = finished.metrics
     entries = default_objective(records) if objective is None else objective

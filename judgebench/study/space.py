@@ -37,8 +37,8 @@ from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from judgebench.config.fields import Annotated, Ge, Le, NotBlank, check_fields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, Le, NotBlank, check_fields
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.fields import plain
 from judgebench.data.dataset import DEV, TEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
@@ -36,6 +35,7 @@ from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely

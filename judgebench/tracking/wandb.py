@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from judgebench.config.fields import LOGGER_MODES as MODES
 from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results, range_of
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import LOGGER_MODES as MODES
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.stats.correlation import shown_level

@@ -17,10 +17,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.stats.correlation import is_constant, spearman
 from judgebench.types import Reading, ScoreRange
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
-from judgebench.config.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
 
 ALPHA_UNITS = ("one", "norm")
 

@@ -18,11 +18,11 @@ from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.batches import Groups, plan
 from judgebench.judges.engine.kernels import out_of_memory
 from judgebench.judges.engine.plain import Engine
-from judgebench.judges.local import Reader
-from judgebench.judges.passes import engine_for
+from judgebench.judges.local.batches import Groups, plan
+from judgebench.judges.local.passes import engine_for
+from judgebench.judges.local.reader import Reader
 from judgebench.judges.reader import ReadingTask
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from judgebench.judges.sharding import is_split
+from judgebench.judges.local.sharding import is_split
 from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_run_file

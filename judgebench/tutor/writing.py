@@ -18,9 +18,9 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
-from judgebench.judges.batches import Batch
 from judgebench.judges.engine.plain import Side, generate, stops_of
-from judgebench.judges.passes import LocalPass, ModelView, refuse_nan
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.passes import LocalPass, ModelView, refuse_nan
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import ModelReading, reading_key
@@ -138,7 +138,7 @@ class Written:
 
 @dataclass
 class WritePass(LocalPass):
-    """Texts of one tutor, each different one written once; see `judges.passes.Pass`.
+    """Texts of one tutor, each different one written once; see `judges.local.passes.Pass`.
 
     Args:
         sampling: how tokens are drawn; None takes the likeliest.
@@ -263,7 +263,7 @@ def write(
     pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing"
 ) -> list[Written]:
     """The texts of a pass, in order; those that the store lacks are written (see
-    `judges.loop.compute`)."""
+    `judges.local.loop.compute`)."""
     runner.run([pass_], token_budget, doing)
     keys = [pass_.key(text) for text in pass_.texts]
     readings = runner.store.get(keys)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from fuzzing.target import Target
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.types import Condition, Example, ScoreRange

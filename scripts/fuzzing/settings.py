@@ -14,10 +14,10 @@ from hydra.core.global_hydra import GlobalHydra
 from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
-from judgebench.config.fields import settings_of
 from judgebench.data.fields import ScoredFields
-from judgebench.judges.replay import AnswerFields
+from judgebench.judges.earlier.replay import AnswerFields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import settings_of
 from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
 from judgebench.types import ScoreRange
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from judgebench.cards.judge import scoring_config
-from judgebench.config.dropped import DROPPED, up_to_date
+from judgebench.runtime.dropped import DROPPED, up_to_date
 from judgebench.runtime.errors import UserError
 from tests.cards.test_card import PARTS, card
 

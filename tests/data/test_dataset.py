@@ -23,9 +23,9 @@ from judgebench.data.dataset import (
     validate,
     with_joint,
 )
-from judgebench.judges.batches import Batch
-from judgebench.judges.loop import JudgeModule
-from judgebench.judges.models import Models
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.loop import JudgeModule
+from judgebench.judges.local.models import Models
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 

@@ -11,7 +11,7 @@ from judgebench import calibrate, record
 from judgebench.data.dataset import Dataset, JudgeDataModule
 from judgebench.defenses import select_defenses, shipped_defenses
 from judgebench.defenses.anchors import ANCHORS, draw_anchors
-from judgebench.judges.batches import plan, roots
+from judgebench.judges.local.batches import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.folder import RunFolder

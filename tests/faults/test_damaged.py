@@ -10,7 +10,7 @@ import optuna
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.report.paper.__main__ import main as tables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.results.folder import RunFolder
 from tests.conftest import tiny_llama
 from tests.faults.conftest import QUICK, rows, told

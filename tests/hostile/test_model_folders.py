@@ -7,7 +7,7 @@ import os
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import UserError
 from tests.conftest import tiny_llama
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge
-from judgebench.judges.api.protocol import Answer, BrokenAnswer, answer_of
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.served.protocol import Answer, BrokenAnswer, answer_of
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import parse_json
 from tests.hostile.cards import served_card, written

@@ -13,7 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from torch.distributed.tensor import DTensor
 
 from judgebench.__main__ import main
-from judgebench.judges import sharding
+from judgebench.judges.local import sharding
 
 
 def run(folder, commands):

@@ -17,8 +17,8 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.plain import EncoderDecoderEngine, check_encoder_decoder, generate
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, engine_for
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec

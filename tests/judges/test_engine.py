@@ -14,8 +14,8 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import AttentionOptions, attend, attend_masked, attend_plain, merge_into
 from judgebench.judges.engine.plain import Head, PlainEngine, check_head, generate
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView, engine_for
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.runtime.errors import UserError
 
 SIZES = {

@@ -11,8 +11,8 @@ import transformers as tf
 
 from judgebench.judges.engine import kernels, layers
 from judgebench.judges.engine.kernels import Hardware, compute_on
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import ModelView
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import ModelView
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 

@@ -4,13 +4,13 @@ import sys
 import pytest
 import torch
 
-from judgebench.judges.batches import Batch
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.kernels import Hardware, out_of_memory
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.loop import JudgeModule
-from judgebench.judges.models import Models
-from judgebench.judges.passes import ModelView, ScorePass
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loop import JudgeModule
+from judgebench.judges.local.models import Models
+from judgebench.judges.local.passes import ModelView, ScorePass
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
@@ -61,13 +61,13 @@ def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     """A process whose address space is limited reads a batch that is too large for it."""
     script = f"""
 import resource, numpy as np, torch
-from judgebench.judges.models import Models
-from judgebench.judges.loop import JudgeModule
+from judgebench.judges.local.models import Models
+from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.engine.kernels import out_of_memory
-from judgebench.judges.passes import ScorePass, ModelView
-from judgebench.judges.batches import Batch
+from judgebench.judges.local.passes import ScorePass, ModelView
+from judgebench.judges.local.batches import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 torch.set_num_threads(1)
@@ -107,7 +107,7 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
     held = models.get(first), models.get(second)
     models.make_room({second})
     assert (models.get(first), models.get(second)) == held
-    monkeypatch.setattr("judgebench.judges.models._RESERVE", 1.0)
+    monkeypatch.setattr("judgebench.judges.local.models._RESERVE", 1.0)
     models.make_room({second})
     assert models.get(second) is held[1]
     assert models.get(first) is not held[0]

@@ -12,8 +12,8 @@ from judgebench.judges import PassRunner
 from judgebench.judges.engine.packing import following_tokens, pack_prompts
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import LikelihoodPass, ModelView
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import LikelihoodPass, ModelView
 from judgebench.prompts.tokens import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError

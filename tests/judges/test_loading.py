@@ -8,8 +8,8 @@ import pytest
 import torch
 import transformers
 
-from judgebench.judges import loading
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local import loading
+from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2, tiny_llama
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.batches import common_prefix, root_of, unique_tokens
 from judgebench.judges.engine.candidates import Branch, CandidateTrie
 from judgebench.judges.engine.packing import pack_prompts
+from judgebench.judges.local.batches import common_prefix, root_of, unique_tokens
 from judgebench.types import ScoreRange
 
 tokens = st.lists(st.integers(0, 3), max_size=25)

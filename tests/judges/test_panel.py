@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from judgebench.calibrate import main as calibrate
 from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
-from judgebench.judges.panel import PanelSpec
+from judgebench.judges.earlier.panel import PanelSpec
 from judgebench.record import main as record
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError

@@ -11,9 +11,18 @@ from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
-from judgebench.judges.batches import Batch, assign, assigned, plan, roots, token_counts, unique_batches, unique_tokens
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
+from judgebench.judges.local.batches import (
+    Batch,
+    assign,
+    assigned,
+    plan,
+    roots,
+    token_counts,
+    unique_batches,
+    unique_tokens,
+)
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, Prompt, ScoreRange

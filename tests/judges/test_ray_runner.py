@@ -11,12 +11,13 @@ from lightning import Trainer
 from judgebench.__main__ import main
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding.rules import Contrastive, Greedy
-from judgebench.judges import PassRunner, ray_runner
+from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
-from judgebench.judges.loading import ModelSource
-from judgebench.judges.passes import GeneratePass, LikelihoodPass, ModelView, ScorePass
-from judgebench.judges.ray_runner import Actor, RayRunner, RayTrainers
+from judgebench.judges.local import ray_runner
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.passes import GeneratePass, LikelihoodPass, ModelView, ScorePass
+from judgebench.judges.local.ray_runner import Actor, RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import text_prompts

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.judges.assistants import Assistant, recorded_assistant
-from judgebench.judges.recorded import PlainJudge, RecordedSpec, answer_row
+from judgebench.judges.earlier.recorded import PlainJudge, RecordedSpec, answer_row
 from judgebench.readings.reading import (
     AXES,
     SCHEMA,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgebench.config.fields import settings_of
 from judgebench.data.rows import json_lines
+from judgebench.judges.earlier.replay import AnswerFields, ReplaySpec
 from judgebench.judges.reader import Replayer
-from judgebench.judges.replay import AnswerFields, ReplaySpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import settings_of
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 FIELDS = {"text": "text", "example_id": "example_id", "group_id": "group_id", "system_id": "system_id"}

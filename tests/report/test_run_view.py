@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from judgebench.judges.api.settings import unpaid
+from judgebench.judges.served.settings import unpaid
 from judgebench.report.views.run import dry_run_view, served_facts, served_notes, served_scalars
 from judgebench.results.folder import code_version, describe_environment
 from judgebench.types import Condition, Example, Prompt, ScoreRange

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.config.fields import MOST_RESAMPLES
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import MOST_RESAMPLES
 from judgebench.stats.clusters import FEWEST, Clusters, percentile_interval
 from judgebench.stats.correlation import correlate
 from judgebench.stats.evaluate import check_metric_settings, evaluate

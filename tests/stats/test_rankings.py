@@ -6,8 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judgebench.config.fields import Ranking
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Ranking
 from judgebench.stats.clusters import group_weights
 from judgebench.stats.rankings import pairwise_records
 

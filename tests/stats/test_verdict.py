@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.config.fields import Margins
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.humans import beside_humans_records

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from judgebench.judges.batches import Groups, common_prefix
 from judgebench.judges.engine.candidates import Branch
 from judgebench.judges.engine.kernels import Segments, to_device
+from judgebench.judges.local.batches import Groups, common_prefix
 
 
 class Stretch(NamedTuple):

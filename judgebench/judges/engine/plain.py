@@ -27,10 +27,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import EncoderDecoderCache, PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.batches import Groups
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import keep_freed
+from judgebench.judges.local.batches import Groups
 from judgebench.runtime.errors import UserError
 
 _CHUNK_BYTES = 256 * 2**20

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from judgebench.judges.batches import Groups, root_of
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
@@ -24,6 +23,7 @@ from judgebench.judges.engine.kernels import Segments, hardware, keep_freed, to_
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import Continuations, Head, PlainEngine, Wanted, layers_of
+from judgebench.judges.local.batches import Groups, root_of
 from judgebench.runtime.errors import UserError
 
 _CHECK_TOLERANCE = 1e-3

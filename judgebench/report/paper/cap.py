@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.report.figures.style import shorten
 from judgebench.report.formats import decimals, one, percent, points, signed_two, span, two
 from judgebench.report.paper.tables import (

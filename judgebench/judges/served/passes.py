@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.judges.api.bounds import (
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.local.batches import Batch, Pass
+from judgebench.judges.served.bounds import (
     Bounds,
     Listing,
     PathTree,
@@ -25,12 +27,10 @@ from judgebench.judges.api.bounds import (
     candidate_bounds,
     unread,
 )
-from judgebench.judges.api.client import Client, OtherModel, Stopped
-from judgebench.judges.api.fleet import homes
-from judgebench.judges.api.protocol import Answer, Request, RequestPrompt, request
-from judgebench.judges.api.settings import MOST_LISTED, Account, ApiSpec, Bill
-from judgebench.judges.batches import Batch, Pass
-from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.served.client import Client, OtherModel, Stopped
+from judgebench.judges.served.fleet import homes
+from judgebench.judges.served.protocol import Answer, Request, RequestPrompt, request
+from judgebench.judges.served.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.prompts.thoughts import rating_place
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore

@@ -23,9 +23,9 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from judgebench.judges.api.fleet import Server, available
-from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
-from judgebench.judges.api.settings import Account, ApiSpec, Bill, is_loopback
+from judgebench.judges.served.fleet import Server, available
+from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
+from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from judgebench.config.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import CLEAN
 from judgebench.types import LABELS, RANGE, ScoreRange

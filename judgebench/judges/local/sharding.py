@@ -32,7 +32,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.plain import layers_of
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.distributed import here, watching
 from judgebench.runtime.errors import UserError
 

@@ -11,10 +11,10 @@ import lightning as L
 import torch
 
 from judgebench.decoding.rules import Greedy
-from judgebench.judges.batches import Tokens, token_counts
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.models import Trainers
-from judgebench.judges.passes import GeneratePass, LocalPass, ModelView, ScorePass
+from judgebench.judges.local.batches import Tokens, token_counts
+from judgebench.judges.local.models import Trainers
+from judgebench.judges.local.passes import GeneratePass, LocalPass, ModelView, ScorePass
 from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.distributed import Alone

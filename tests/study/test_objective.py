@@ -3,7 +3,7 @@
 import pytest
 
 from judgebench.runtime.errors import UserError
-from judgebench.stats.objective import default_objective, objective_cells, objective_values, parse_objective
+from judgebench.study.objective import default_objective, objective_cells, objective_values, parse_objective
 
 PAIR = {"judge": "pair", "decoding": "contrastive"}
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from judgebench.decoding import Expectation
-from judgebench.judges.api.passes import ListedPass, answer_record, endpoint_paths, unstacked
-from judgebench.judges.api.settings import ApiSpec, Bill
-from judgebench.judges.batches import Batch
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.passes import ModelView, ScorePass
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.passes import ModelView, ScorePass
+from judgebench.judges.served.passes import ListedPass, answer_record, endpoint_paths, unstacked
+from judgebench.judges.served.settings import ApiSpec, Bill
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, Rubric, ScoreRange

@@ -2,8 +2,8 @@
 
 import pytest
 
-from judgebench.judges.api.fleet import homes
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.served.fleet import homes
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.runtime.errors import UserError
 from tests.served import answer, free_port, garbage, send, status
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgebench.config.fields import Annotated, OneOf, check_fields
 from judgebench.data.rows import FileRow
-from judgebench.judges.replay import AnswerFields, AnswerFile, Answers, match
+from judgebench.judges.earlier.replay import AnswerFields, AnswerFile, Answers, match
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,
@@ -21,6 +20,7 @@ from judgebench.judges.spec import (
 )
 from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import Annotated, OneOf, check_fields
 from judgebench.types import Generation, Prompt
 
 _AXES = ("dimension", "range", "attack", "defense")

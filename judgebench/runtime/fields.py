@@ -32,7 +32,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
-from judgebench.config.dropped import refuse_names, up_to_date
+from judgebench.runtime.dropped import refuse_names, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
 from judgebench.decoding.parser import parse_answer
 from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
-from judgebench.judges.recorded import RecordedSpec, answers_of
-from judgebench.judges.replay import Answers, ReplaySpec
+from judgebench.judges.earlier.recorded import RecordedSpec, answers_of
+from judgebench.judges.earlier.replay import Answers, ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
 from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
 from judgebench.runtime.files import user_path
 from judgebench.types import CLAMPED, FAILED, Condition, Prompt
 

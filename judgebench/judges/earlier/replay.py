@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, NotBlank, settings_of
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines, json_row
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import Annotated, NotBlank, settings_of
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.types import ORDERS, Condition, Example, Prompt, ScoreRange
 

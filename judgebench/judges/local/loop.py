@@ -22,11 +22,11 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
-from judgebench.judges import sharding
-from judgebench.judges.batches import Batch, assigned, batch_costs
 from judgebench.judges.engine.kernels import compute_on, hardware, out_of_memory
-from judgebench.judges.models import Models
-from judgebench.judges.passes import LocalPass, ScorePass
+from judgebench.judges.local import sharding
+from judgebench.judges.local.batches import Batch, assigned, batch_costs
+from judgebench.judges.local.models import Models
+from judgebench.judges.local.passes import LocalPass, ScorePass
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here

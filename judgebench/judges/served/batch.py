@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from judgebench.judges.api.client import Client, Unclear
-from judgebench.judges.api.passes import ApiPass, outer_loop_paused
-from judgebench.judges.api.protocol import Answer, BrokenAnswer, Request, answer_of
+from judgebench.judges.served.client import Client, Unclear
+from judgebench.judges.served.passes import ApiPass, outer_loop_paused
+from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of
 from judgebench.readings.reading import ModelReading
 from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import Held, atomic, locked

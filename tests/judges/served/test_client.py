@@ -5,7 +5,7 @@ from email.utils import formatdate
 
 import pytest
 
-from judgebench.judges.api.settings import ApiSpec
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.runtime.errors import UserError
 from tests.served import answer, drip, free_port, garbage, half, hangup, send, silence, status
 

@@ -13,18 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
 
-from judgebench.config.fields import (
-    Annotated,
-    Ge,
-    Gt,
-    Le,
-    NotBlank,
-    OneOf,
-    check_fields,
-    plain,
-    settings_of,
-)
-from judgebench.judges.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,
@@ -36,6 +25,17 @@ from judgebench.judges.spec import (
 )
 from judgebench.prompts.tokens import PlainTokenizer, SpelledNames
 from judgebench.runtime.errors import Mistakes, UserError, shown
+from judgebench.runtime.fields import (
+    Annotated,
+    Ge,
+    Gt,
+    Le,
+    NotBlank,
+    OneOf,
+    check_fields,
+    plain,
+    settings_of,
+)
 from judgebench.runtime.parsing import parse_json
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.judges.api.bounds import (
+from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.served.bounds import (
     Listing,
     PathTree,
     candidate_bounds,
     unread,
 )
-from judgebench.judges.api.passes import endpoint_paths
-from judgebench.judges.api.settings import ApiSpec
-from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.served.passes import endpoint_paths
+from judgebench.judges.served.settings import ApiSpec
 from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
 

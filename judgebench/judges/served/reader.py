@@ -15,8 +15,11 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
-from judgebench.judges.api.batch import read_in_batches
-from judgebench.judges.api.passes import (
+from judgebench.judges.local.batches import Tokens, pending, token_counts
+from judgebench.judges.local.models import Trainers
+from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
+from judgebench.judges.served.batch import read_in_batches
+from judgebench.judges.served.passes import (
     AnswerPass,
     ApiPass,
     ListedPass,
@@ -24,10 +27,7 @@ from judgebench.judges.api.passes import (
     endpoint_paths,
     unstacked,
 )
-from judgebench.judges.api.settings import Account, ApiSpec, Bill
-from judgebench.judges.batches import Tokens, pending, token_counts
-from judgebench.judges.models import Trainers
-from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
+from judgebench.judges.served.settings import Account, ApiSpec, Bill
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError

@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, Ge, Gt, NotBlank, check_fields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, check_fields
 from judgebench.types import Example, Prompt
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from judgebench.judges import PassRunner
-    from judgebench.judges.batches import Batch
-    from judgebench.judges.models import Trainers
-    from judgebench.judges.passes import LocalPass
+    from judgebench.judges.local.batches import Batch
+    from judgebench.judges.local.models import Trainers
+    from judgebench.judges.local.passes import LocalPass
 
 # Ray, torch and pyarrow are imported where something is read
 
@@ -206,7 +206,7 @@ class Actor:
         import torch
 
         from judgebench.judges.engine.kernels import compute_on
-        from judgebench.judges.models import Models
+        from judgebench.judges.local.models import Models
 
         self._passes, self._kinds, self._home, self._models = passes, kinds, home[0], Models()
         self._device = compute_on(torch.device(device[0]), device[1]).device
@@ -244,7 +244,7 @@ class Actor:
         `UserError`."""
         import ray
 
-        from judgebench.judges.loop import JudgeModule
+        from judgebench.judges.local.loop import JudgeModule
 
         if number == self._pass:
             return self._judge
@@ -275,7 +275,7 @@ class Actor:
         return self._judge
 
     def _batch(self, row: Mapping[str, Any]) -> Batch:
-        from judgebench.judges.batches import Batch
+        from judgebench.judges.local.batches import Batch
 
         prompts = []
         for name, kind, tokens in zip(row["names"], row["kinds"], row["tokens"], strict=True):

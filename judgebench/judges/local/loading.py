@@ -23,8 +23,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from judgebench.config.fields import Annotated, NotBlank, OneOf, check_fields
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
 

@@ -1,0 +1,1 @@
+"""Judges that answered before: recorded readings, replayed answers, and panels of judges."""

@@ -1,0 +1,1 @@
+"""Judges whose models are read on this machine, in a Lightning `predict` loop."""
