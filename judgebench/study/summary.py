@@ -128,8 +128,9 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
                 continue
             name = (cell["objective"], cell["metric"], cell["dimension"], split)
             constant = cell.get("constant") and cell["metric"] in CORRELATIONS
-            points = points_of.setdefault(name, {}).setdefault(str(ScoreRange.of(cell)), {})
-            points.setdefault(place, math.nan if constant else cell[split])
+            by_range = points_of.setdefault(name, {})
+            values = by_range.setdefault(str(ScoreRange.of(cell)), {})
+            values.setdefault(place, math.nan if constant else cell[split])
     # 2. a figure each
     several = len({objective for objective, *_ in points_of}) > 1
     names = (axis_name(keys[0]), axis_name(keys[1]))

@@ -133,9 +133,11 @@ class FusedGatedMLP(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         if _wants_gradient(states):
             return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
-        return self.down_proj(
-            self.up_proj.times(states, self.gate_proj.activated(states, *self._activation))
-        )  # type: ignore[operator, union-attr]
+        up_proj: Any = self.up_proj
+        gate_proj: Any = self.gate_proj
+        down_proj: Any = self.down_proj
+        gate = gate_proj.activated(states, *self._activation)
+        return down_proj(up_proj.times(states, gate))
 
 
 @torch.inference_mode()

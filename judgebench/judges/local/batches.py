@@ -170,9 +170,8 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
             begun.add(id(root))
             computed[conditions[0]] += len(root)
         for i, condition in enumerate(conditions):
-            part = batch.only(
-                lambda prompt, counted=conditions[: i + 1]: prompt.condition in counted
-            )  # type: ignore[misc]
+            counted = conditions[: i + 1]
+            part = batch.only(lambda prompt: prompt.condition in counted)  # noqa: B023
             assert part is not None
             total, unique = part.tokens(len(root))
             now = unique if sharing else total
