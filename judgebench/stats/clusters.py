@@ -365,14 +365,15 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
     rest = values[1:]
     if np.isnan(value):
         return keys_of(name, None)
-    if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
+    unbounded = len(rest) < 2 or np.isnan(rest).any()
+    if unbounded or max(value, rest.max()) >= 1 - _EQUAL:
         return keys_of(name, Estimate(value))
     # the jackknife's standard error of log(1 - figure), and Student's t of it
     groups = len(rest)
     logs = np.log1p(-rest)  # [G]
     squares = ((logs - logs.mean()) ** 2).sum()
     error = math.sqrt((groups - 1) / groups * squares)
-    far = error * float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
-    ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
-    low = max(float(ends[0]), min(value, -1.0))
-    return keys_of(name, Estimate(value, low, float(ends[1])))
+    t = float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
+    far = error * np.array([t, -t])
+    low, high = (-np.expm1(math.log1p(-value) + far)).tolist()
+    return keys_of(name, Estimate(value, max(low, min(value, -1.0)), high))

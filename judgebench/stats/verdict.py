@@ -263,15 +263,17 @@ class _Facts:
             bounds: the share at worst and at best, where some answers could not be read.
         """
         said = Verdict(UNMEASURED, f"no share of pairs of {what} is known", share, rater)
-        if share is None or share.low is None or share.high is None:
+        if share is None:
+            return said
+        value, low, high = share
+        if low is None or high is None:
             return said
         # 1. the bars: one rater, near to a rater, and half of the way to a rater
         bar, half = self._bars(rater)
         near = bar - self.margins.near_rater
         # 2. the sentence
         person = f"one rater {_percent(bar)}" if rater else "one rater is unknown"
-        ends = f"[{_percent(share.low)}, {_percent(share.high)}]"
-        percents = f"{_percent(share.value)} % of pairs as humans do {ends}"
+        percents = f"{_percent(value)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
         if bounds and None not in bounds:
             worst, best = (_percent(bound) for bound in bounds if bound is not None)
             percents = f"{percents}, {worst} to {best} with what it failed to answer"
@@ -282,44 +284,45 @@ class _Facts:
             return said._replace(clause=hardly)
         if CONSTANT in self.flags:
             return said._replace(verdict=NO, clause="every text gets the same score")
-        if share.high < COIN:
+        if high < COIN:
             return said._replace(verdict=NO, clause=f"against the humans: {clause}")
         # 4. an interval that holds both a coin and a rater says nothing; more articles narrow it
-        if share.low <= COIN and (share.value >= half or share.high >= near):
-            width = share.high - share.low
+        if low <= COIN and (value >= half or high >= near):
+            width = high - low
             distance = near - COIN
-            if share.value >= half:
-                width = share.value - share.low
-                distance = min(share.value - COIN, bar - COIN)
+            if value >= half:
+                width = value - low
+                distance = min(value, bar) - COIN
             needed = _needed(self.groups, width, distance)
             return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
         # 5. near to the rater, half of the way, or below
-        if rater and share.low >= near:
+        if rater and low >= near:
             return said._replace(verdict=YES, clause=clause)
-        return said._replace(verdict=CARE if share.value >= half else NO, clause=clause)
+        return said._replace(verdict=CARE if value >= half else NO, clause=clause)
 
     def _in_systems(
         self, verdict: Verdict, share: Estimate | None, rater: Estimate | None
     ) -> Verdict:
         """The verdict on the order of texts, given the share of pairs of texts of one system, and
         one rater's."""
-        if verdict.verdict not in (YES, CARE):
+        if share is None or verdict.verdict not in (YES, CARE):
             return verdict
-        if share is None or share.low is None or share.high is None:
+        value, low, high = share
+        if low is None or high is None:
             return verdict
         bar, half = self._bars(rater)
         if bar - COIN < _HARDLY:
             return verdict._replace(clause=f"{verdict.clause}; in systems raters hardly agree")
         person = f", one rater {_percent(bar)}" if rater else ""
-        percents = f"in systems {_percent(share.value)} %"
-        if share.low > COIN:
-            if share.value >= half or verdict.verdict == CARE:
+        percents = f"in systems {_percent(value)} %"
+        if low > COIN:
+            if value >= half or verdict.verdict == CARE:
                 return verdict._replace(clause=f"{verdict.clause}; {percents}")
             return verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {percents}{person}")
-        if share.high <= half:
+        if high <= half:
             clause = f"no better than knowing the system: {percents}{person}"
             return verdict._replace(verdict=NO, clause=clause)
-        needed = _needed(self.groups, share.high - share.low, bar - COIN)
+        needed = _needed(self.groups, high - low, bar - COIN)
         clause = f"it may know the system alone ({percents}){_may_tell(needed)}"
         return verdict._replace(verdict=FEW, clause=clause, needed=needed)
 
@@ -475,11 +478,13 @@ class _Facts:
         way to its error, if their intervals set error and rater apart; else empty."""
         if error is None or error.low is None or rater is None or rater.high is None:
             return ""
+        if error.low <= rater.high:
+            return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
         constant = float(np.nanmean(np.abs(ratings - median)))
-        most = rater.value + (1 - self.margins.half_way) * (constant - rater.value)
-        if error.low <= rater.high or error.value <= most:
+        way = constant - rater.value
+        if error.value <= rater.value + (1 - self.margins.half_way) * way:
             return ""
         return f"always saying {median:g} by {_two(constant)}"
 
