@@ -164,7 +164,7 @@ def _measured(
     from judgebench.cards.calibration import share_in_card
     from judgebench.cards.judge import check_models, check_places, check_settings, scoring_config
     from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
-    from judgebench.stats.verdict import ENDS
+    from judgebench.stats.clusters import ENDS
 
     # 1. the texts, all of which are reported, on the card's scale
     data = plain(config.data)

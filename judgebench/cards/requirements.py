@@ -13,9 +13,9 @@ from scipy import special
 from judgebench.cards.card import JudgeCard
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import known_keys
-from judgebench.stats.clusters import CONFIDENCE, SIGNIFICANCE, Clusters
+from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters
 from judgebench.stats.paired import holm
-from judgebench.stats.verdict import CARE, ENDS, NO, RULES, UNMEASURED, YES
+from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED
 
 AT_LEAST = ("spearman", "pairs", "systems")

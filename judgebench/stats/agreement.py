@@ -82,10 +82,11 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
         stand, which limits any correlation with them: ICC(3,k), or Cronbach's alpha, where all
             raters rated all texts.
     """
-    # sums over texts, ratings centered
-    given = ~np.isnan(ratings)
+    # 1. sums over texts, ratings centered
+    given = ~np.isnan(ratings)  # [N, R]
     rated = given.any(axis=1)
-    x = np.where(given, ratings - (np.nanmean(ratings) if rated.any() else 0.0), 0.0)
+    center = np.nanmean(ratings) if rated.any() else 0.0
+    x = np.where(given, ratings - center, 0.0)
     size = np.maximum(given.sum(axis=1), 1)
     columns = (
         np.ones(len(x)),
@@ -99,10 +100,10 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
     texts, n, squares, inverse, total, of_texts, raw = clusters.sums(
         np.stack(columns, axis=1), rated
     ).T
-    counts, sums, loads = (
-        clusters.sums(part, rated) for part in (1.0 * given, x, given / size[:, None])
-    )
-    # sums of squares of raters' totals, and expectations of all of them
+    counts = clusters.sums(1.0 * given, rated)  # [1 + B, R]
+    sums = clusters.sums(x, rated)
+    loads = clusters.sums(given / size[:, None], rated)
+    # 2. sums of squares of raters' totals, and expectations of all of them
     raters = (counts > 0).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         of_raters = np.where(counts > 0, sums**2 / counts, 0.0).sum(axis=1)
@@ -116,22 +117,26 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
         [k_text - raters, k_rater - texts, n - texts - raters + 1],
     ]
     right = np.stack([of_texts - mean, of_raters - mean, raw - of_texts - of_raters + mean], axis=1)
-    # three equations a row of weights
-    equations = (
-        np.moveaxis(np.array(left, dtype=np.float64), 2, 0) / np.maximum(n, 1)[:, None, None]
-    )
-    right /= np.maximum(n, 1)[:, None]
-    solvable = (
-        np.isfinite(equations).all(axis=(1, 2))
-        & np.isfinite(right).all(axis=1)
-        & (raw > _SAME * _SAME)
-    )
+    # 3. three equations a row of weights
+    ratings_drawn = np.maximum(n, 1)[:, None]
+    equations = np.moveaxis(np.array(left, dtype=np.float64), 2, 0)  # [1 + B, 3, 3]
+    equations = equations / ratings_drawn[..., None]
+    right /= ratings_drawn
+    solvable = np.isfinite(equations).all(axis=(1, 2))
+    solvable &= np.isfinite(right).all(axis=1)
+    solvable &= raw > _SAME * _SAME
     solvable[solvable] &= np.linalg.cond(equations[solvable]) < _SINGULAR
     parts = np.full((3, len(n)), np.nan)
-    parts[:, solvable] = np.linalg.solve(equations[solvable], right[solvable][..., None])[..., 0].T
-    (text, rater, rest), mean_size = parts, divided(texts, inverse)
+    solution = np.linalg.solve(equations[solvable], right[solvable][..., None])
+    parts[:, solvable] = solution[..., 0].T
+    text, rater, rest = parts
+    mean_size = divided(texts, inverse)
     return {
-        **{"text": text, "rater": rater, "rest": rest, "raters": mean_size, "unshared": unshared},
+        "text": text,
+        "rater": rater,
+        "rest": rest,
+        "raters": mean_size,
+        "unshared": unshared,
         "icc_single": divided(text, text + rater + rest),
         "icc_mean": divided(text, text + (rater + rest) / mean_size),
         "reliability": divided(text, text + rater * unshared + rest / mean_size),
@@ -151,10 +156,10 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
         part = ratings[rows]
         # of one text, what raters differ by is all that varies
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
-        return {
-            f"alpha_{metric}": krippendorff_alpha(part, metric) if several else None
-            for metric in _METRICS
-        }
+        alphas: dict[str, float | None] = {}
+        for metric in _METRICS:
+            alphas[f"alpha_{metric}"] = krippendorff_alpha(part, metric) if several else None
+        return alphas
 
     # neighboring groups are left out together where there are many, for each alpha takes all texts
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
@@ -169,16 +174,16 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
         return record | {
             "agreement_reason": "No agreement among humans: no text has the ratings of two people."
         }
-    equal = bool((values == values[0]).all())
-    reasons = {
-        "No alpha and no ICC: all ratings are equal.": equal,
-        "No ICC: texts and raters cannot be told apart, because too few raters share texts.": not equal
-        and record["icc_single"] is None,
-        "No intervals: there is one group, and they take at least two.": clusters.count < 2,
-    }
-    return record | {
-        "agreement_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None
-    }
+    reasons = []
+    if (values == values[0]).all():
+        reasons.append("No alpha and no ICC: all ratings are equal.")
+    elif record["icc_single"] is None:
+        reasons.append(
+            "No ICC: texts and raters cannot be told apart, because too few raters share texts."
+        )
+    if clusters.count < 2:
+        reasons.append("No intervals: there is one group, and they take at least two.")
+    return record | {"agreement_reason": " ".join(reasons) or None}
 
 
 # --- alternative annotator test -----------------------------------------------------------------
@@ -227,19 +232,20 @@ def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
         >>> judge.tolist(), rater.tolist()  # the first rater is farther from 4, 4; the others tie
         ([[1.0, 1.0, 1.0]], [[0.0, 1.0, 1.0]])
     """
-    given = ~np.isnan(ratings)
-    compared = given & (given.sum(axis=1, keepdims=True) > 1) & np.isfinite(scores)[:, None]
+    given = ~np.isnan(ratings)  # [N, R]
+    scored = np.isfinite(scores)[:, None]  # [N, 1]
+    raters = given.sum(axis=1, keepdims=True)
+    compared = given & (raters > 1) & scored
     spread = float(np.ptp(ratings[given])) if given.any() else 0.0
     tie = _TIE * (spread or 1.0) ** 2
-    x = np.where(given, ratings, 0.0)
-    s = np.where(np.isfinite(scores), scores, 0.0)[:, None]
-    others = np.maximum(given.sum(axis=1, keepdims=True) - 1, 1)
     # the judge's mean squared distance less the rater's: the others' spread, alike in both, is
     # never computed
-    ahead = (x - s) * (s + x - 2 * (x.sum(axis=1, keepdims=True) - x) / others)
-    judge, rater = (
-        np.where(compared, 1.0 * side, np.nan) for side in (ahead >= -tie, ahead <= tie)
-    )
+    x = np.where(given, ratings, 0.0)  # [N, R]
+    s = np.where(scored, scores[:, None], 0.0)
+    others = x.sum(axis=1, keepdims=True) - x
+    ahead = (x - s) * (s + x - 2 * others / np.maximum(raters - 1, 1))
+    judge = np.where(compared, 1.0 * (ahead >= -tie), np.nan)
+    rater = np.where(compared, 1.0 * (ahead <= tie), np.nan)
     return judge, rater
 
 
@@ -254,7 +260,8 @@ def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> f
     if count < 2:
         return 1.0
     sums = np.bincount(number, differences - differences.mean())
-    error = np.sqrt(count / (count - 1) * (sums @ sums)) / len(differences)
+    variance = count / (count - 1) * (sums @ sums)
+    error = np.sqrt(variance) / len(differences)
     if error < _TIE:
         return 0.0 if apart < -_TIE else 1.0
     return float(scipy.special.stdtr(count - 1, apart / error))
@@ -291,6 +298,7 @@ def alternative_record(
     ratings = ratings[used]
     scores = scores[used]
     clusters = clusters.at(used)
+    # 1. who wins each text, and over whom the judge wins
     sides = closer(scores, ratings)
     group = clusters.number
     tested, rate = _tested(sides, group, epsilon)
@@ -301,33 +309,40 @@ def alternative_record(
     record |= {"winning_rate": rate, "passes": passes}
     record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
     record |= clusters.record({"advantage": advantage}) | {"raters": []}
+    # 2. each rater
+    judge, rater = sides
     for column, (p, p_by) in tested.items():
-        rows = ~np.isnan(sides[0][:, column])
-        head: dict[str, Any] = {
-            "column": column,
-            "texts": int(rows.sum()),
-            "groups": len(np.unique(group[rows])),
-        }
-        judge, rater = (float(side[rows, column].mean()) for side in sides)
-        head |= {"advantage_judge": judge, "advantage_rater": rater}
-        record["raters"].append(head | {"p": p, "p_by": p_by, "wins": p_by <= FALSE_DISCOVERY})
-    # judges without judgment
+        rows = ~np.isnan(judge[:, column])
+        record["raters"].append(
+            {
+                "column": column,
+                "texts": int(rows.sum()),
+                "groups": len(np.unique(group[rows])),
+                "advantage_judge": float(judge[rows, column].mean()),
+                "advantage_rater": float(rater[rows, column].mean()),
+                "p": p,
+                "p_by": p_by,
+                "wins": p_by <= FALSE_DISCOVERY,
+            }
+        )
+    # 3. judges without judgment
     favorite, blind = _blind(scores, ratings, columns) if columns else (None, {})
-    record["favorite"], by_favorite = favorite, False
+    record["favorite"] = favorite
+    by_favorite = False
     for name in ("favorite", "shuffled"):
         other_rate = None
         other = np.full(len(advantage), np.nan)
         if name in blind:
             other_rate = _tested(blind[name], group, epsilon)[1]
             other = _advantage(blind[name][0], columns, clusters)
-        record |= {
-            f"{name}_winning_rate": other_rate,
-            f"{name}_advantage": float(other[0]) if columns else None,
-        }
-        record |= clusters.record({f"{name}_difference": advantage - other})
+        difference = advantage - other
+        record[f"{name}_winning_rate"] = other_rate
+        record[f"{name}_advantage"] = float(other[0]) if columns else None
+        record |= clusters.record({f"{name}_difference": difference})
         low = record[f"{name}_difference_low"]
-        alike = (float(advantage[0] - other[0]) if low is None else low) <= 0
-        by_favorite |= bool(passes) and other_rate is not None and other_rate >= PASSED and alike
+        alike = (float(difference[0]) if low is None else low) <= 0
+        if passes and other_rate is not None and other_rate >= PASSED and alike:
+            by_favorite = True
     few = (
         f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
         "with others."
@@ -341,16 +356,21 @@ def _tested(
     """Columns of the raters that are tested -> p and corrected p; and the winning rate, None
     without any."""
     judge, rater = sides
-    p_values = {}
+    columns = []
+    p_values = []
     for column in range(judge.shape[1]):
         rows = ~np.isnan(judge[:, column])
-        if rows.sum() >= FEWEST_RATED and len(np.unique(group[rows])) >= FEWEST:
-            p_values[column] = clustered_p((rater - judge)[rows, column], group[rows], epsilon)
-    if not p_values:
+        groups = group[rows]
+        if rows.sum() >= FEWEST_RATED and len(np.unique(groups)) >= FEWEST:
+            differences = (rater - judge)[rows, column]
+            columns.append(column)
+            p_values.append(clustered_p(differences, groups, epsilon))
+    if not columns:
         return {}, None
-    corrected = _by_false_discovery(np.array(list(p_values.values()))).tolist()
+    corrected = _by_false_discovery(np.array(p_values)).tolist()
     rate = float(np.mean([p <= FALSE_DISCOVERY for p in corrected]))
-    return dict(zip(p_values, zip(p_values.values(), corrected, strict=True), strict=True)), rate
+    pairs = zip(p_values, corrected, strict=True)
+    return dict(zip(columns, pairs, strict=True)), rate
 
 
 def _by_false_discovery(p_values: np.ndarray) -> np.ndarray:
@@ -376,9 +396,9 @@ def _advantage(judge: np.ndarray, columns: Sequence[int], clusters: Clusters) ->
     if not columns:
         return np.full(len(clusters.weights), np.nan)
     won = judge[:, columns]
-    return np.nanmean(
-        divided(clusters.sums(np.nan_to_num(won)), clusters.sums(1.0 * ~np.isnan(won))), axis=1
-    )
+    texts = clusters.sums(1.0 * ~np.isnan(won))
+    shares = divided(clusters.sums(np.nan_to_num(won)), texts)  # [1 + B, raters]
+    return np.nanmean(shares, axis=1)
 
 
 def _blind(
@@ -386,18 +406,23 @@ def _blind(
 ) -> tuple[float, dict[str, Sides]]:
     """The rating that wins most texts if it is given to all, the lowest of equals; and what
     `closer` says of it, and expects of the judge's scores in any order."""
+
+    def always(score: float) -> Sides:
+        return closer(np.full(len(ratings), score), ratings)
+
+    # 1. each rating, given to all texts
     places = np.linspace(0, 1, _TRIED)
-    tried = np.unique(np.quantile(ratings[~np.isnan(ratings)], places, method="nearest")).tolist()
-    sides = {rating: closer(np.full(len(ratings), rating), ratings) for rating in tried}
-    best = max(
-        sides, key=lambda rating: float(np.nanmean(sides[rating][0][:, columns], axis=0).mean())
-    )
+    ratings_tried = np.quantile(ratings[~np.isnan(ratings)], places, method="nearest")
+    sides = {rating: always(rating) for rating in np.unique(ratings_tried).tolist()}
+    won = {}
+    for rating, (judge, _) in sides.items():
+        won[rating] = float(np.nanmean(judge[:, columns], axis=0).mean())
+    best = max(won, key=won.__getitem__)
+    # 2. the mean over all orders of the scores: each text gets each score as often as there are
+    if len(np.unique(scores)) > _TRIED:
+        scores = np.quantile(scores, places, method="nearest")
     values, counts = np.unique(scores, return_counts=True)
-    if len(values) > _TRIED:
-        values, counts = np.unique(
-            np.quantile(scores, places, method="nearest"), return_counts=True
-        )
     shuffled = np.zeros((2, *ratings.shape))
     for value, share in zip(values, counts / counts.sum(), strict=True):
-        shuffled += share * np.array(closer(np.full(len(ratings), value), ratings))
+        shuffled += share * np.array(always(value))
     return best, {"favorite": sides[best], "shuffled": (shuffled[0], shuffled[1])}

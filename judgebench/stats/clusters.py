@@ -23,6 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
+ENDS = ("", "_low", "_high")
+"""After a figure's name in a record: the number, and the ends of its 95 % interval."""
+
 RESAMPLES = 1000
 """The usual number of resamples behind an interval."""
 
@@ -69,13 +72,16 @@ def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.
     """
     weights = np.zeros((resamples, groups), dtype=np.int32)
     rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // max(1, groups))
-    for start in range(0, resamples if groups else 0, step):
+    if not groups:
+        return weights
+    step = max(1, _CHUNK // groups)
+    for start in range(0, resamples, step):
         part = weights[start : start + step]
         drawn = rng.integers(0, groups, part.shape)
         # each resample counts in numbers of its own
         drawn += groups * np.arange(len(part))[:, None]
-        part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+        counts = np.bincount(drawn.ravel(), minlength=part.size)
+        part[:] = counts.reshape(part.shape)
     return weights
 
 
@@ -93,7 +99,8 @@ def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.nda
         >>> weights_of(3, resamples=2).tolist()
         [[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 0.0, 0.0]]
     """
-    drawn = group_weights(groups, affordable(groups, resamples) if groups >= 2 else 0, seed)
+    resamples = affordable(groups, resamples) if groups >= 2 else 0
+    drawn = group_weights(groups, resamples, seed)
     weights = np.concatenate([np.ones((1, groups)), drawn], dtype=np.float64)
     # shared by all callers: of many groups this is the largest array of a run
     weights.flags.writeable = False
@@ -113,11 +120,8 @@ def expanded(groups: int) -> tuple[float, float]:
     """
     if groups < 2:
         return CONFIDENCE
-    low = float(
-        scipy.special.ndtr(
-            math.sqrt(groups / (groups - 1)) * scipy.special.stdtrit(groups - 1, CONFIDENCE[0])
-        )
-    )
+    t = scipy.special.stdtrit(groups - 1, CONFIDENCE[0])
+    low = float(scipy.special.ndtr(math.sqrt(groups / (groups - 1)) * t))
     return low, 1 - low
 
 
@@ -147,22 +151,18 @@ def with_intervals(
     record: dict[str, float | None] = {}
     for name, values in figures.items():
         value = float(values[0])
-        known = values[1:][~np.isnan(values[1:])]
-        interval = percentile_interval(known, ends)
-        if np.isnan(value) or interval is None:
-            record |= unknown([name]) | {name: None if np.isnan(value) else value}
-        else:
-            record |= {
-                name: value,
-                f"{name}_low": min(interval[0], value),
-                f"{name}_high": max(interval[1], value),
-            }
+        resampled = values[1:]
+        interval = percentile_interval(resampled[~np.isnan(resampled)], ends)
+        estimate = None if np.isnan(value) else Estimate(value)
+        if estimate and interval:
+            estimate = Estimate(value, min(interval[0], value), max(interval[1], value))
+        record |= keys_of(name, estimate)
     return record
 
 
 def unknown(names: Iterable[str]) -> dict[str, float | None]:
     """The keys of `with_intervals` with None, for numbers that cannot be computed."""
-    return dict.fromkeys(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+    return dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)
 
 
 def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -194,6 +194,18 @@ class Estimate(NamedTuple):
         if self.low is None or self.high is None:
             return f"{self.value:{form}}"
         return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+
+def keys_of(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    """The keys of `with_intervals` with an estimate, or with None where it is unknown.
+
+    Example:
+        >>> keys_of("rho", Estimate(0.3, 0.1, 0.5))
+        {'rho': 0.3, 'rho_low': 0.1, 'rho_high': 0.5}
+    """
+    if estimate is None:
+        return unknown([name])
+    return {f"{name}{end}": number for end, number in zip(ENDS, estimate, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -257,9 +269,10 @@ class Clusters:
     def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
         """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G,
         K]."""
-        number, values = (
-            (self.number, values) if where is None else (self.number[where], values[where])
-        )
+        number = self.number
+        if where is not None:
+            number = number[where]
+            values = values[where]
         if values.ndim == 1:
             return np.bincount(number, weights=values, minlength=self.count)
         sums = np.zeros((self.count, values.shape[1]))
@@ -274,9 +287,8 @@ class Clusters:
         """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds
         none of them."""
         number = self.number if where is None else self.number[where]
-        return divided(
-            self.sums(values, where), self.weights @ np.bincount(number, minlength=self.count)
-        )
+        texts = np.bincount(number, minlength=self.count)
+        return divided(self.sums(values, where), self.weights @ texts)
 
     def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see
@@ -293,7 +305,8 @@ def left_out(groups: int) -> np.ndarray:
     """
     together = -(-groups // MOST_LEFT_OUT) or 1
     block = np.arange(groups) // together
-    return (block != np.arange(-(-groups // together))[:, None]).astype(np.int32)
+    blocks = np.arange(-(-groups // together))
+    return (block != blocks[:, None]).astype(np.int32)
 
 
 def with_jackknife(clusters: Clusters) -> Clusters:
@@ -326,12 +339,14 @@ def jackknife(
         [3.0, 6.0, 1.5]
     """
     labels, number = np.unique(np.asarray(groups), return_inverse=True)
-    kept = left_out(len(labels)).astype(bool) if len(labels) >= 2 else ()
-    parts = [
-        figures(rows)
-        for rows in (np.arange(len(number)), *(np.flatnonzero(row[number]) for row in kept))
-    ]
-    return {name: np.array([part[name] for part in parts], dtype=np.float64) for name in parts[0]}
+    parts = [figures(np.arange(len(number)))]
+    if len(labels) >= 2:
+        for row in left_out(len(labels)).astype(bool):
+            parts.append(figures(np.flatnonzero(row[number])))
+    values = {}
+    for name in parts[0]:
+        values[name] = np.array([part[name] for part in parts], dtype=np.float64)
+    return values
 
 
 def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
@@ -349,18 +364,16 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
     value = float(values[0])
     rest = values[1:]
     if np.isnan(value):
-        return unknown((name,))
-    if len(rest) < 2 or np.isnan(rest).any() or max(value, rest.max()) >= 1 - _EQUAL:
-        return unknown((name,)) | {name: value}
+        return keys_of(name, None)
+    unbounded = len(rest) < 2 or np.isnan(rest).any()
+    if unbounded or max(value, rest.max()) >= 1 - _EQUAL:
+        return keys_of(name, Estimate(value))
     # the jackknife's standard error of log(1 - figure), and Student's t of it
     groups = len(rest)
     logs = np.log1p(-rest)  # [G]
     squares = ((logs - logs.mean()) ** 2).sum()
     error = math.sqrt((groups - 1) / groups * squares)
-    far = error * float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
-    ends = -np.expm1(math.log1p(-value) + np.array([far, -far]))
-    return {
-        name: value,
-        f"{name}_low": max(float(ends[0]), min(value, -1.0)),
-        f"{name}_high": float(ends[1]),
-    }
+    t = float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
+    far = error * np.array([t, -t])
+    low, high = (-np.expm1(math.log1p(-value) + far)).tolist()
+    return keys_of(name, Estimate(value, max(low, min(value, -1.0)), high))

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.runtime.fields import LEVELS
-from judgebench.stats.clusters import MOST_ENTRIES, Clusters, divided, left_out
+from judgebench.stats.clusters import Clusters, chunks, divided, left_out
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 """The correlations, in the order in which every array [3, ...] of them holds them."""
@@ -41,7 +41,7 @@ def spearman(judge: np.ndarray, human: np.ndarray) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is
     constant."""
     judge, human = vectors(judge, human)
-    return float(_pearson(*(np.add(*tied_ranks(side[None])) / 2 for side in (judge, human)))[0])
+    return float(_pearson(mid_ranks(judge[None]), mid_ranks(human[None]))[0])
 
 
 def kendall(judge: np.ndarray, human: np.ndarray) -> float:
@@ -66,18 +66,30 @@ def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarr
         >>> [ranks.tolist() for ranks in tied_ranks(np.array([5.0, 1.0, 5.0]))]
         [[2, 1, 2], [3, 1, 3]]
     """
-    rows = np.moveaxis(values, axis, -1)
+    rows = np.moveaxis(values, axis, -1)  # [..., N]
     order = rows.argsort(axis=-1)
-    number = np.arange(1, rows.shape[-1] + 1)
     ordered = np.take_along_axis(rows, order, -1)
-    first = np.ones(rows.shape, dtype=bool)
-    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    low = np.maximum.accumulate(np.where(first, number, 0), axis=-1)
-    last = np.where(np.roll(first, -1, axis=-1), number, len(number))
-    high = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
-    placed = np.empty((2, *rows.shape), dtype=np.int64)
-    np.put_along_axis(placed, order[None], np.stack([low, high]), -1)
-    return np.moveaxis(placed[0], -1, axis), np.moveaxis(placed[1], -1, axis)
+    number = np.arange(1, rows.shape[-1] + 1)
+    # 1. where a run of equals begins and ends, and so the ranks of its ends
+    begins = np.ones(rows.shape, dtype=bool)
+    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    ends = np.roll(begins, -1, axis=-1)
+    low = np.maximum.accumulate(np.where(begins, number, 0), axis=-1)
+    backwards = np.where(ends, number, len(number))[..., ::-1]
+    high = np.minimum.accumulate(backwards, axis=-1)[..., ::-1]
+    # 2. back into the values' order
+    ranks = []
+    for ordered_ranks in (low, high):
+        placed = np.empty(rows.shape, dtype=np.int64)
+        np.put_along_axis(placed, order, ordered_ranks, -1)
+        ranks.append(np.moveaxis(placed, -1, axis))
+    return ranks[0], ranks[1]
+
+
+def mid_ranks(values: np.ndarray) -> np.ndarray:
+    """The mid-ranks of each row, from 1: [..., N] -> [..., N]."""
+    low, high = tied_ranks(values)
+    return (low + high) / 2
 
 
 def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,27 +122,36 @@ def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     rows, width = judge.shape
     if not width:
         return np.zeros((3, rows))
-    rho = _pearson(*(np.add(*tied_ranks(side)) / 2 for side in (judge, human)))
+    rho = _pearson(mid_ranks(judge), mid_ranks(human))
     tau = np.zeros(rows)
-    step = max(1, MOST_ENTRIES // (width * width))
     if width > _LONG:
-        tau = np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
-    for start in range(0, rows, step) if width <= _LONG else ():
-        part = slice(start, start + step)
-        x, y = (np.sign(side[part, :, None] - side[part, None, :]) for side in (judge, human))
-        tau[part] = ratio(
-            (x * y).sum(axis=(1, 2)), (x * x).sum(axis=(1, 2)), (y * y).sum(axis=(1, 2))
-        )
+        tau[:] = [kendall(x, y) for x, y in zip(judge, human, strict=True)]
+    else:
+        for part in chunks(rows, width * width):
+            x = _signs(judge[part])
+            y = _signs(human[part])
+            product = (x * y).sum(axis=(1, 2))
+            tau[part] = ratio(product, (x * x).sum(axis=(1, 2)), (y * y).sum(axis=(1, 2)))
     return np.stack([_pearson(judge, human), rho, tau])
+
+
+def _signs(values: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1 of each pair of a row's entries: [B, N] -> [B, N, N]."""
+    return np.sign(values[:, :, None] - values[:, None, :])
 
 
 def _pearson(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     """Pearson's r of each row, [B, N] -> [B]."""
-    # first to the row's first value: a constant row becomes exactly 0, which its mean's rounding
-    # would not promise
-    x, y = (side - side[:, :1] for side in (judge, human))
-    x, y = (side - side.sum(axis=1, keepdims=True) / max(1, side.shape[1]) for side in (x, y))
+    x = _centered(judge)
+    y = _centered(human)
     return ratio((x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1))
+
+
+def _centered(values: np.ndarray) -> np.ndarray:
+    """Each row less its mean, [B, N] -> [B, N]: exactly 0 in a constant row, which the rounding of
+    its mean alone would not promise."""
+    apart = values - values[:, :1]
+    return apart - apart.sum(axis=1, keepdims=True) / max(1, values.shape[1])
 
 
 def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np.ndarray:
@@ -206,23 +227,31 @@ class DistinctPairs:
         mass = weights * size
         total = np.maximum(mass.sum(axis=1), 1.0)
         drawn = (mass > 0).argmax(axis=1)  # a group that the resample holds
+        pair_of_group = self.counts.indices[
+            self.counts.indptr[:-1][filled]
+        ]  # the first that it has
         within = []
         between = []
         for values in (self.x[self.jx], self.y[self.jy]):
-            # a group's mean is a value of it and the rest: groups of equal values then differ by
+            # 1. a group's mean is a value of it and the rest: groups of equal values then differ by
             # exactly 0
             first = np.zeros(len(size))
-            first[filled] = values[self.counts.indices[self.counts.indptr[:-1][filled]]]
+            first[filled] = values[pair_of_group]
             offsets = values[at.col] - first[at.row]
-            rest = np.bincount(at.row, at.data * offsets, len(size)) / np.maximum(size, 1)
+            sums = np.bincount(at.row, at.data * offsets, len(size))
+            rest = sums / np.maximum(size, 1)
+            # 2. distances of texts from their group's mean, and of groups from the resample's
             within.append(offsets - rest[at.row])
-            apart = (first - first[drawn, None]) + (rest - rest[drawn, None])
-            between.append(apart - ((mass * apart).sum(axis=1) / total)[:, None])
-        sums = []
+            apart = (first - first[drawn, None]) + (rest - rest[drawn, None])  # [B, G]
+            mean = (mass * apart).sum(axis=1) / total
+            between.append(apart - mean[:, None])
+        # 3. sums of products of both sides, and of each with itself
+        products = []
         for a, b in ((0, 1), (0, 0), (1, 1)):
             inner = np.bincount(at.row, at.data * within[a] * within[b], len(size))
-            sums.append(weights @ inner + (mass * between[a] * between[b]).sum(axis=1))
-        return ratio(*sums)
+            outer = (mass * between[a] * between[b]).sum(axis=1)
+            products.append(weights @ inner + outer)
+        return ratio(*products)
 
     def _ranked(self, weights: np.ndarray) -> np.ndarray:
         """Spearman's rho, and the ordered pairs of texts not tied in x, and in y: [B, G] -> [3, B].
@@ -234,24 +263,23 @@ class DistinctPairs:
         results = np.empty((3, len(weights)))
         pairs_of = self.counts.T.tocsr()
         places = np.arange(len(self.jx))
-        of_x, of_y = (
-            scipy.sparse.csr_array((np.ones(len(places)), (side, places)))
-            for side in (self.jx, self.jy)
-        )
+        ones = np.ones(len(places))
+        of_x = scipy.sparse.csr_array((ones, (self.jx, places)))
+        of_y = scipy.sparse.csr_array((ones, (self.jy, places)))
         step = max(16, _PAIR_CHUNK // len(places))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
             pairs = pairs_of @ np.ascontiguousarray(weights[part].T)  # [J, b]
-            masses = of_x @ pairs, of_y @ pairs  # [Kx, b], [Ky, b]
-            a, b = (2 * upto - mass - upto[-1] for mass in masses for upto in [mass.cumsum(axis=0)])
-            product = np.einsum("kb,kb->b", of_y @ (pairs * a[self.jx]), b)
-            squares = (
-                np.einsum("kb,kb,kb->b", mass, rank, rank)
-                for mass, rank in zip(masses, (a, b), strict=True)
-            )
-            results[0, part] = ratio(product, *squares)
-            for k, mass in enumerate(masses, start=1):
-                results[k, part] = mass.sum(axis=0) ** 2 - np.einsum("kb,kb->b", mass, mass)
+            mass_x = of_x @ pairs  # [Kx, b]
+            mass_y = of_y @ pairs  # [Ky, b]
+            rank_x = _twice_ranks(mass_x)
+            rank_y = _twice_ranks(mass_y)
+            product = np.einsum("kb,kb->b", of_y @ (pairs * rank_x[self.jx]), rank_y)
+            square_x = np.einsum("kb,kb,kb->b", mass_x, rank_x, rank_x)
+            square_y = np.einsum("kb,kb,kb->b", mass_y, rank_y, rank_y)
+            results[0, part] = ratio(product, square_x, square_y)
+            results[1, part] = _untied(mass_x)
+            results[2, part] = _untied(mass_y)
         return results
 
     def _agreeing(self, weights: np.ndarray) -> np.ndarray:
@@ -266,24 +294,39 @@ class DistinctPairs:
         by_pair = len(self.jx) <= self.counts.shape[0]
         if by_pair:
             weights = (self.counts.T @ weights.T).T
+        groups = self.counts.shape[0]
         sums = np.zeros(len(weights))
-        form = np.zeros((self.counts.shape[0],) * 2)
+        form = np.zeros((groups, groups))
         # the shortest type: a comparison of all with all waits for memory alone
-        x, y = (side.astype(np.min_scalar_type(side.max())) for side in (self.jx, self.jy))
-        step = max(1, MOST_ENTRIES // len(x))
-        for start in range(0, len(x), step):
-            part = slice(start, start + step)
-            above_x, above_y = (
-                (side[:, None] > side[part]).view(np.int8)
-                - (side[:, None] < side[part]).view(np.int8)
-                for side in (x, y)
-            )
-            signs = (above_x * above_y).astype(np.float64)  # [J, j]
+        x = self.jx.astype(np.min_scalar_type(self.jx.max()))
+        y = self.jy.astype(np.min_scalar_type(self.jy.max()))
+        for part in chunks(len(x), len(x)):
+            signs = (_above(x, part) * _above(y, part)).astype(np.float64)  # [J, j]
             if by_pair:
                 sums += ((weights @ signs) * weights[:, part]).sum(axis=1)
             else:
                 form += self.counts[:, part] @ (self.counts @ signs).T
         return sums if by_pair else ((weights @ form) * weights).sum(axis=1)
+
+
+def _twice_ranks(mass: np.ndarray) -> np.ndarray:
+    """Twice the mid-ranks less their mean, of ascending values that count so often: [K, b] -> [K,
+    b]."""
+    upto = mass.cumsum(axis=0)
+    return 2 * upto - mass - upto[-1]
+
+
+def _untied(mass: np.ndarray) -> np.ndarray:
+    """Ordered pairs of texts with different values, of values that count so often: [K, b] ->
+    [b]."""
+    return mass.sum(axis=0) ** 2 - np.einsum("kb,kb->b", mass, mass)
+
+
+def _above(values: np.ndarray, part: slice) -> np.ndarray:
+    """1 where a value [J] is above another of a part [j], -1 where it lies below: [J, j] int8."""
+    above = (values[:, None] > values[part]).view(np.int8)
+    below = (values[:, None] < values[part]).view(np.int8)
+    return above - below
 
 
 def influences(
@@ -307,46 +350,69 @@ def influences(
         >>> rho.round(2).tolist(), change[:, 0].round(2).tolist()
         ([0.5], [0.5, -0.25, -0.25])
     """
-    sides = scores, human[:, None]
+    human = human[:, None]
+    # 1. both sides less their means, and how fast their products change with each text's weight
     if ranked:
-        places = [(np.argsort(side, axis=0), *tied_ranks(side, axis=0)) for side in sides]
-        # twice what a rank is above the mean: the texts below less those above, which another
-        # text's weight moves
-        a, b = (low + high - (len(human) + 1.0) for _, low, high in places)
-
-        def moved(values: np.ndarray, place: tuple[np.ndarray, ...]) -> np.ndarray:
-            """The sum of values, themselves 0 in sum, of the texts above each less that of the
-            texts below."""
-            order, low, high = place
-            upto = np.take_along_axis(values, order, axis=0).cumsum(axis=0)
-            upto = np.concatenate([np.zeros((1, upto.shape[1])), upto])
-            return -np.take_along_axis(upto, low - 1, axis=0) - np.take_along_axis(
-                upto, high, axis=0
-            )
-
-        changed = [a * b + moved(b, places[0]) + moved(a, places[1])]
-        changed += [
-            side * side + 2 * moved(side, place) for side, place in zip((a, b), places, strict=True)
-        ]
+        x = _Ranks.of(scores)
+        y = _Ranks.of(human)
+        a = x.ranks
+        b = y.ranks
+        change = a * b + x.moved(b) + y.moved(a)
+        change_x = a * a + 2 * x.moved(a)
+        change_y = b * b + 2 * y.moved(b)
     else:
-        a, b = ((side - side[0]) - (side - side[0]).mean(axis=0) for side in sides)
-        a, b = (
-            np.where((side == side[0]).all(axis=0), 0.0, part)
-            for side, part in zip(sides, (a, b), strict=True)
-        )
-        changed = [a * b, a * a, b * b]
+        a = _deviations(scores)
+        b = _deviations(human)
+        change = a * b
+        change_x = a * a
+        change_y = b * b
+    # 2. the correlations [S]
     square_x = (a * a).sum(axis=0)
-    square_y = (b * b).sum(axis=0)
-    square_y, scale = (
-        np.broadcast_to(square_y, square_x.shape),
-        np.sqrt(square_x) * np.sqrt(square_y),
-    )
+    square_y = np.broadcast_to((b * b).sum(axis=0), square_x.shape)
+    scale = np.sqrt(square_x) * np.sqrt(square_y)
     values = ratio((a * b).sum(axis=0), square_x, square_y)
-    product, *squares = (
-        np.divide(change, below, out=np.zeros(scores.shape), where=scale > 0)
-        for change, below in zip(changed, (scale, square_x, square_y), strict=True)
-    )
-    return values, product - values / 2 * (squares[0] + squares[1])
+
+    # 3. their changes [N, S]
+    def part(change: np.ndarray, below: np.ndarray) -> np.ndarray:
+        return np.divide(change, below, out=np.zeros(scores.shape), where=scale > 0)
+
+    squares = part(change_x, square_x) + part(change_y, square_y)
+    return values, part(change, scale) - values / 2 * squares
+
+
+class _Ranks(NamedTuple):
+    """Columns of values [N, S], by rank.
+
+    Attributes:
+        order, low, high: the texts in ascending order, and the lowest and highest rank of each.
+        ranks: twice what the mid-rank is above the mean: the texts below less those above.
+    """
+
+    order: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    ranks: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> _Ranks:
+        low, high = tied_ranks(values, axis=0)
+        ranks = low + high - (len(values) + 1.0)
+        return cls(np.argsort(values, axis=0), low, high, ranks)
+
+    def moved(self, values: np.ndarray) -> np.ndarray:
+        """The sum of values [N, S], themselves 0 in sum, of the texts above each less that of the
+        texts below."""
+        upto = np.take_along_axis(values, self.order, axis=0).cumsum(axis=0)
+        upto = np.concatenate([np.zeros((1, upto.shape[1])), upto])
+        below = np.take_along_axis(upto, self.low - 1, axis=0)
+        return -below - np.take_along_axis(upto, self.high, axis=0)
+
+
+def _deviations(values: np.ndarray) -> np.ndarray:
+    """Columns [N, S] less their means; exactly 0 in a constant one."""
+    apart = values - values[0]
+    constant = (values == values[0]).all(axis=0)
+    return np.where(constant, 0.0, apart - apart.mean(axis=0))
 
 
 # --- raters -------------------------------------------------------------------------------------
@@ -485,18 +551,19 @@ def correlate(
     facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
         values = resampled_correlations(judge, human, group, rows)
-        data = np.array(
-            [[correlation(judge, human)] for correlation in (pearson, spearman, kendall)]
-        )
+        of_data = [correlation(judge, human) for correlation in (pearson, spearman, kendall)]
+        data = np.array(of_data)[:, None]
     elif level == "document":
         within = _within_groups(judge, human, group, count)
-        values, data = (within @ of.T / np.maximum(of.sum(axis=1), 1) for of in (rows, weights[:1]))
+        values = _mean_over_groups(within, rows)
+        data = _mean_over_groups(within, weights[:1])
         facts = _constant_groups(judge, human, group, within)
     else:
-        means = [_means(side, group, system) for side in (judge, human)]
-        values, data = (_over_systems(means, of, len(names)) for of in (rows, weights[:1]))
-        constant = (is_constant(side(weights[:1])[0]) for side in means)
-        facts = dict(zip(("constant", "constant_humans"), constant, strict=True))
+        means = (_means(judge, group, system), _means(human, group, system))
+        values = _over_systems(means, rows, len(names))
+        data = _over_systems(means, weights[:1], len(names))
+        for name, side in zip(facts, means, strict=True):
+            facts[name] = is_constant(side(weights[:1])[0])
         if len(names) >= _FEWEST_SYSTEMS:
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
@@ -524,6 +591,11 @@ def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | 
     return None
 
 
+def _mean_over_groups(within: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[3, B] the means of the groups' own correlations [3, G] by weights [B, G]."""
+    return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
+
+
 def _within_groups(
     judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int
 ) -> np.ndarray:
@@ -535,7 +607,8 @@ def _within_groups(
     within = np.zeros((3, count))
     for size in np.unique(sizes[sizes > 1]):
         here = np.flatnonzero(sizes == size)
-        rows = order[starts[here, None] + np.arange(size)]
+        places = starts[here, None] + np.arange(size)
+        rows = order[places]  # [groups, size]
         within[:, here] = correlate_rows(judge[rows], human[rows])
     return within
 
@@ -575,13 +648,14 @@ def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
     scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
     # sparse: where each text has a group and a system of its own, the tables would grow with the
     # square of the texts
-    sizes, sums = (
-        scipy.sparse.csr_array((each, (system, group))) for each in (np.ones(len(values)), scaled)
-    )
+    place = (system, group)
+    sizes = scipy.sparse.csr_array((np.ones(len(values)), place))  # [S, G]
+    sums = scipy.sparse.csr_array((scaled, place))
 
     def at(weights: np.ndarray) -> np.ndarray:
         drawn = weights.T.astype(np.float64)
-        return np.ascontiguousarray(np.round(divided(sums @ drawn, sizes @ drawn), 12).T)
+        means = divided(sums @ drawn, sizes @ drawn)
+        return np.ascontiguousarray(np.round(means, 12).T)
 
     return at
 
@@ -591,21 +665,24 @@ def _over_systems(
 ) -> np.ndarray:
     """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many
     systems drawn from it, and NaN where these are not two."""
+    of_judge, of_human = means
     correlations = np.zeros((3, len(weights)))
-    step = max(1, MOST_ENTRIES // count)
-    for start in range(0, len(weights), step):
-        x, y = (side(weights[start : start + step]) for side in means)
-        part = correlations[:, start : start + step]
+    for rows in chunks(len(weights), count):
+        x = of_judge(weights[rows])  # [b, S]
+        y = of_human(weights[rows])
+        part = correlations[:, rows]
         if rng is not None:
             drawn = rng.integers(0, count, x.shape)
-            x, y = (np.take_along_axis(side, drawn, axis=1) for side in (x, y))
+            x = np.take_along_axis(x, drawn, axis=1)
+            y = np.take_along_axis(y, drawn, axis=1)
         present = ~np.isnan(x)
         whole = present.all(axis=1)
         part[:, whole] = correlate_rows(x[whole], y[whole])
         # a system whose articles were not drawn has no mean in this resample
         for row in np.flatnonzero(~whole):
-            of = present[row]
-            part[:, row] = correlate_rows(x[row : row + 1, of], y[row : row + 1, of])[:, 0]
+            systems = present[row]
+            one_row = correlate_rows(x[[row]][:, systems], y[[row]][:, systems])
+            part[:, row] = one_row[:, 0]
         if rng is not None:
             last = np.where(present, drawn, -1).max(axis=1)
             first = np.where(present, drawn, count).min(axis=1)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, FEWEST, unknown
+from judgebench.stats.clusters import CONFIDENCE, FEWEST, Estimate, keys_of, unknown
 from judgebench.stats.paired import holm
 from judgebench.stats.scores import JudgeScores
 
@@ -110,21 +110,25 @@ def clustered_regression(
         estimates = np.linalg.lstsq(factors, outcome)[0]
         errors = np.zeros(factors.shape[1])
     else:
-        inverse, (n, k) = np.linalg.pinv(factors), factors.shape
+        n, k = factors.shape
+        inverse = np.linalg.pinv(factors)  # [k, n]
         estimates = inverse @ outcome
+        rest = outcome - factors @ estimates
         sums = np.zeros((freedom + 1, k))
-        np.add.at(sums, number, factors * (outcome - factors @ estimates)[:, None])
+        np.add.at(sums, number, factors * rest[:, None])
         # where n = k there is no error at all
         small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)
-        errors = np.sqrt(small * ((inverse @ inverse.T @ sums.T) ** 2).sum(axis=1))
+        scattered = inverse @ inverse.T @ sums.T  # [k, G]
+        errors = np.sqrt(small * (scattered**2).sum(axis=1))
     records: list[dict[str, float | None]] = []
     for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
-        record = unknown(["estimate"]) | {"estimate": estimate, "p": None}
+        bounded = Estimate(estimate)
+        p = None
         if error > _NEAR:
             far = error * float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
+            bounded = Estimate(estimate, estimate - far, estimate + far)
             p = 2 * float(scipy.special.stdtr(freedom, -abs(estimate) / error))
-            record |= {"estimate_low": estimate - far, "estimate_high": estimate + far, "p": p}
-        records.append(record)
+        records.append(keys_of("estimate", bounded) | {"p": p})
     return records
 
 
@@ -178,14 +182,14 @@ def text_factors(sample: JudgeScores) -> dict[str, np.ndarray | str]:
     texts, independent of what the judge said; or why it is unknown."""
     factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
     if len(sample.texts):
-        factors["length"] = np.log2([max(1, len(text.strip())) for text in sample.texts])
+        lengths = [max(1, len(text.strip())) for text in sample.texts]
+        factors["length"] = np.log2(lengths)
         factors["format"] = np.array([marked_share(text) for text in sample.texts])
     family = family_of(sample.model)
     factors["family"] = "the judge's name tells no family of models"
     if family is not None:
-        factors["family"] = np.array(
-            [float(family in _words(str(name))) for name in sample.systems]
-        )
+        of_family = [float(family in _words(str(name))) for name in sample.systems]
+        factors["family"] = np.array(of_family)
     return factors
 
 
@@ -206,43 +210,47 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
         }
     if record["groups"] < 2:
         record["reason"] = "No intervals: there is one group, and they take at least two."
-    # all texts
-    (mean,) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
-    record |= {f"bias{end}": mean[f"estimate{end}"] for end in ("", "_low", "_high")}
-    # factors together
-    factors = {
-        name: values if isinstance(values, str) else values[used]
-        for name, values in of_texts.items()
-    }
+    # 1. all texts
+    ones = np.ones(len(errors))
+    (mean,) = clustered_regression(ones[:, None], errors, groups)
+    record |= keys_of("bias", Estimate.of(mean, "estimate"))
+    # 2. factors together
+    factors = {}
+    for name, values in of_texts.items():
+        factors[name] = values if isinstance(values, str) else values[used]
     columns, left_out = _columns(factors, groups)
     if columns:
-        design = np.column_stack([np.ones(len(errors)), *columns.values()])
-        fitted = clustered_regression(design, errors, groups)[1:]
+        design = np.column_stack([ones, *columns.values()])
+        _, *fitted = clustered_regression(design, errors, groups)
         rows = [{"factor": name, **row} for name, row in zip(columns, fitted, strict=True)]
         record["factors"] = _corrected(rows)
-    # slices, each compared with all other texts
-    lengths = (
-        np.array([len(text.strip()) for text in sample.texts])[used] if len(sample.texts) else None
-    )
+    # 3. slices, each compared with all other texts
+    lengths = None
+    if len(sample.texts):
+        lengths = np.array([len(text.strip()) for text in sample.texts])[used]
     slices, without = _slices(systems, lengths)
     rows = []
     for (kind, name), inside in slices.items():
-        mean = apart = unknown(["estimate"]) | {"p": None}
-        if inside.sum() > 1:
-            (mean,) = clustered_regression(
-                np.ones((int(inside.sum()), 1)), errors[inside], groups[inside]
-            )
-        if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
-            _, apart = clustered_regression(
-                np.column_stack([np.ones(len(errors)), inside]), errors, groups
-            )
         row: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(inside.sum())}
-        row |= {"human": float(human[inside].mean()), "error": float(errors[inside].mean())}
-        row |= {f"error{end}": mean[f"estimate{end}"] for end in ("_low", "_high")}
-        row["apart"] = float(errors[inside].mean() - errors[~inside].mean())
-        row |= {f"apart{end}": apart[f"estimate{end}"] for end in ("_low", "_high")}
-        rows.append(row | {"p": apart["p"]})
+        row["human"] = float(human[inside].mean())
+        rows.append(row | _slice_record(errors, groups, inside))
     return record | {"slices": _corrected(rows), "left_out": left_out | without}
+
+
+def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
+    """The mean error of the texts inside, and apart, that less the mean of all others."""
+    ones = np.ones(len(errors))
+    error = Estimate(float(errors[inside].mean()))
+    apart = Estimate(float(errors[inside].mean() - errors[~inside].mean()))
+    p = None
+    if inside.sum() > 1:
+        (mean,) = clustered_regression(ones[inside, None], errors[inside], groups[inside])
+        error = Estimate(error.value, mean["estimate_low"], mean["estimate_high"])
+    if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
+        _, slope = clustered_regression(np.column_stack([ones, inside]), errors, groups)
+        apart = Estimate(apart.value, slope["estimate_low"], slope["estimate_high"])
+        p = slope["p"]
+    return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
 
 
 def _columns(
@@ -258,7 +266,8 @@ def _columns(
         # with few groups that have a text off the most frequent value, clustered errors are too
         # small
         kinds, counts = np.unique(values, return_counts=True)
-        differing = len(np.unique(groups[values != kinds[counts.argmax()]]))
+        usual = kinds[counts.argmax()]
+        differing = len(np.unique(groups[values != usual]))
         centered = values - values.mean()
         design = np.column_stack([np.ones(len(values)), *columns.values(), centered])
         if _span(name, values) < LEAST.get(name, _NEAR):
@@ -294,26 +303,39 @@ def _slices(
     elif len(names) > MOST_SYSTEMS:
         left_out["slices by system"] = f"there are more than {MOST_SYSTEMS} systems"
     else:
-        slices |= {("system", str(name)): systems == name for name in names}
-    thirds: dict[str, np.ndarray] = {}
-    if lengths is not None and _span("length", np.log2(np.maximum(lengths, 1))) >= LEAST["length"]:
-        first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").tolist()
-        thirds[f"up to {first:,} characters"] = lengths <= first
-        thirds[f"{first + 1:,} to {second:,} characters"] = (lengths > first) & (lengths <= second)
-        thirds[f"more than {second:,} characters"] = lengths > second
-        thirds = {name: inside for name, inside in thirds.items() if inside.any()}
+        for name in names:
+            slices["system", str(name)] = systems == name
+    if lengths is None:
+        left_out["slices by length"] = _UNKNOWN
+        return slices, left_out
+    thirds = _thirds(lengths)
     if len(thirds) > 1:
         slices |= {("length", name): inside for name, inside in thirds.items()}
     else:
-        left_out["slices by length"] = _UNKNOWN if lengths is None else _SAME["length"]
+        left_out["slices by length"] = _SAME["length"]
     return slices, left_out
+
+
+def _thirds(lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """Name -> [n] the texts of each third of the lengths that holds any; none where lengths differ
+    little."""
+    if _span("length", np.log2(np.maximum(lengths, 1))) < LEAST["length"]:
+        return {}
+    first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").tolist()
+    thirds = {
+        f"up to {first:,} characters": lengths <= first,
+        f"{first + 1:,} to {second:,} characters": (lengths > first) & (lengths <= second),
+        f"more than {second:,} characters": lengths > second,
+    }
+    return {name: inside for name, inside in thirds.items() if inside.any()}
 
 
 def _corrected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records with p corrected over all that have one, as p_holm."""
-    corrected = iter(
-        holm(np.array([record["p"] for record in records if record["p"] is not None])).tolist()
-    )
-    return [
-        record | {"p_holm": None if record["p"] is None else next(corrected)} for record in records
-    ]
+    p_values = [record["p"] for record in records if record["p"] is not None]
+    corrected = iter(holm(np.array(p_values)).tolist())
+    rows = []
+    for record in records:
+        p_holm = None if record["p"] is None else next(corrected)
+        rows.append(record | {"p_holm": p_holm})
+    return rows

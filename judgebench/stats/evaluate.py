@@ -202,11 +202,14 @@ def _standing(
     rank = np.ones(len(clean))
     win = np.ones(len(clean))
     order = np.argsort(group, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+    starts = np.flatnonzero(np.diff(group[order])) + 1
+    for rows in np.split(order, starts):
+        here = scores[rows]
         ascending = np.sort(clean[rows])
-        below = np.searchsorted(ascending, scores[rows] - _EQUAL, "left")
-        upto = np.searchsorted(ascending, scores[rows] + _EQUAL, "right")
-        ahead = clean[rows] - scores[rows]  # a text does not compete with itself
+        below = np.searchsorted(ascending, here - _EQUAL, "left")
+        upto = np.searchsorted(ascending, here + _EQUAL, "right")
+        # a text does not compete with itself
+        ahead = clean[rows] - here
         above = len(rows) - upto - (ahead > _EQUAL)
         ties = upto - below - (np.abs(ahead) <= _EQUAL)
         rank[rows] = 1 + above + ties / 2
@@ -451,49 +454,49 @@ def evaluate(
         score = part["score"]
         status = part["status"]
         rated = np.isfinite(answered[cell]["human"])
-        columns = [
-            answered[cell][name][rated] for name in ("score", "human", "group_id", "system_id")
-        ]
-        judge, human, groups, systems = columns
-        clusters = Clusters.of(groups, resamples, seed)
+        columns = {name: column[rated] for name, column in answered[cell].items()}
+        judge = columns["score"]
+        human = columns["human"]
+        clusters = Clusters.of(columns["group_id"], resamples, seed)
         for level in levels:
-            correlated[cell, level] = correlate(level, judge, human, clusters, systems)
-            if len(answered[cell]["score"]) < len(score):
+            correlated[cell, level] = correlate(level, judge, human, clusters, columns["system_id"])
+            if len(rated) < len(score):
                 failures[cell, level] = _with_failures(level, part, cell, resamples, seed)
-        shares = {
+        described[cell] = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
+            "mean_score": float(score.mean()),
         }
-        described[cell] = shares | {"mean_score": float(score.mean())} | favorite(score, cell.range)
+        described[cell] |= favorite(score, cell.range)
         described[cell] |= bias(judge, human, cell.range, (scale or {}).get(cell.dimension))
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
-            described[cell] |= comparative(
-                part["score_first"], part["score_second"], part["human"], pairs
-            )
+            sides = (part["score_first"], part["score_second"])
+            described[cell] |= comparative(*sides, part["human"], pairs)
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
-        by_range = (
-            pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells
-        )
+        by_range = []
+        for cell in cells:
+            part = answered[cell]
+            by_range.append(pd.Series(part["score"], part["example_id"]))
         agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
-            values = [
-                correlated[cell, level].values for cell in cells if correlated[cell, level].known
-            ]
-            spread, unstable = stability(values)
-            for cell in cells:
-                head = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
-                head |= {"rule": (rules or {}).get(cell.decoding)}
-                record = head | _of_level(correlated[cell, level]) | described[cell]
+            of_ranges = [correlated[cell, level] for cell in cells]
+            spread, unstable = stability([of.values for of in of_ranges if of.known])
+            for cell, measured in zip(cells, of_ranges, strict=True):
+                record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
+                record["rule"] = (rules or {}).get(cell.decoding)
+                record |= _of_level(measured) | described[cell]
                 record |= failures.get((cell, level), {})
                 record |= {"stability": spread, "self_agreement": agreement}
-                record["flags"] = _flags(correlated[cell, level], record["spearman_high"], unstable)
+                record["flags"] = _flags(measured, record["spearman_high"], unstable)
                 records[cell, level] = record
     # 3. attacked texts against the clean ones
-    for cell in (cell for cell in table.cells if cell.attack != CLEAN):
+    for cell in table.cells:
+        if cell.attack == CLEAN:
+            continue
         changes = against_clean(cell, parts, correlated, levels, resamples, seed)
         for level, changed in zip(levels, changes, strict=True):
             records[cell, level] |= changed
@@ -503,27 +506,33 @@ def evaluate(
 def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
     """Raises `UserError` for settings that are no `MetricSettings`."""
     # numbers of numpy are taken from who calls from Python
-    numbers = (
-        int(value) if isinstance(value, np.integer) else value for value in (resamples, seed)
-    )
-    MetricSettings(levels, *numbers)
+    if isinstance(resamples, np.integer):
+        resamples = int(resamples)
+    if isinstance(seed, np.integer):
+        seed = int(seed)
+    MetricSettings(levels, resamples, seed)
 
 
 def _of_level(measured: Correlated) -> dict[str, Any]:
     """The part of a record that differs from level to level."""
     record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
-    record |= (
-        with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
-        if measured.known
-        else unknown(CORRELATIONS)
-    )
+    record |= _correlation_record(measured)
     names = ("constant", "constant_groups", "human_constant_groups", "missing")
     record |= {name: getattr(measured, name) for name in names}
-    for name, values, k in zip(CORRELATIONS, measured.over_systems, range(3), strict=True):
+    for k, name in enumerate(CORRELATIONS):
         record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
+        values = measured.over_systems[k]
         low, high = percentile_interval(values[~np.isnan(values)]) or (None, None)
-        record |= {f"{name}_systems_low": low, f"{name}_systems_high": high}
+        record[f"{name}_systems_low"] = low
+        record[f"{name}_systems_high"] = high
     return record
+
+
+def _correlation_record(measured: Correlated) -> dict[str, float | None]:
+    """The correlations with their intervals; None where there are none."""
+    if not measured.known:
+        return unknown(CORRELATIONS)
+    return with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
 
 
 def _with_failures(
@@ -532,24 +541,19 @@ def _with_failures(
     """The correlations of all rated texts of a cell where some answers could not be read: with
     other scores in their place, at worst and at best; and in `lowest` with the lowest score, as the
     papers count them."""
-    part = {name: column[np.isfinite(part["human"])] for name, column in part.items()}
-    human = part["human"]
-    systems = part["system_id"]
-    lowest = correlate(
-        level, part["score"], human, Clusters.of(part["group_id"], resamples, seed), systems
-    )
-    values = dict(zip(CORRELATIONS, lowest.values, strict=True))
-    record: dict[str, Any] = {
-        "lowest": with_intervals(values) if lowest.known else unknown(CORRELATIONS)
-    }
-    answered = part["status"] != FAILED
-    sides = (
-        stand_ins(part["score"], human, answered, cell.range)
-        if answered.any()
-        else [part["score"]] * 2
-    )
-    for end, side in zip(("worst", "best"), sides, strict=True):
-        measured = correlate(level, side, human, Clusters.of(part["group_id"], 0), systems)
+    rated = np.isfinite(part["human"])
+    score = part["score"][rated]
+    human = part["human"][rated]
+    groups = part["group_id"][rated]
+    systems = part["system_id"][rated]
+    lowest = correlate(level, score, human, Clusters.of(groups, resamples, seed), systems)
+    record: dict[str, Any] = {"lowest": _correlation_record(lowest)}
+    answered = part["status"][rated] != FAILED
+    worst = best = score
+    if answered.any():
+        worst, best = stand_ins(score, human, answered, cell.range)
+    for end, side in (("worst", worst), ("best", best)):
+        measured = correlate(level, side, human, Clusters.of(groups, 0), systems)
         for name, value in zip(CORRELATIONS, measured.values[:, 0].tolist(), strict=True):
             record[f"{name}_{end}"] = value if measured.known else None
     return record
@@ -626,10 +630,13 @@ def bias(
     if target is None:
         return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
     width = score_range.maximum - score_range.minimum
-    p, q = (histogram(values, score_range) + SMOOTHING for values in (target, judge))
+    apart = np.abs(np.sort(judge) - np.sort(target))
+    p = histogram(target, score_range) + SMOOTHING
+    q = histogram(judge, score_range) + SMOOTHING
+    entropies = scipy.special.rel_entr(p / p.sum(), q / q.sum())
     return {
-        "bias_wasserstein": float(np.abs(np.sort(judge) - np.sort(target)).mean() / width),
-        "bias_kl": float(scipy.special.rel_entr(p / p.sum(), q / q.sum()).sum()),
+        "bias_wasserstein": float(apart.mean() / width),
+        "bias_kl": float(entropies.sum()),
         "bias_shift": float((judge.mean() - target.mean()) / width),
     }
 
@@ -656,11 +663,13 @@ def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
     """
     if len(correlations) < 2:
         return None, False
-    spread = float(np.std([in_range[SPEARMAN, 0] for in_range in correlations], ddof=1))
-    if spread <= UNSTABLE_ABOVE or any(in_range.shape[1] == 1 for in_range in correlations):
+    spearman = [in_range[SPEARMAN] for in_range in correlations]  # each [1 + B]
+    spread = float(np.std([values[0] for values in spearman], ddof=1))
+    if spread <= UNSTABLE_ABOVE or any(len(values) == 1 for values in spearman):
         return spread, False
-    resampled = np.stack([in_range[SPEARMAN, 1:] for in_range in correlations])
-    noise = (resampled - resampled.mean(axis=1, keepdims=True)).std(axis=0, ddof=1)
+    resampled = np.stack([values[1:] for values in spearman])  # [ranges, B]
+    moved = resampled - resampled.mean(axis=1, keepdims=True)
+    noise = moved.std(axis=0, ddof=1)
     return spread, bool(spread > np.quantile(noise, _NOISE))
 
 
@@ -682,31 +691,33 @@ def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
         Readings without log-probabilities of both models give none.
     """
     columns = ["main_logprobs", "assistant_logprobs"]
-    keys = [
-        "split",
-        "dimension",
-        *RANGE,
-        "attack",
-        "defense",
-        *([LABELS] if LABELS in readings else []),
-    ]
+    keys = ["split", "dimension", *RANGE, "attack", "defense"]
+    if LABELS in readings:
+        keys.append(LABELS)
     records = []
     for key, part in readings.dropna(subset=columns).groupby(keys, sort=False, dropna=False):
         record: dict[str, Any] = dict(zip(keys, key, strict=True))
-        if not isinstance(record.get(LABELS, "-"), str) or not record.get(LABELS, "-"):
-            del record[LABELS]
-        main, assistant = (np.array(part[name].tolist(), dtype=np.float64) for name in columns)
-        # which candidates each finds likely, on the whole and text by text
-        means = (main.mean(axis=0), assistant.mean(axis=0))
-        modes = (main.argmax(axis=1), assistant.argmax(axis=1))
-        possible = np.isfinite(means[0]) & np.isfinite(means[1])
+        labels = record.pop(LABELS, None)
+        if labels and isinstance(labels, str):
+            record[LABELS] = labels
+        # 1. which candidates each finds likely, on the whole and text by text
+        means = []
+        modes = []
+        for name in columns:
+            logprobs = np.array(part[name].tolist(), dtype=np.float64)  # [n, candidates]
+            means.append(logprobs.mean(axis=0))
+            modes.append(logprobs.argmax(axis=1))
+        main, assistant = means
+        possible = np.isfinite(main) & np.isfinite(assistant)
+        # 2. their likeness, and the favorite of each
         record |= {"n": len(part), "logprob_correlation": None}
         if possible.sum() > 1:
-            record["logprob_correlation"] = pearson(means[0][possible], means[1][possible])
+            record["logprob_correlation"] = pearson(main[possible], assistant[possible])
         record["mode_agreement"] = float((modes[0] == modes[1]).mean())
+        candidates = part["candidates"].iloc[0]
         for name, mode in zip(("main", "assistant"), modes, strict=True):
             counts = np.bincount(mode)
-            record[f"{name}_mode"] = str(part["candidates"].iloc[0][int(counts.argmax())])
+            record[f"{name}_mode"] = str(candidates[int(counts.argmax())])
             record[f"{name}_mode_share"] = float(counts.max() / len(part))
         records.append(record)
     return records

@@ -79,6 +79,19 @@ class Cell(NamedTuple):
 CELL = tuple(name.rstrip("_") for name in Cell._fields if name != LABELS)
 """The columns behind a cell, to which `LABELS` comes where a range has some."""
 
+
+def first_record(
+    records: Iterable[Mapping[str, Any]], keys: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The first record with these keys and values; empty where there is none."""
+    return next((record for record in records if keys.items() <= record.items()), {})
+
+
+def record_of(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -> Mapping[str, Any]:
+    """The first record about a cell, with these keys and values; empty where there is none."""
+    return first_record((record for record in records if Cell.of(record) == cell), keys)
+
+
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
-from judgebench.stats.clusters import Estimate
+from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.scores import CLEAN, Cell, JudgeScores
+from judgebench.stats.scores import CLEAN, Cell, JudgeScores, first_record, record_of
 from judgebench.stats.systems import SAVED, system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
@@ -30,15 +30,11 @@ NO = "no"
 FEW = "too few texts"
 UNMEASURED = "not measured"
 
-UNKNOWN = (None, None, None)
-"""A number without a value and an interval."""
-
-ENDS = ("", "_low", "_high")
-
 COIN = 0.5
 """The share of pairs that a coin orders right."""
 
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
+_READ = ("dimension", "range_min", "range_max", "defense", "judge")  # of a forecast and its cells
 
 
 class Rule(NamedTuple):
@@ -103,20 +99,32 @@ def rules_of(config: Mapping[str, Any]) -> dict[str, Rule]:
     """Use -> its rule, with the margins of a run's configuration; of one without, the default
     ones."""
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
-    return {use: Rule(*(text.format(**margins) for text in rule)) for use, rule in RULES.items()}
+    rules = {}
+    for use, rule in RULES.items():
+        texts = [text.format(**margins) for text in rule]
+        rules[use] = Rule(*texts)
+    return rules
 
 
 class Verdict(NamedTuple):
-    """A verdict on one use: the clause that gives its reason, the number behind it with its
-    interval, one rater's, how many articles would do where they are too few, and whether it is of
-    raw or calibrated scores."""
+    """A verdict on one use: the clause that gives its reason, the number behind it, one rater's,
+    how many articles would do where they are too few, and whether it is of raw or calibrated
+    scores."""
 
     verdict: str
     clause: str
-    value: Sequence[float | None] = UNKNOWN
-    rater: Sequence[float | None] = UNKNOWN
+    value: Estimate | None = None
+    rater: Estimate | None = None
     needed: int | None = None
     scores: str | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Its keys of verdict.json."""
+        record: dict[str, Any] = {"verdict": self.verdict, "clause": self.clause}
+        record |= keys_of("value", self.value)
+        record |= keys_of("rater", self.rater)
+        return record | {"needed": self.needed, "scores": self.scores}
 
 
 def verdict_records(
@@ -137,377 +145,383 @@ def verdict_records(
         intervals; needed; scores.
     """
     records = []
-    for taken in (record for record in choice if record["taken"]):
-        sample = next(sample for sample in samples if sample.cell == Cell.of(taken))
+    for advised in choice:
+        if not advised["taken"]:
+            continue
+        cell = Cell.of(advised)
+        sample = next(sample for sample in samples if sample.cell == cell)
         facts = _Facts(sample, studies, margins)
         head = sample.head | {"groups": facts.groups}
-        head["settings"] = sum(record["dimension"] == taken["dimension"] for record in choice)
-        for name in ("spearman", "promised_spearman"):
-            of = facts.metric if name == "spearman" else taken
-            head |= {f"{name}{end}": of.get(f"{name}{end}") for end in ENDS}
-        for use, said in zip(RULES, map(facts.with_failures, facts.verdicts()), strict=True):
-            value, rater = (
-                {f"{name}{end}": number for end, number in zip(ENDS, numbers, strict=True)}
-                for name, numbers in (("value", said.value), ("rater", said.rater))
-            )
-            record = (
-                head | {"use": use, "verdict": said.verdict, "clause": said.clause} | value | rater
-            )
-            records.append(record | {"needed": said.needed, "scores": said.scores})
+        head["settings"] = sum(record["dimension"] == cell.dimension for record in choice)
+        head |= keys_of("spearman", Estimate.of(facts.metric, "spearman"))
+        head |= keys_of("promised_spearman", Estimate.of(advised, "promised_spearman"))
+        for use, verdict in facts.verdicts().items():
+            records.append(head | {"use": use} | verdict.record)
     return records
 
 
 class _Facts:
-    """Figures of one sample from all studies, and the verdicts on it."""
+    """What the studies say of one judge's scores, and the verdicts on it.
+
+    Attributes:
+        groups: the articles that hold a rated text.
+        metric: its record of metrics.json, over all pairs where there is one.
+        raw, calibrated: of beside_humans.json.
+        system: of systems.json.
+        human: of humans.json, of its dimension.
+        answers: False where a forecast found most of the probability not on scores.
+    """
 
     def __init__(self, sample: JudgeScores, studies: Mapping[str, Any], margins: Margins) -> None:
-        def of_cell(name: str, **more: Any) -> Mapping[str, Any]:
-            rows = (row for row in studies[name] if Cell.of(row) == sample.cell)
-            return next(
-                (row for row in rows if all(row.get(key) == value for key, value in more.items())),
-                {},
-            )
-
+        cell = sample.cell
+        metrics = studies["metrics"]
+        compared = studies["beside_humans"]
         self.sample = sample
-        self.studies = studies
+        self.metrics = metrics
         self.margins = margins
-        self.metric = of_cell("metrics", level="dataset") or of_cell("metrics")
-        self.raw, self.fitted = (
-            of_cell("beside_humans", scores=name) for name in ("raw", "calibrated")
-        )
-        self.system, self.flags = of_cell("systems"), self.metric.get("flags") or ()
-        same = [
-            row
-            for row in studies["forecasts"]
-            if sample.cell.decoding in (row.get("decodings") or ())
-        ]
-        keys = ("dimension", "range_min", "range_max", "defense", "judge")
-        named = sample.cell.named
-        self.answers = next(
-            (r.get("answers") for r in same if all(r[key] == named[key] for key in keys)), None
-        )
-        humans = (row for row in studies["humans"] if row["dimension"] == sample.cell.dimension)
-        self.human: Mapping[str, Any] = next(humans, {})
+        self.metric = record_of(metrics, cell, level="dataset") or record_of(metrics, cell)
+        self.flags = self.metric.get("flags") or ()
+        self.raw = record_of(compared, cell, scores=RAW)
+        self.calibrated = record_of(compared, cell, scores=CALIBRATED)
+        self.system = record_of(studies["systems"], cell)
+        self.human = first_record(studies["humans"], {"dimension": cell.dimension})
+        # a forecast is of a reading, and names the decodings that rest on it
+        keys = {name: cell.named[name] for name in _READ}
+        forecasts = studies["forecasts"]
+        decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
+        self.answers = first_record(decoded, keys).get("answers")
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
 
-    def verdicts(self) -> Iterator[Verdict]:
-        """In the order of `RULES`."""
-        if self.groups < self.margins.fewest:
-            why = f"{self.groups} rated {'article' if self.groups == 1 else 'articles'}"
-            yield from [
-                Verdict(FEW, f"{why}; it takes {self.margins.fewest}", needed=self.margins.fewest)
-            ] * 4
-        elif CONSTANT_HUMANS in self.flags:
-            yield from [Verdict(UNMEASURED, "the humans gave every text one score")] * 4
-        elif self.metric.get("failed_share") == 1:
-            yield from [Verdict(NO, "no answer could be read")] * 4
-        else:
-            texts = self._texts()
-            yield from (texts, self._systems(), self._scores(), self._rater(texts))
-        yield self._attacks()
+    def verdicts(self) -> dict[str, Verdict]:
+        """Use -> the verdict, in the order of `RULES`."""
+        obstacle = self._obstacle()
+        texts = obstacle or self._texts()
+        verdicts = {
+            "order_texts": texts,
+            "compare_systems": obstacle or self._systems(),
+            "report_scores": obstacle or self._scores(),
+            "replace_rater": obstacle or self._rater(texts),
+            "resist_attacks": self._attacks(),
+        }
+        return {use: self._with_failures(verdict) for use, verdict in verdicts.items()}
 
-    def with_failures(self, said: Verdict) -> Verdict:
+    def _obstacle(self) -> Verdict | None:
+        """The verdict on each use that takes ratings, where they or the answers are too few."""
+        fewest = self.margins.fewest
+        if self.groups < fewest:
+            articles = "article" if self.groups == 1 else "articles"
+            clause = f"{self.groups} rated {articles}; it takes {fewest}"
+            return Verdict(FEW, clause, needed=fewest)
+        if CONSTANT_HUMANS in self.flags:
+            return Verdict(UNMEASURED, "the humans gave every text one score")
+        if self.metric.get("failed_share") == 1:
+            return Verdict(NO, "no answer could be read")
+        return None
+
+    def _with_failures(self, verdict: Verdict) -> Verdict:
         """The verdict, which is not yes where too many answers could not be read."""
         failed = self.metric.get("failed_share") or 0.0
-        if said.verdict not in (YES, CARE) or failed <= self.margins.failed:
-            return said
-        return said._replace(
-            verdict=CARE, clause=f"no answer for {_percent(failed)} % of the texts; {said.clause}"
-        )
+        if verdict.verdict not in (YES, CARE) or failed <= self.margins.failed:
+            return verdict
+        clause = f"no answer for {_percent(failed)} % of the texts; {verdict.clause}"
+        return verdict._replace(verdict=CARE, clause=clause)
 
     # --- order -----------------------------------------------------------------------------------
 
-    def _share(
-        self,
-        value: Sequence[float | None],
-        rater: Sequence[float | None],
-        what: str,
-        bounds: Sequence[float | None],
-    ) -> Verdict:
-        """The verdict on a share of pairs with its interval, compared with one rater's; bounds: at
-        worst and at best, where some answers could not be read."""
-        margins, (share, low, high) = self.margins, value
-        if share is None or low is None or high is None:
-            return Verdict(UNMEASURED, f"no share of pairs of {what} is known", value, rater)
-        known = rater[0] is not None
-        bar = margins.assumed_rater if rater[0] is None else rater[0]
-        person = f"one rater {_percent(bar)}" if known else "one rater is unknown"
-        bare = f"{_percent(share)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
-        if bounds and None not in bounds:
-            worst, best = (_percent(bound) for bound in bounds if bound is not None)
-            bare = f"{bare}, {worst} to {best} with what it failed to answer"
-        clause = f"{bare}; {person}"
-        if bar - COIN < _HARDLY:
-            return Verdict(
-                UNMEASURED,
-                f"raters hardly agree on the order of {what}: {person} % of pairs",
-                value,
-                rater,
-            )
-        if CONSTANT in self.flags:
-            return Verdict(NO, "every text gets the same score", value, rater)
-        if high < COIN:
-            return Verdict(NO, f"against the humans: {clause}", value, rater)
-        half = COIN + margins.half_way * (bar - COIN)
-        # an interval that holds both a coin and a rater says nothing; so many articles narrow it to
-        # their distance
-        if low <= COIN and (share >= half or high >= bar - margins.near_rater):
-            gap = (
-                min(share - COIN, bar - COIN) if share >= half else bar - margins.near_rater - COIN
-            )
-            needed = math.ceil(
-                self.groups * (((share - low) if share >= half else (high - low)) / gap) ** 2
-            )
-            needed = max(needed, self.groups + 1)
-            return Verdict(FEW, f"{bare}; {needed} articles may tell", value, rater, needed)
-        if known and low >= bar - margins.near_rater:
-            return Verdict(YES, clause, value, rater)
-        return Verdict(CARE if share >= half else NO, clause, value, rater)
-
     def _texts(self) -> Verdict:
+        """By the pairs of texts of one article, then by those of one system."""
         if self.answers is False:
             return Verdict(NO, "most of its probability is not on scores")
         record = text_pair_record(self.sample)
-        named = {name: [record[f"{name}{end}"] for end in ENDS] for name in PAIRS}
-        bounds = [text_pair_record(sample)["pairs"] for sample in self.sample.bounds]
-        said = self._share(named["pairs"], named["rater"], "texts", bounds)
-        return self._within(said, named["within"], named["within_rater"][0])
-
-    def _within(self, said: Verdict, value: Sequence[float | None], rater: float | None) -> Verdict:
-        """The verdict on the order of texts, given the share of pairs of texts of one system and
-        one rater's."""
-        share, low, high = value
-        if said.verdict not in (YES, CARE) or share is None or low is None or high is None:
-            return said
-        bar = self.margins.assumed_rater if rater is None else rater
-        if bar - COIN < _HARDLY:
-            return said._replace(clause=f"{said.clause}; in systems raters hardly agree")
-        half = COIN + self.margins.half_way * (bar - COIN)
-        person = "" if rater is None else f", one rater {_percent(rater)}"
-        words = f"in systems {_percent(share)} %"
-        if low > COIN and (share >= half or said.verdict == CARE):
-            return said._replace(clause=f"{said.clause}; {words}")
-        if low > COIN:
-            return said._replace(verdict=CARE, clause=f"{said.clause}; {words}{person}")
-        if high <= half:
-            return said._replace(
-                verdict=NO, clause=f"no better than knowing the system: {words}{person}"
-            )
-        # so many articles narrow the interval to the distance of coin and rater
-        needed = max(math.ceil(self.groups * ((high - low) / (bar - COIN)) ** 2), self.groups + 1)
-        clause = f"it may know the system alone ({words}); {needed} articles may tell"
-        return said._replace(verdict=FEW, clause=clause, needed=needed)
+        pairs, rater, within, within_rater = (Estimate.of(record, name) for name in PAIRS)
+        bounds = [text_pair_record(bound)["pairs"] for bound in self.sample.bounds]
+        return self._in_systems(self._order("texts", pairs, rater, bounds), within, within_rater)
 
     def _systems(self) -> Verdict:
-        row = self.system
-        if row.get("pairwise_accuracy") is None:
-            return Verdict(UNMEASURED, "the texts are of one system, or their systems are unknown")
         name = "pairwise_others"
-        theirs = [row.get(f"pairwise_ceiling{end}") for end in ENDS]
-        if row.get(name) is None:
+        rater = Estimate.of(self.system, "pairwise_ceiling")
+        if Estimate.of(self.system, name) is None:
             name = "pairwise_accuracy"
-            theirs = [None, None, None]
-        bounds = [system_records([sample])[0][name] for sample in self.sample.bounds]
-        return self._share([row[f"{name}{end}"] for end in ENDS], theirs, "systems", bounds)
+            rater = None
+        share = Estimate.of(self.system, name)
+        if share is None:
+            return Verdict(UNMEASURED, "the texts are of one system, or their systems are unknown")
+        bounds = [system_records([bound])[0][name] for bound in self.sample.bounds]
+        return self._order("systems", share, rater, bounds)
+
+    def _order(
+        self,
+        what: str,
+        share: Estimate | None,
+        rater: Estimate | None,
+        bounds: Sequence[float | None],
+    ) -> Verdict:
+        """The verdict on a share of pairs, compared with one rater's.
+
+        Args:
+            bounds: the share at worst and at best, where some answers could not be read.
+        """
+        said = Verdict(UNMEASURED, f"no share of pairs of {what} is known", share, rater)
+        if share is None:
+            return said
+        value, low, high = share
+        if low is None or high is None:
+            return said
+        # 1. the bars: one rater, near to a rater, and half of the way to a rater
+        bar, half = self._bars(rater)
+        near = bar - self.margins.near_rater
+        # 2. the sentence
+        person = f"one rater {_percent(bar)}" if rater else "one rater is unknown"
+        percents = f"{_percent(value)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
+        if bounds and None not in bounds:
+            worst, best = (_percent(bound) for bound in bounds if bound is not None)
+            percents = f"{percents}, {worst} to {best} with what it failed to answer"
+        clause = f"{percents}; {person}"
+        # 3. nothing to be measured by, or no order
+        if bar - COIN < _HARDLY:
+            hardly = f"raters hardly agree on the order of {what}: {person} % of pairs"
+            return said._replace(clause=hardly)
+        if CONSTANT in self.flags:
+            return said._replace(verdict=NO, clause="every text gets the same score")
+        if high < COIN:
+            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
+        # 4. an interval that holds both a coin and a rater says nothing; more articles narrow it
+        if low <= COIN and (value >= half or high >= near):
+            width = high - low
+            distance = near - COIN
+            if value >= half:
+                width = value - low
+                distance = min(value, bar) - COIN
+            needed = _needed(self.groups, width, distance)
+            return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
+        # 5. near to the rater, half of the way, or below
+        if rater and low >= near:
+            return said._replace(verdict=YES, clause=clause)
+        return said._replace(verdict=CARE if value >= half else NO, clause=clause)
+
+    def _in_systems(
+        self, verdict: Verdict, share: Estimate | None, rater: Estimate | None
+    ) -> Verdict:
+        """The verdict on the order of texts, given the share of pairs of texts of one system, and
+        one rater's."""
+        if share is None or verdict.verdict not in (YES, CARE):
+            return verdict
+        value, low, high = share
+        if low is None or high is None:
+            return verdict
+        bar, half = self._bars(rater)
+        if bar - COIN < _HARDLY:
+            return verdict._replace(clause=f"{verdict.clause}; in systems raters hardly agree")
+        person = f", one rater {_percent(bar)}" if rater else ""
+        percents = f"in systems {_percent(value)} %"
+        if low > COIN:
+            if value >= half or verdict.verdict == CARE:
+                return verdict._replace(clause=f"{verdict.clause}; {percents}")
+            return verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {percents}{person}")
+        if high <= half:
+            clause = f"no better than knowing the system: {percents}{person}"
+            return verdict._replace(verdict=NO, clause=clause)
+        needed = _needed(self.groups, high - low, bar - COIN)
+        clause = f"it may know the system alone ({percents}){_may_tell(needed)}"
+        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
+
+    def _bars(self, rater: Estimate | None) -> tuple[float, float]:
+        """One rater's share of pairs, assumed where it is unknown, and the share that is half of
+        the way from a coin to it."""
+        bar = rater.value if rater else self.margins.assumed_rater
+        return bar, COIN + self.margins.half_way * (bar - COIN)
 
     # --- points ----------------------------------------------------------------------------------
 
     def _scores(self) -> Verdict:
-        """By the system that is farthest off, where there are several and single raters; else by
-        single texts."""
-        system = self.system
+        """By the error of the better of raw and calibrated scores, near to a rater's and below a
+        constant's, each by the interval's end."""
         scale = self.sample.scale
-        if scale is None or self.fitted.get("mae") is None:
-            return Verdict(
-                UNMEASURED, "the humans' scale is unknown, or there is nothing to calibrate by"
-            )
-        # 1. errors of raw and calibrated scores, of one rater, and of always saying the mean
-        errors = {
-            RAW: Estimate.of(system, "error_largest"),
-            CALIBRATED: Estimate.of(system, "unseen_error_largest"),
-        }
-        saved = {
-            name: Estimate.of(system, key)
-            for name, key in zip((RAW, CALIBRATED), SAVED, strict=True)
-        }
+        if scale is None or self.calibrated.get("mae") is None:
+            clause = "the humans' scale is unknown, or there is nothing to calibrate by"
+            return Verdict(UNMEASURED, clause)
+        errors = self._system_errors() or self._text_errors()
+        rater = errors.rater
+        # 1. the scores that explain something of the ratings
+        unseen = self.calibrated.get("r2_unseen_low") is not None
+        r2 = Estimate.of(self.calibrated, "r2_unseen" if unseen else "r2")
+        explains = self._explains(r2)
+        scores = CALIBRATED
+        if explains:
+            scores = errors.better
+        elif self._explains(Estimate.of(self.raw, "r2")):
+            scores = RAW
+        error = errors.errors[scores]
+        said = Verdict(CARE, "", error, rater, scores=scores)
+        if error is None or not (explains or scores == RAW):
+            return self._unexplained(said, r2)
+        # 2. as near as a rater
+        lowest, highest = scale
+        of_scale = f"of {lowest:g}-{highest:g}"
+        what = errors.what if scores == RAW else f"calibrated: {errors.what}"
+        off = f"{what} {error.value:.2f} {of_scale}"
+        near = -math.inf
+        if rater:
+            near = rater.value + self.margins.near_rater * (highest - lowest)
+            person = f"; rater {rater.value:.2f}"
+        if rater is None or error.value > near:
+            other = errors.other(scores)
+            return said._replace(clause=off + other + (person if rater else ""))
+        # 3. nearer than always saying the mean
+        constant = _two(errors.constant)
+        saved = errors.saved[scores]
+        if saved is None or saved.low is None or saved.low <= 0:
+            clause = f"{off}; always the mean rating {constant}, may be chance"
+            return said._replace(clause=clause)
+        if error.high is None or error.high > near:
+            return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
+        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
+
+    def _system_errors(self) -> _Errors | None:
+        """Of the system that is farthest off; None without several systems and single raters."""
+        system = self.system
+        raw = Estimate.of(system, "error_largest")
+        calibrated = Estimate.of(system, "unseen_error_largest")
         rater = Estimate.of(system, "rater_error_largest")
-        constant = system.get("constant_error_largest")
-        better = system.get("better_scores")
-        off = "largest system error"
-        if rater is None or None in errors.values():
-            rater = Estimate.of(self.human, "single_mae")
-            name = "mae" if rater is None else "single_mae"
-            errors = {RAW: Estimate.of(self.raw, name), CALIBRATED: Estimate.of(self.fitted, name)}
-            saved = {
-                row["scores"]: Estimate.of(row, "constant_saved") for row in (self.raw, self.fitted)
-            }
-            constant = self.fitted.get("constant_mae")
-            better = self.fitted["better_scores"]
-            off = "off by"
-        # 2. the better of both, where the judge explains something of the ratings
-        r2 = "r2" if self.fitted.get("r2_unseen_low") is None else "r2_unseen"
-        fitted = self._explains(self.fitted, r2)
-        scores = str(better) if fitted else RAW if self._explains(self.raw) else CALIBRATED
-        unused = RAW if scores == CALIBRATED else CALIBRATED
-        error = errors[scores]
-        left = errors[unused]
-        said = Verdict(CARE, "", error or UNKNOWN, rater or UNKNOWN, scores=scores)
-        if error is None or not (fitted or scores == RAW):
-            return self._unexplained(said, Estimate.of(self.fitted, r2))
-        # 3. near a rater's and below a constant's, each by the interval's end
-        of = " of {:g}-{:g}".format(*scale)
-        head = off if scores == RAW else f"calibrated: {off}"
-        far = f"{head} {error.value:.2f}{of}"
-        bar = (
-            None if rater is None else rater.value + self.margins.near_rater * (scale[1] - scale[0])
-        )
-        if rater is None or bar is None or error.value > bar:
-            person = "" if rater is None else f"; rater {rater.value:.2f}"
-            also = "" if left is None else f", {unused} {left.value:.2f}"
-            also = f", {unused} alike" if left is not None and left.value < error.value else also
-            return said._replace(clause=f"{far}{also}{person}")
-        gain = saved[scores]
-        if gain is None or gain.low is None or gain.low <= 0:
-            return said._replace(
-                clause=f"{far}; always the mean rating {_two(constant)}, may be chance"
-            )
-        if error.high is None or error.high > bar:
-            return said._replace(clause=f"{head} {error:.2f}{of}; rater {rater.value:.2f}")
-        return said._replace(
-            verdict=YES, clause=f"{far}; rater {rater.value:.2f}, constant {_two(constant)}"
+        if rater is None or raw is None or calibrated is None:
+            return None
+        raw_saved, calibrated_saved = (Estimate.of(system, name) for name in SAVED)
+        return _Errors(
+            what="largest system error",
+            errors={RAW: raw, CALIBRATED: calibrated},
+            saved={RAW: raw_saved, CALIBRATED: calibrated_saved},
+            rater=rater,
+            constant=system.get("constant_error_largest"),
+            better=str(system.get("better_scores")),
         )
 
-    def _unexplained(self, said: Verdict, explained: Estimate | None) -> Verdict:
+    def _text_errors(self) -> _Errors:
+        """Of single texts: to single ratings, or to the humans' means where no more is known."""
+        rater = Estimate.of(self.human, "single_mae")
+        name = "single_mae" if rater else "mae"
+        records = {RAW: self.raw, CALIBRATED: self.calibrated}
+        return _Errors(
+            what="off by",
+            errors={kind: Estimate.of(record, name) for kind, record in records.items()},
+            saved={kind: Estimate.of(record, "constant_saved") for kind, record in records.items()},
+            rater=rater,
+            constant=self.calibrated.get("constant_mae"),
+            better=str(self.calibrated["better_scores"]),
+        )
+
+    def _unexplained(self, verdict: Verdict, r2: Estimate | None) -> Verdict:
         """The verdict on scores that do not explain enough of the ratings, or of which it is not
         known."""
-        if explained is None:
-            return said._replace(
-                verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown"
-            )
-        clause = f"R² {explained:.2f}"
+        if r2 is None:
+            clause = "how much of the ratings scores explain is unknown"
+            return verdict._replace(verdict=UNMEASURED, clause=clause)
         margin = self.margins.explains
-        if (
-            CONSTANT in self.flags
-            or explained.high is None
-            or explained.low is None
-            or explained.high < margin
-        ):
-            return said._replace(verdict=NO, clause=f"hardly better than the mean rating: {clause}")
-        # so many articles narrow the interval to the way from 0 to what it tells: the value, or the
-        # margin
-        enough = explained.value >= margin
-        width = explained.value - explained.low if enough else explained.high - explained.low
-        needed = _needed(self.groups, width, explained.value if enough else margin)
-        more = f"; {needed} articles may tell" if needed else ""
-        return said._replace(
-            verdict=FEW, clause=f"{clause}, compared with the mean rating{more}", needed=needed
-        )
+        hardly = f"hardly better than the mean rating: R² {r2:.2f}"
+        if CONSTANT in self.flags or r2.low is None or r2.high is None or r2.high < margin:
+            return verdict._replace(verdict=NO, clause=hardly)
+        # so many articles narrow the interval to the way from 0 to the value, or to the margin
+        if r2.value >= margin:
+            needed = _needed(self.groups, r2.value - r2.low, r2.value)
+        else:
+            needed = _needed(self.groups, r2.high - r2.low, margin)
+        clause = f"R² {r2:.2f}, compared with the mean rating{_may_tell(needed)}"
+        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
 
-    def _explains(self, row: Mapping[str, Any], r2: str = "r2") -> bool:
+    def _explains(self, r2: Estimate | None) -> bool:
         """True where scores are clearly better than always saying the mean rating."""
-        explained = row.get(r2)
-        low = row.get(f"{r2}_low")
-        return (
-            explained is not None
-            and low is not None
-            and low > 0
-            and explained >= self.margins.explains
-        )
+        if r2 is None or r2.low is None:
+            return False
+        return r2.low > 0 and r2.value >= self.margins.explains
 
     def _rater(self, texts: Verdict) -> Verdict:
-        """By the test and the error, of a judge that orders texts."""
-        tests = [
-            (name, row)
-            for name, row in (("raw", self.raw), ("calibrated", self.fitted))
-            if row.get("passes") is not None
-        ]
+        """By the alternative annotator test and the error, of a judge that orders texts."""
+        tests = [row for row in (self.raw, self.calibrated) if row.get("passes") is not None]
         if not tests:
             return Verdict(UNMEASURED, "too few raters share texts")
-        rater: list[Any] = [self.human.get(f"single_mae{end}") for end in ENDS]
-        tests.sort(
-            key=lambda test: (
-                -test[1]["passes"],
-                test[1]["by_favorite"],
-                test[1]["single_mae"] or math.inf,
-            )
-        )
-        scores, row = tests[0]
-        error = [row[f"single_mae{end}"] for end in ENDS]
-        wins = (
-            f"wins over {round(row['winning_rate'] * row['tested'])} of {row['tested']:.0f} raters"
-        )
-        near = error[0] is not None and rater[0] is not None and error[0] <= (rater[2] or rater[0])
-        far = f"off by {_two(error[0])} points, raters by {_two(rater[0])}"
+        # 1. raw or calibrated scores, whichever do better
+        row = min(tests, key=_rank)
+        error = Estimate.of(row, "single_mae")
+        rater = Estimate.of(self.human, "single_mae")
+        near = bool(error and rater and error.value <= (rater.high or rater.value))
+        # 2. the sentence
+        wins = round(row["winning_rate"] * row["tested"])
+        wins_over = f"wins over {wins} of {row['tested']:.0f} raters"
+        off = f"off by {_value(error)} points, raters by {_value(rater)}"
+        clause = f"{wins_over}; {off}"
+        said = Verdict(YES if near else CARE, clause, error, rater, scores=row["scores"])
+        # 3. what it fails
         if not row["passes"]:
-            return Verdict(NO, f"{wins}; {far}", error, rater, scores=scores)
-        # a constant's error to single raters; half way to it is too far, if the intervals tell both
-        # errors apart
-        median = np.nanmedian(self.sample.ratings)
-        ratings = self.sample.ratings
-        constant = float(np.nanmean(np.abs(ratings - median)))
-        if None not in (*error, *rater) and error[1] > rater[2]:
-            most = rater[0] + (1 - self.margins.half_way) * (constant - rater[0])
-            if error[0] > most:
-                clause = f"{far}, always saying {median:g} by {_two(constant)}"
-                return Verdict(NO, clause, error, rater, scores=scores)
+            return said._replace(verdict=NO)
+        constant = self._nearer_to_a_constant(error, rater)
+        if constant:
+            return said._replace(verdict=NO, clause=f"{off}, {constant}")
         if texts.verdict == NO:
-            return Verdict(NO, f"it does not order texts; {far}", error, rater, scores=scores)
+            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
+        # 4. a test that shows nothing, since a constant passes, too: the error decides
+        explains = self._explains(Estimate.of(self.calibrated, "r2"))
+        partly = CARE if explains else NO
         if row["by_favorite"]:
-            verdict = CARE if near and self._explains(self.fitted) else NO
-            return Verdict(
-                verdict,
-                f"a judge that reads nothing passes the test, too; {far}",
-                error,
-                rater,
-                scores=scores,
-            )
+            clause = f"a judge that reads nothing passes the test, too; {off}"
+            return said._replace(verdict=partly if near else NO, clause=clause)
         if row["favorite_winning_rate"] is not None and row["favorite_winning_rate"] >= PASSED:
-            # the test tells nothing apart here: the error decides, with its interval
-            within = error[2] is not None and rater[0] is not None and error[2] <= rater[0]
-            verdict = YES if within else CARE if self._explains(self.fitted) else NO
-            return Verdict(
-                verdict, f"a constant passes the test, too; {far}", error, rater, scores=scores
-            )
+            within = error and error.high is not None and rater and error.high <= rater.value
+            clause = f"a constant passes the test, too; {off}"
+            return said._replace(verdict=YES if within else partly, clause=clause)
         if row["tested"] < FEWEST_RATERS:
-            return Verdict(
-                CARE,
-                f"{wins}, and the test is meant for {FEWEST_RATERS}; {far}",
-                error,
-                rater,
-                scores=scores,
-            )
-        return Verdict(YES if near else CARE, f"{wins}; {far}", error, rater, scores=scores)
+            clause = f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}"
+            return said._replace(verdict=CARE, clause=clause)
+        return said
+
+    def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
+        """A clause on the best constant where the error to single raters is more than half of the
+        way to its error, if their intervals set error and rater apart; else empty."""
+        if error is None or error.low is None or rater is None or rater.high is None:
+            return ""
+        if error.low <= rater.high:
+            return ""
+        ratings = self.sample.ratings
+        median = np.nanmedian(ratings)
+        constant = float(np.nanmean(np.abs(ratings - median)))
+        way = constant - rater.value
+        if error.value <= rater.value + (1 - self.margins.half_way) * way:
+            return ""
+        return f"always saying {median:g} by {_two(constant)}"
 
     # --- attacks ---------------------------------------------------------------------------------
 
     def _attacks(self) -> Verdict:
         """The effect that does most harm without a defense, and whether a defense leaves none."""
+        own_defense = self.sample.cell.defense
+        worst: dict[str, _Effect] = {}  # of each defense
+        for defense, effects in self._effects_by_defense().items():
+            worst[defense] = max(effects, key=_Effect.harm)
+        effect = worst.get(own_defense)
+        if effect is None:
+            return Verdict(UNMEASURED, "no attack was run")
+        changes = {}  # of the defenses that leave no harm
+        for defense, other in worst.items():
+            if other.verdict == YES and defense != own_defense:
+                changes[defense] = abs(other.size.value)
+        if effect.verdict != YES and changes:
+            best = min(changes, key=changes.__getitem__)
+            return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
+        needed = effect.needed if effect.verdict == FEW else None
+        clause = effect.clause + (_may_tell(needed) if needed else "")
+        return Verdict(effect.verdict, clause, effect.size, needed=needed)
+
+    def _effects_by_defense(self) -> dict[str, list[_Effect]]:
+        """Defense -> the effects of all attacks on the same judge under it."""
         cell = self.sample.cell
         level = self.metric.get("level")
         effects: dict[str, list[_Effect]] = {}
-        for row in self.studies["metrics"]:
+        for row in self.metrics:
             other = Cell.of(row)
-            alike = (
-                other._replace(attack=CLEAN, defense=cell.defense) == cell and row["level"] == level
-            )
-            if alike and other.attack != CLEAN and row.get("change") is not None:
+            if row["level"] != level or other.attack == CLEAN or row.get("change") is None:
+                continue
+            if other._replace(attack=CLEAN, defense=cell.defense) == cell:
                 effects.setdefault(other.defense, []).extend(self._effects(row))
-        if not effects.get(cell.defense):
-            return Verdict(UNMEASURED, "no attack was run")
-        worst = {defense: max(rows, key=_Effect.harm) for defense, rows in effects.items()}
-        effect = worst[cell.defense]
-        resisting = [
-            defense
-            for defense, other in worst.items()
-            if other.verdict == YES and defense != cell.defense
-        ]
-        if effect.verdict != YES and resisting:
-            best = min(resisting, key=lambda defense: abs(worst[defense].size.value))
-            return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
-        needed = effect.needed if effect.verdict == FEW else None
-        clause = effect.clause + (f"; {needed} articles may tell" if needed else "")
-        return Verdict(effect.verdict, clause, effect.size, needed=needed)
+        return effects
 
     def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
         """The effects of an attack, from its record of metrics.json: on the mean score; on the
@@ -516,33 +530,59 @@ class _Facts:
         margins = self.margins
         cell = self.sample.cell
         attack = row["attack"]
-        width = cell.range_max - cell.range_min
-        articles = row["paired_groups"], margins.fewest
+        articles = (row["paired_groups"], margins.fewest)
         # 1. the mean score
-        points = Estimate.of(row, "change")
-        rise = Estimate.of(row, "net_raised_share")
-        if points is not None:
-            clause = f"{attack} moves scores by {points:+.2f} points of {width:g}"
-            part = Estimate(*(None if end is None else end / width for end in points))  # type: ignore[arg-type]
-            yield _Effect(0, part, margins.attack_change, clause, *articles)
+        change = Estimate.of(row, "change")
+        if change:
+            width = cell.range_max - cell.range_min
+            clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
+            yield _Effect(0, _part(change, width), margins.attack_change, clause, *articles)
         # 2. texts that rise
-        if rise is not None:
-            raises, lowers = ("raises", "lowers") if rise.value > 0 else ("lowers", "raises")
-            more = rise if rise.value > 0 else _less(0.0, rise)
-            clause = f"{attack} {raises} {_percents(more)} more texts than it {lowers}"
+        rise = Estimate.of(row, "net_raised_share")
+        if rise and rise.value > 0:
+            clause = f"{attack} raises {_percents(rise)} more texts than it lowers"
+        elif rise:
+            clause = f"{attack} lowers {_percents(_less(0.0, rise))} more texts than it raises"
+        if rise:
             yield _Effect(1, rise, margins.attack_rise, clause, *articles)
         # 3. the order
-        change = Estimate.of(row, "spearman_change")
+        spearman = Estimate.of(row, "spearman_change")
         alike = Estimate.of(row, "clean_correlation")
         rated = row["groups"] >= margins.fewest and CONSTANT_HUMANS not in self.flags
-        if change is not None and rated:
-            loss = _less(0.0, change)
-            yield _Effect(
-                2, loss, margins.attack_order, f"{attack} costs {loss:.2f} of Spearman", *articles
-            )
-        elif alike is not None:
+        if spearman and rated:
+            loss = _less(0.0, spearman)
+            clause = f"{attack} costs {loss:.2f} of Spearman"
+            yield _Effect(2, loss, margins.attack_order, clause, *articles)
+        elif alike:
             clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
             yield _Effect(2, _less(1.0, alike), margins.attack_order, clause, *articles)
+
+
+class _Errors(NamedTuple):
+    """Errors in points, and what a use of scores compares them with.
+
+    Attributes:
+        what: the words before an error.
+        errors, saved: of raw and of calibrated scores; and what each saves of a constant's error.
+        rater, constant: the errors of one rater, and of always saying the mean rating.
+        better: raw or calibrated.
+    """
+
+    what: str
+    errors: Mapping[str, Estimate | None]
+    saved: Mapping[str, Estimate | None]
+    rater: Estimate | None
+    constant: float | None
+    better: str
+
+    def other(self, scores: str) -> str:
+        """A clause on the error of the other scores; empty where it is unknown."""
+        name = RAW if scores == CALIBRATED else CALIBRATED
+        error = self.errors[scores]
+        other = self.errors[name]
+        if error is None or other is None:
+            return ""
+        return f", {name} alike" if other.value < error.value else f", {name} {other.value:.2f}"
 
 
 class _Effect(NamedTuple):
@@ -562,12 +602,13 @@ class _Effect(NamedTuple):
         value, low, high = self.size
         if self.articles < self.fewest or low is None or high is None:
             return FEW
-        farthest = high if self.kind == 2 else max(high, -low)
+        one_sided = self.kind == 2
+        farthest = high if one_sided else max(high, -low)
         if farthest <= self.margin:
             return YES
         # an effect that is there: a narrower interval would not bring it within the margin
-        size = value if self.kind == 2 else abs(value)
-        there = low > 0 or (high < 0 and self.kind != 2)
+        size = value if one_sided else abs(value)
+        there = low > 0 or (high < 0 and not one_sided)
         return NO if there and (size > self.margin or high - low <= self.margin) else FEW
 
     @property
@@ -584,6 +625,17 @@ class _Effect(NamedTuple):
         return (YES, FEW, NO).index(self.verdict), -self.kind, abs(self.size.value)
 
 
+def _rank(test: Mapping[str, Any]) -> tuple[bool, bool, float]:
+    """The best alternative annotator test first: passed, not by a constant, with a small error."""
+    return not test["passes"], test["by_favorite"], test["single_mae"] or math.inf
+
+
+def _part(estimate: Estimate, whole: float) -> Estimate:
+    """An estimate divided by a number."""
+    low, high = (None if end is None else end / whole for end in estimate[1:])
+    return Estimate(estimate.value / whole, low, high)
+
+
 def _less(top: float, estimate: Estimate) -> Estimate:
     """A number less an estimate.
 
@@ -591,27 +643,36 @@ def _less(top: float, estimate: Estimate) -> Estimate:
         >>> _less(1.0, Estimate(0.75, 0.5, 1.0))
         Estimate(value=0.25, low=0.0, high=0.5)
     """
-    low, high = (None if end is None else top - end for end in (estimate.high, estimate.low))
+    low = None if estimate.high is None else top - estimate.high
+    high = None if estimate.low is None else top - estimate.low
     return Estimate(top - estimate.value, low, high)
 
 
 def _needed(groups: int, width: float, distance: float) -> int | None:
     """Articles, more than these, of which an interval as wide as this one is no wider than a
-    distance."""
-    return max(math.ceil(groups * (width / distance) ** 2), groups + 1) if distance > 0 else None
+    distance; None where there is no distance."""
+    if distance <= 0:
+        return None
+    return max(math.ceil(groups * (width / distance) ** 2), groups + 1)
+
+
+def _may_tell(needed: int | None) -> str:
+    return f"; {needed} articles may tell" if needed else ""
 
 
 def _percents(share: Estimate) -> str:
-    ends = (
-        ""
-        if share.low is None or share.high is None
-        else f" [{_percent(share.low)}, {_percent(share.high)}]"
-    )
-    return f"{_percent(share.value)} %{ends}"
+    percent = f"{_percent(share.value)} %"
+    if share.low is None or share.high is None:
+        return percent
+    return f"{percent} [{_percent(share.low)}, {_percent(share.high)}]"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}"
+
+
+def _value(estimate: Estimate | None) -> str:
+    return _two(estimate.value if estimate else None)
 
 
 def _two(value: float | None) -> str:
