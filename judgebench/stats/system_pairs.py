@@ -38,10 +38,13 @@ def mean_table(
     spread 1; NaN where there is none. `shape`: S and G, where some have no text."""
     values = np.asarray(values, dtype=np.float64)
     shape = shape or (int(system.max(initial=-1)) + 1, int(group.max(initial=-1)) + 1)
-    spread = np.ptp(values) if len(values) else 0.0
-    scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
-    place = system * shape[1] + group
-    cells = shape[0] * shape[1]
+    scaled = values - values.min(initial=np.inf)
+    spread = scaled.max(initial=0.0)
+    if spread > 0:
+        scaled = scaled / spread
+    rows, columns = shape
+    place = system * columns + group
+    cells = rows * columns
     sums = np.bincount(place, scaled, cells)
     sizes = np.bincount(place, minlength=cells)
     return divided(sums, sizes).reshape(shape)
@@ -88,8 +91,10 @@ class PairedSystems:
         for rows in chunks(len(flipped), max(self.differences.shape)):
             signs = 1.0 - 2.0 * flipped[rows]
             sums = signs @ self.differences.T  # [F, P]
-            above += np.count_nonzero(sums > observed + rounding, axis=0)
-            at_least += np.count_nonzero(sums >= observed - rounding, axis=0)
+            larger = sums > observed + rounding
+            reached = sums >= observed - rounding
+            above += np.count_nonzero(larger, axis=0)
+            at_least += np.count_nonzero(reached, axis=0)
         return (above + at_least) / (2 * len(flipped))
 
     def z_values(self, weights: np.ndarray) -> np.ndarray:
@@ -141,8 +146,9 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     moved by how far the two are apart in the data."""
     accuracies = np.empty(len(clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
-        ours = scipy.special.ndtr(-judge.z_values(clusters.weights[rows]))  # [b, P]
-        theirs = scipy.special.ndtr(-human.z_values(clusters.weights[rows]))
+        weights = clusters.weights[rows]
+        ours = scipy.special.ndtr(-judge.z_values(weights))  # [b, P]
+        theirs = scipy.special.ndtr(-human.z_values(weights))
         accuracies[rows] = soft_pairwise_accuracy(ours, theirs)
     flipped = flips(clusters.count, FLIPS, clusters.seed)[0]
     in_data = soft_pairwise_accuracy(judge.better(flipped), human.better(flipped))
@@ -165,8 +171,9 @@ def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters
     orders; a pair that the first ties counts half. Both tables have the same empty cells."""
     shares = np.empty(len(clusters.weights))
     for rows in chunks(len(shares), len(judge.differences)):
-        ours = np.sign(judge.z_values(clusters.weights[rows]))  # [b, P]
-        theirs = np.sign(human.z_values(clusters.weights[rows]))
+        weights = clusters.weights[rows]
+        ours = np.sign(judge.z_values(weights))  # [b, P]
+        theirs = np.sign(human.z_values(weights))
         ordered = np.abs(theirs)
         alike = (1 + ours * theirs) / 2 * ordered
         shares[rows] = divided(alike.sum(axis=1), ordered.sum(axis=1))

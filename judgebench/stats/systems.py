@@ -115,13 +115,15 @@ def _ranking(sample: JudgeScores, rated: np.ndarray, clusters: Clusters) -> list
     for values in (sample.on_scale[rated], sample.human[rated]):
         of_systems = system_means(values, system, len(names), clusters)
         means.append(_by_system("mean", of_systems, system, clusters))
+    judge, human = means
     rows: list[dict[str, Any]] = []
-    for place, (judge, human) in enumerate(zip(*means, strict=True)):
-        row = {"system": str(names[place]), "texts": texts[place], **judge}
-        row |= {f"human_{name}": value for name, value in human.items()}
+    for place, name in enumerate(names.tolist()):
+        row = {"system": str(name), "texts": texts[place], **judge[place]}
+        row |= {f"human_{key}": value for key, value in human[place].items()}
         row["held"] = None
         if sample.scale is not None and row["mean_low"] is not None:
-            row["held"] = bool(row["mean_low"] <= row["human_mean"] <= row["mean_high"])
+            inside = row["mean_low"] <= row["human_mean"] <= row["mean_high"]
+            row["held"] = bool(inside)
         rows.append(row)
     return sorted(rows, key=lambda row: (-round(row["mean"], _DIGITS), row["system"]))
 
@@ -213,7 +215,8 @@ def _errors(
         without_fifths = system_means(apart, system, len(names), clusters.fifths)
         in_parts[kind] = _distances(without_fifths)[0][1]
     for kind, name in zip(("", "unseen_"), SAVED, strict=True):
-        record |= clusters.record({name: largest["constant_"] - largest[kind]})
+        saved = largest["constant_"] - largest[kind]
+        record |= clusters.record({name: saved})
     raw_is_better = (in_parts[""] < in_parts["unseen_"]).all()
     record["better_scores"] = RAW if raw_is_better else CALIBRATED
     return record, by_system
