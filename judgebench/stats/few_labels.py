@@ -251,13 +251,16 @@ def means_not_refuted(
         half = np.sqrt(relative + fixed)
         return value - half, value + half
     low, high = scale
-    # the roots of (1 + relative) m^2 - 2 (1 + relative) middle m + constant
-    middle = (value + relative * (low + high) / 2) / (1 + relative)
+    # the roots of curvature (m^2 - 2 middle m) + constant = 0
+    curvature = 1 + relative
+    middle = (value + relative * (low + high) / 2) / curvature
     constant = value**2 + relative * low * high - fixed
-    inner = middle**2 - constant / (1 + relative)
+    inner = middle**2 - constant / curvature
     half = np.sqrt(np.maximum(inner, 0.0))
     # the value itself is never refuted, were it by rounding
-    return np.clip(middle - half, low, value), np.clip(middle + half, value, high)
+    lowest = np.clip(middle - half, low, value)
+    highest = np.clip(middle + half, value, high)
+    return lowest, highest
 
 
 def student(degrees: np.ndarray | float) -> np.ndarray:

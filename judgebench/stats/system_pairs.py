@@ -147,12 +147,14 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     accuracies = np.empty(len(clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
         weights = clusters.weights[rows]
-        ours = scipy.special.ndtr(-judge.z_values(weights))  # [b, P]
-        theirs = scipy.special.ndtr(-human.z_values(weights))
-        accuracies[rows] = soft_pairwise_accuracy(ours, theirs)
-    flipped = flips(clusters.count, FLIPS, clusters.seed)[0]
+        ours = judge.z_values(weights)  # [b, P]
+        theirs = human.z_values(weights)
+        p_values = scipy.special.ndtr(-ours), scipy.special.ndtr(-theirs)
+        accuracies[rows] = soft_pairwise_accuracy(*p_values)
+    flipped, _ = flips(clusters.count, FLIPS, clusters.seed)
     in_data = soft_pairwise_accuracy(judge.better(flipped), human.better(flipped))
-    return np.clip(accuracies + (in_data - accuracies[0]), 0.0, 1.0)
+    apart = in_data - accuracies[0]
+    return np.clip(accuracies + apart, 0.0, 1.0)
 
 
 def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
