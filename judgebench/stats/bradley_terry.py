@@ -76,13 +76,15 @@ class Comparisons:
         kinds = np.where(turned, [second, first, -place], met)  # [3, n]
         ends = np.where(turned, outcomes[::-1], outcomes)
         apart = first != second
+        kinds = kinds[:, apart]
+        ends = ends[:, apart]
         # 2. comparisons of the same two in the same places are one entry
-        entries, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
+        entries, entry = np.unique(kinds, axis=1, return_inverse=True)
         count = entries.shape[1]
         rows = entry.reshape(-1) + count * np.arange(3)[:, None]  # [3, n]
-        places = rows.reshape(-1), np.tile(group[apart], 3)
-        values = ends[:, apart].reshape(-1)
-        counts = scipy.sparse.coo_array((values, places), shape=(3 * count, groups))
+        columns = np.tile(group[apart], 3)
+        entries_of = ends.reshape(-1), (rows.reshape(-1), columns)
+        counts = scipy.sparse.coo_array(entries_of, shape=(3 * count, groups))
         return cls(systems, *entries, scipy.sparse.csr_array(counts))
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
