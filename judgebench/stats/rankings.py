@@ -84,22 +84,35 @@ class TextPairs:
     @classmethod
     def of(cls, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> TextPairs:
         """From the columns of a cell."""
+
+        def column(name: str) -> list[str]:
+            return part[name].astype(str).tolist()
+
+        def in_both_places(name: str) -> np.ndarray:
+            places = part[f"{name}_first"], part[f"{name}_second"]
+            return np.stack(places).astype(np.float64)
+
         # 1. how often each pair of texts met
-        ids = np.concatenate([part["text_id"].astype(str), part["rival_id"].astype(str)])
+        ids = column("text_id") + column("rival_id")
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
         ends = np.sort(ends, axis=0)
         _, pair, often = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
         # 2. the systems, numbered as they appear: first the judged texts', then the rivals'
-        writers = np.concatenate([part["system_id"], part["rival_system_id"]]).astype(str).tolist()
+        writers = column("system_id") + column("rival_system_id")
         systems = list(dict.fromkeys(writers))
         number = {name: place for place, name in enumerate(systems)}
-        numbers = np.array([number[name] for name in writers], dtype=np.int64).reshape(2, -1)
-        # 3. outcomes in both places
-        wins = np.stack([part["score_first"], part["score_second"]]).astype(np.float64)
-        ties = np.stack([part["tie_first"], part["tie_second"]]).astype(np.float64)
-        share = 1 / often[pair.reshape(-1)]
-        clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
-        return cls(systems, *numbers, wins, ties, part["human"], share, clusters)
+        numbers = np.array([number[name] for name in writers], dtype=np.int64)
+        first, second = numbers.reshape(2, -1)
+        return cls(
+            systems=systems,
+            first=first,
+            second=second,
+            wins=in_both_places("score"),
+            ties=in_both_places("tie"),
+            human=part["human"],
+            share=1 / often[pair.reshape(-1)],
+            clusters=Clusters.of(part["group_id"].astype(str), resamples, seed),
+        )
 
     def preferences(self, ranking: Ranking) -> Preferences:
         """Of the pairs of which the humans said something."""
@@ -223,18 +236,26 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict
 def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths]:
     """Strengths after the judge, for whom each order counts half, by its win probability; and after
     the humans, by the pairs that they rated."""
+    prior = ranking.prior
     weights = pairs.clusters.weights
-    won = pairs.wins - pairs.ties / 2  # [2, n], in each order
-    lost = 1 - pairs.wins - pairs.ties / 2
-    by_judge = np.stack([won, pairs.ties, lost]) * pairs.share / 2  # [3, 2, n]
-    places = np.repeat((1, -1) if ranking.position else (0, 0), len(pairs.first))
+    # the judge, in each order
+    half_ties = pairs.ties / 2  # [2, n]
+    won = pairs.wins - half_ties
+    lost = 1 - pairs.wins - half_ties
+    by_judge = np.stack([won, pairs.ties, lost])  # [3, 2, n]
+    by_judge = by_judge * pairs.share / 2
+    orders = (1, -1) if ranking.position else (0, 0)
+    places = np.repeat(orders, len(pairs.first))
     judged = pairs.comparisons(by_judge.reshape(3, -1), places)
-    judge = Strengths.of(judged, weights, ranking.prior, ranking.position, pairs.systems)
+    judge = Strengths.of(judged, weights, prior, ranking.position, pairs.systems)
+    # the humans, whose places are unknown
     rated = np.isfinite(pairs.human)
-    winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)  # [n]
-    by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
+    preference = np.where(rated, pairs.human, 0.0)
+    winner = preferred(preference, ranking.human_tie)  # [n]
+    by_humans = np.stack([winner > 0, winner == 0, winner < 0])
+    by_humans = by_humans * pairs.share * rated
     compared = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
-    humans = Strengths.of(compared, weights, ranking.prior, False, pairs.systems)
+    humans = Strengths.of(compared, weights, prior, False, pairs.systems)
     return judge, humans
 
 
@@ -244,16 +265,24 @@ def _system_pairs(
     """A record a pair of systems that met, see above."""
     systems = pairs.systems
     rated = np.isfinite(pairs.human)
-    tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
+    tables = {
+        "win_share": judge.comparisons.table(),  # [3, K, K]
+        "human_win_share": humans.comparisons.table(),
+    }
     low = np.minimum(pairs.first, pairs.second)
     high = np.maximum(pairs.first, pairs.second)
     met = np.zeros((len(systems), len(systems)))
     np.add.at(met, (low, high), pairs.share)
     rows = []
     for i, k in np.argwhere(np.triu(met, 1)).tolist():
-        row: dict[str, Any] = {"first": systems[i], "second": systems[k], "pairs": float(met[i, k])}
+        row: dict[str, Any] = {
+            "first": systems[i],
+            "second": systems[k],
+            "pairs": float(met[i, k]),
+        }
         for name, table in tables.items():
-            row[name] = _win_share(*table[:, i, k].tolist())
+            outcomes = table[:, i, k].tolist()
+            row[name] = _win_share(*outcomes)
         of_both = (low == i) & (high == k)
         rows.append(row | preferences.agreed(of_both[rated]))
     return rows
@@ -327,15 +356,18 @@ def _ranking(
                 strengths = strengths - strengths[:, reference, None]
             ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
-            row |= _rank(f"{prefix}rank", None if ranks is None else ranks[:, i])
+            rank = None if ranks is None else ranks[:, i]
             strength = None if strengths is None else strengths[:, i]
             elo = None if strength is None else ELO_MEAN + ELO * strength
+            row |= _rank(f"{prefix}rank", rank)
             row |= _bounded(f"{prefix}strength", strength)
             row |= _bounded(f"{prefix}elo", elo)
             wins = float(won[i].sum())
             ties = float(tied[i].sum())
             losses = float(won[:, i].sum())
-            row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
+            row[f"{prefix}wins"] = wins
+            row[f"{prefix}ties"] = ties
+            row[f"{prefix}losses"] = losses
             row[f"{prefix}win_share"] = _win_share(wins, ties, losses)
     by = "strength" if judge.fitted else "win_share"
     return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
@@ -343,11 +375,12 @@ def _ranking(
 
 def _rank(name: str, ranks: np.ndarray | None) -> dict[str, int | None]:
     """A rank [1 + B] with the ranks between which it lies in 95 % of the resamples."""
-    record: dict[str, int | None] = dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+    ends = f"{name}_low", f"{name}_high"
+    record: dict[str, int | None] = dict.fromkeys((name, *ends))
     if ranks is None:
         return record
     record[name] = int(ranks[0])
     if len(ranks) > 1:
-        low, high = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").tolist()
-        record |= {f"{name}_low": int(low), f"{name}_high": int(high)}
+        bounds = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").astype(int)
+        record |= zip(ends, bounds.tolist(), strict=True)
     return record
