@@ -343,16 +343,17 @@ def _of_articles(sample: JudgeScores, values: np.ndarray, rows: np.ndarray) -> l
     table."""
     articles, article = np.unique(sample.groups[rows], return_inverse=True)
     systems, system = np.unique(sample.systems[rows], return_inverse=True)
-    shape = len(articles), len(systems)
-    cell = article * shape[1] + system
+    cell = article * len(systems) + system
+    cells = len(articles) * len(systems)
     once = len(np.unique(cell)) == len(cell)
-    if shape[1] < 2 or not once or 2 * len(cell) < shape[0] * shape[1]:
+    if len(systems) < 2 or not once or 2 * len(cell) < cells:
         return []
-    table = np.full((shape[0] * shape[1], values.shape[1]), np.nan)
+    table = np.full((cells, values.shape[1]), np.nan)
     table[cell] = values
-    crossed = table.reshape(*shape, -1)
-    clusters = Clusters.of(np.arange(shape[0]), sample.resamples, sample.seed)
-    return component_records(CrossedScores(crossed, ("article", "system", "range"), clusters))
+    crossed = table.reshape(len(articles), len(systems), -1)
+    clusters = Clusters.of(np.arange(len(articles)), sample.resamples, sample.seed)
+    scores = CrossedScores(crossed, ("article", "system", "range"), clusters)
+    return component_records(scores)
 
 
 def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
