@@ -22,7 +22,6 @@ import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import (
-    MOST_ENTRIES,
     Clusters,
     chunks,
     divided,
@@ -71,24 +70,31 @@ class Comparisons:
             group: [n] 0 to G - 1.
             outcomes: [3, n] how much of a win, a tie and a loss each was for the first of the two.
         """
-        turned = met[0] > met[1]
-        apart = met[0] != met[1]
-        kinds = np.where(turned, [met[1], met[0], -met[2]], met)
+        # 1. the system with the lower number first
+        first, second, place = met
+        turned = first > second
+        kinds = np.where(turned, [second, first, -place], met)  # [3, n]
         ends = np.where(turned, outcomes[::-1], outcomes)
-        entries, entry = np.unique(kinds[:, apart], axis=1, return_inverse=True)
+        apart = first != second
+        kinds = kinds[:, apart]
+        ends = ends[:, apart]
+        # 2. comparisons of the same two in the same places are one entry
+        entries, entry = np.unique(kinds, axis=1, return_inverse=True)
         count = entries.shape[1]
-        rows = (entry.reshape(-1) + count * np.arange(3)[:, None]).reshape(-1)
-        values = (ends[:, apart].reshape(-1), (rows, np.tile(group[apart], 3)))
-        counts = scipy.sparse.csr_array(scipy.sparse.coo_array(values, shape=(3 * count, groups)))
-        return cls(systems, entries[0], entries[1], entries[2], counts)
+        rows = entry.reshape(-1) + count * np.arange(3)[:, None]  # [3, n]
+        columns = np.tile(group[apart], 3)
+        entries_of = ends.reshape(-1), (rows.reshape(-1), columns)
+        counts = scipy.sparse.coo_array(entries_of, shape=(3 * count, groups))
+        return cls(systems, *entries, scipy.sparse.csr_array(counts))
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights`
         [B, G] say; over all groups without."""
-        weights = np.ones((1, self.counts.shape[1])) if weights is None else weights
-        return np.asarray(
-            (self.counts @ weights.T).reshape(3, len(self.first), len(weights)).transpose(0, 2, 1)
-        )
+        if weights is None:
+            weights = np.ones((1, self.counts.shape[1]))
+        counts = self.counts @ weights.T  # [3 * E, B]
+        shape = 3, len(self.first), len(weights)
+        return np.asarray(counts.reshape(shape).transpose(0, 2, 1))
 
     def table(self) -> np.ndarray:
         """[3, K, K] how often the row's system won against, tied with and lost to the column's,
@@ -112,16 +118,13 @@ class Comparisons:
         where strengths are finite without a prior. The best level is first, if levels have met."""
         wins, tied, _ = self.table()
         beaten = wins + tied
-        return sorted(
-            _components(beaten, "strong"),
-            key=lambda level: (
-                -len(
-                    scipy.sparse.csgraph.breadth_first_order(
-                        beaten > 0, level[0], return_predecessors=False
-                    )
-                )
-            ),
-        )
+
+        def reached(level: list[int]) -> int:
+            """How many systems it beat or tied with, directly or through others."""
+            order = scipy.sparse.csgraph.breadth_first_order
+            return len(order(beaten > 0, level[0], return_predecessors=False))
+
+        return sorted(_components(beaten, "strong"), key=reached, reverse=True)
 
     @property
     def decided_by_place(self) -> bool:
@@ -135,16 +138,16 @@ class Comparisons:
     def design(self, place: bool) -> scipy.sparse.csr_array:
         """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for
         what the first place is worth, if that is asked for and can be told from strengths."""
-        entries = np.arange(len(self.first))
-        ends = (
-            np.repeat((1.0, -1.0), len(entries)),
-            (np.tile(entries, 2), np.append(self.first, self.second)),
-        )
-        strengths = scipy.sparse.csr_array(ends, shape=(len(entries), self.systems))
-        wider = scipy.sparse.hstack(
-            [strengths, scipy.sparse.coo_array(self.place[:, None])], format="csr"
-        )
-        return wider if place and _rank(wider) > _rank(strengths) else strengths
+        count = len(self.first)
+        signs = np.repeat((1.0, -1.0), count)
+        rows = np.tile(np.arange(count), 2)
+        columns = np.append(self.first, self.second)
+        strengths = scipy.sparse.csr_array((signs, (rows, columns)), shape=(count, self.systems))
+        if not place:
+            return strengths
+        of_place = scipy.sparse.coo_array(self.place[:, None])
+        wider = scipy.sparse.hstack([strengths, of_place], format="csr")
+        return wider if _rank(wider) > _rank(strengths) else strengths
 
 
 def _components(table: np.ndarray, connection: str) -> list[list[int]]:
@@ -155,11 +158,10 @@ def _components(table: np.ndarray, connection: str) -> list[list[int]]:
 
 
 def _rank(columns: scipy.sparse.csr_array) -> int:
-    return (
-        int(np.linalg.matrix_rank((columns.T @ columns).toarray(), hermitian=True))
-        if columns.shape[0]
-        else 0
-    )
+    if not columns.shape[0]:
+        return 0
+    products = (columns.T @ columns).toarray()
+    return int(np.linalg.matrix_rank(products, hermitian=True))
 
 
 def fit_strengths(
@@ -181,20 +183,25 @@ def fit_strengths(
     # 1. a row an entry, then one a parameter for the prior
     entries = comparisons.design(place)
     size = entries.shape[1]
-    design = scipy.sparse.csr_array(scipy.sparse.vstack([entries, scipy.sparse.eye_array(size)]))
+    rows_of_prior = scipy.sparse.eye_array(size)
+    design = scipy.sparse.csr_array(scipy.sparse.vstack([entries, rows_of_prior]))
     products = _products(design)
     # 2. the resamples, as many at a time as have room
     fitted = np.empty((len(weights), size))
     for rows in chunks(len(weights), max(design.shape[0], size * size)):
-        won, tied, lost = comparisons.outcomes(weights[rows])
+        won, tied, lost = comparisons.outcomes(weights[rows])  # [b, E] each
         before = np.full((len(won), size), prior)
-        wins = np.hstack([won + tied / 2, before / 2])
-        met = np.hstack([won + tied + lost, before])
-        fitted[rows] = _likeliest(design, products, wins, met)
+        wins = won + tied / 2
+        times = won + tied + lost
+        wins = np.hstack([wins, before / 2])
+        times = np.hstack([times, before])
+        fitted[rows] = _likeliest(design, products, wins, times)
     # 3. strengths around their mean
     strengths = fitted[:, : comparisons.systems]
     parameters = {"strengths": strengths - strengths.mean(axis=1, keepdims=True)}
-    return parameters | ({"place": fitted[:, -1]} if size > comparisons.systems else {})
+    if size > comparisons.systems:
+        parameters["place"] = fitted[:, -1]
+    return parameters
 
 
 def _likeliest(
@@ -222,7 +229,8 @@ def _likeliest(
         hessian = (products.T @ bend.T).T.reshape(-1, size, size)  # [B, P, P]
         step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         change = np.abs(design @ step.T).max(axis=0)  # [B]
-        at += step * (np.log1p(change) / np.maximum(change, 1e-300))[:, None]
+        part = np.log1p(change) / np.maximum(change, 1e-300)
+        at += step * part[:, None]
         if change.max() < _SMALLEST_STEP:
             break
     return at
@@ -234,10 +242,10 @@ def _products(design: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     row = np.repeat(np.arange(rows), np.diff(design.indptr))  # of each entry
     partners = design[row].tocoo()  # all entries of that row
     entry, partner = partners.coords
-    places = (row[entry], design.indices[entry].astype(np.int64) * size + partner)
-    return scipy.sparse.csr_array(
-        (design.data[entry] * partners.data, places), shape=(rows, size * size)
-    )
+    columns = design.indices[entry].astype(np.int64) * size + partner
+    values = design.data[entry] * partners.data
+    places = row[entry], columns
+    return scipy.sparse.csr_array((values, places), shape=(rows, size * size))
 
 
 # --- preferences --------------------------------------------------------------------------------
@@ -287,25 +295,23 @@ def comparative(
         >>> [round(record[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
-    if not len(first):
-        return (
-            {"pairs": 0, "preferred": 0}
-            | unknown((*MEASURES, "decided_consistency"))
-            | {"tied_share": None}
-        )
     side = preferred(np.nan_to_num(human))
-    winners = [preferred(order - 0.5) for order in (first, second)]
-    decided = (winners[0] != 0) & (winners[1] != 0)
-    same = (winners[0] == winners[1]).astype(float)
+    record: dict[str, Any] = {"pairs": len(first), "preferred": int((side != 0).sum())}
+    if not len(first):
+        return record | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
+    # the winner in each order, and in both together
+    where_first = preferred(first - 0.5)
+    where_second = preferred(second - 0.5)
+    winner = preferred((first + second) / 2 - 0.5)
+    decided = (where_first != 0) & (where_second != 0)
+    same = (where_first == where_second).astype(float)
+    right = (1 + winner * side) / 2
     figures = {
         "position_bias": clusters.mean((first - second) / 2),
         "consistency": clusters.mean(same * decided),
-        "human_agreement": clusters.mean(
-            (1 + preferred((first + second) / 2 - 0.5) * side) / 2, side != 0
-        ),
+        "human_agreement": clusters.mean(right, side != 0),
         "decided_consistency": clusters.mean(same, decided),
     }
-    record: dict[str, Any] = {"pairs": len(first), "preferred": int((side != 0).sum())}
     return record | with_intervals(figures) | {"tied_share": float(1 - decided.mean())}
 
 
@@ -358,23 +364,24 @@ class Preferences:
         winners = preferred(self.judge)
         total = self.sums(np.ones(len(sides)))
         agree = self.sums(sides * winners)
-        of_judge, of_humans = (self.sums(np.abs(side)) for side in (winners, sides))
-        nothing = np.full(len(total), np.nan)
+        of_judge = self.sums(np.abs(winners))
+        of_humans = self.sums(np.abs(sides))
+        alike = self.sums(1.0 * (winners == sides))
         figures = {
             "tau": np.where(total > 0, ratio(agree, of_judge, of_humans), np.nan),
             "auc": self._auc(),
-            "accuracy": divided(self.sums(1.0 * (winners == sides)), total),
-            "accuracy_calibrated": nothing,
+            "accuracy": divided(alike, total),
+            "accuracy_calibrated": np.full(len(total), np.nan),
         }
         if threshold is not None:
-            figures["accuracy_calibrated"] = divided(
-                self.sums(1.0 * (preferred(self.judge, threshold) == sides)), total
-            )
-        record: dict[str, Any] = (
-            {"rated": float(total[0])} | with_intervals(figures) | {"tie_threshold": threshold}
-        )
-        for name, decided in (("human_tie_share", of_humans), ("judge_tie_share", of_judge)):
-            record[name] = float(1 - decided[0] / total[0]) if total[0] > 0 else None
+            with_ties = preferred(self.judge, threshold)
+            alike = self.sums(1.0 * (with_ties == sides))
+            figures["accuracy_calibrated"] = divided(alike, total)
+        record: dict[str, Any] = {"rated": float(total[0])} | with_intervals(figures)
+        record |= {"tie_threshold": threshold, "human_tie_share": None, "judge_tie_share": None}
+        if total[0] > 0:
+            record["human_tie_share"] = float(1 - of_humans[0] / total[0])
+            record["judge_tie_share"] = float(1 - of_judge[0] / total[0])
         return record
 
     def agreed(self, rows: np.ndarray) -> dict[str, Any]:
@@ -382,7 +389,8 @@ class Preferences:
         preferred (how many), agreement with `_low` and `_high`."""
         sides = self.sides * rows
         total = self.sums(np.abs(sides))
-        right = self.sums((1 + preferred(self.judge) * sides) / 2 * np.abs(sides))
+        alike = (1 + preferred(self.judge) * sides) / 2
+        right = self.sums(alike * np.abs(sides))
         return {"preferred": float(total[0])} | with_intervals({"agreement": divided(right, total)})
 
     def _auc(self) -> np.ndarray:
@@ -393,22 +401,17 @@ class Preferences:
         # how far the judge leans to the humans' text
         towards = np.round(self.judge * self.sides, 12)[rows]
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
-        places = (np.searchsorted(values, towards), self.clusters.number[rows])
-        counts = scipy.sparse.csr_array(
-            scipy.sparse.coo_array(
-                (self.share[rows], places), shape=(len(values), weights.shape[1])
-            )
-        )
+        places = np.searchsorted(values, towards), self.clusters.number[rows]
+        shape = len(values), weights.shape[1]
+        counts = scipy.sparse.coo_array((self.share[rows], places), shape=shape).tocsr()
         areas = np.full(len(weights), np.nan)
-        chunk = max(1, MOST_ENTRIES // len(values))
-        for start in range(0, len(weights), chunk):
-            positive = (counts @ weights[start : start + chunk].T).T
+        for part in chunks(len(weights), len(values)):
+            positive = (counts @ weights[part].T).T  # [b, values]
             # the same pairs from their other texts, for the values are symmetric
             negative = positive[:, ::-1]
             below = negative.cumsum(axis=1) - negative / 2
-            areas[start : start + chunk] = divided(
-                (positive * below).sum(axis=1), positive.sum(axis=1) ** 2
-            )
+            ordered = (positive * below).sum(axis=1)
+            areas[part] = divided(ordered, positive.sum(axis=1) ** 2)
         return areas
 
 
@@ -426,16 +429,23 @@ def best_threshold(preferences: Preferences) -> float | None:
     """
     if not len(preferences.judge):
         return None
+    # 1. the pairs, from the smallest preference on
     size = np.round(np.abs(preferences.judge), 9)
-    sides = preferences.sides
     order = np.argsort(size, kind="stable")
+    size = size[order]
     share = preferences.share[order]
-    tie = (sides == 0)[order] * share
-    right = np.where(size <= _EQUAL, 0.0, preferred(preferences.judge) == sides)[order] * share
-    # with the k smallest as ties: their ties are right, and of the others those that name the
+    sides = preferences.sides[order]
+    winners = preferred(preferences.judge)[order]
+    # 2. with the k smallest as ties: their ties are right, and of the others those that name the
     # humans' text
-    good = np.append(0.0, tie.cumsum()) + right.sum() - np.append(0.0, right.cumsum())
-    sizes = np.append(0.0, size[order])
-    # equal ones are ties together
-    candidates = np.flatnonzero(np.append(sizes[1:] > sizes[:-1], True))
-    return float(sizes[candidates[np.argmax(np.round(good[candidates], 9))]])
+    tied = np.where(sides == 0, share, 0.0)
+    named = np.where((size > _EQUAL) & (winners == sides), share, 0.0)
+    right_ties = np.append(0.0, tied.cumsum())
+    right_others = named.sum() - np.append(0.0, named.cumsum())
+    right = np.round(right_ties + right_others, 9)
+    # 3. equal ones are ties together
+    thresholds = np.append(0.0, size)
+    last = np.append(thresholds[1:] > thresholds[:-1], True)
+    candidates = np.flatnonzero(last)
+    best = candidates[np.argmax(right[candidates])]
+    return float(thresholds[best])

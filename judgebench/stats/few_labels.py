@@ -76,13 +76,12 @@ class Means(NamedTuple):
         texts = sizes.sum(axis=1)
         articles = (sizes > 0).sum(axis=1)
         mean = divided(sums.sum(axis=1), texts)
-        apart = (
-            np.where(sizes > 0, sums - mean[:, None] * sizes, 0.0)
-            * divided(articles, texts)[:, None]
-        )
-        apart = np.nan_to_num(apart)
+        distance = np.where(sizes > 0, sums - mean[:, None] * sizes, 0.0)  # [S, G]
+        articles_a_text = divided(articles, texts)
+        apart = np.nan_to_num(distance * articles_a_text[:, None])
         squares = (apart**2).sum(axis=1)
-        return cls(mean, apart, articles, squares, squares / np.maximum(articles - 1, 1))
+        variance = squares / np.maximum(articles - 1, 1)
+        return cls(mean, apart, articles, squares, variance)
 
 
 class FewLabels:
@@ -118,12 +117,12 @@ class FewLabels:
         self.scale = scale
         names, system = np.unique(np.asarray(systems), return_inverse=True)
         labels, group = np.unique(np.asarray(groups), return_inverse=True)
+        place = system * len(labels) + group
+        shape = len(names), len(labels)
 
         def table(values: np.ndarray, where: np.ndarray) -> np.ndarray:
-            place = (system * len(labels) + group)[where]
-            return np.bincount(place, values[where], len(names) * len(labels)).reshape(
-                len(names), len(labels)
-            )
+            sums = np.bincount(place[where], values[where], shape[0] * shape[1])
+            return sums.reshape(shape)
 
         rated = ~np.isnan(human)
         texts = np.ones(len(human))
@@ -170,37 +169,42 @@ def with_judge(data: FewLabels, these: bool = False) -> Estimates:
     """The systems' means from labels and judge; those of the labels alone where these are
     narrower."""
     alone = from_labels(data, these)
-    both = estimates(
-        data,
-        np.where(data.every.articles > data.ratings.articles, shares_of_judge(data), 0.0),
-        these,
-    )
+    partly = data.every.articles > data.ratings.articles
+    beta = np.where(partly, shares_of_judge(data), 0.0)
+    both = estimates(data, beta, these)
     better = (both.beta > 0) & (both.high - both.low < alone.high - alone.low)
-    return Estimates(
-        *(np.where(better, ours, theirs) for ours, theirs in zip(both, alone, strict=True))
-    )
+    columns = [np.where(better, ours, theirs) for ours, theirs in zip(both, alone, strict=True)]
+    return Estimates(*columns)
 
 
 def estimates(data: FewLabels, beta: np.ndarray, these: bool) -> Estimates:
     """The systems' means with the parts `beta` [S] of the judge; 0 are the labels alone."""
     human = data.ratings
     every = data.every
+    # 1. the means
     value = human.mean + beta * (every.mean - data.labelled.mean)
-    squares = ((human.apart - beta[:, None] * data.labelled.apart) ** 2).sum(axis=1)
-    value = value if data.scale is None else np.clip(value, *data.scale)
+    if data.scale is not None:
+        value = np.clip(value, *data.scale)
+    # 2. the share that the variance takes of the most that a mean allows
+    apart = human.apart - beta[:, None] * data.labelled.apart  # [S, G]
+    squares = (apart**2).sum(axis=1)
     usable = human.articles >= 2
+    degrees = human.articles - 1
     share = np.full(len(value), np.nan)
-    share[usable] = dispersions(
-        squares[usable], human.articles[usable] - 1, human.mean[usable], data.scale
-    )
-    times = student(human.articles - 1) ** 2
+    share[usable] = dispersions(squares[usable], degrees[usable], human.mean[usable], data.scale)
+    # 3. the means that are not refuted
+    unlabelled = data.unlabelled() if these else 1.0
+    times = student(degrees) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative = times * share / human.articles * (data.unlabelled() if these else 1.0)
-        # the judge's mean over these very articles has no error
-        fixed = np.zeros(len(value)) if these else times * beta**2 * every.variance / every.articles
+        relative = times * share / human.articles * unlabelled
+        fixed = times * beta**2 * every.variance / every.articles
+        if these:  # the judge's mean over these very articles has no error
+            fixed = np.zeros(len(value))
         low, high = means_not_refuted(value, relative, fixed, data.scale)
     enough = human.articles >= FEWEST_LABELLED
-    return Estimates(value, np.where(enough, low, np.nan), np.where(enough, high, np.nan), beta)
+    low = np.where(enough, low, np.nan)
+    high = np.where(enough, high, np.nan)
+    return Estimates(value, low, high, beta)
 
 
 def dispersions(
@@ -225,8 +229,9 @@ def dispersions(
     allowed = np.ones_like(means)
     flat = 0.0
     if scale is not None:
-        allowed = np.maximum((means - scale[0]) * (scale[1] - means), 0.0)
-        flat = _FLAT * (scale[1] - scale[0]) ** 2 / 4
+        low, high = scale
+        allowed = np.maximum((means - low) * (high - means), 0.0)
+        flat = _FLAT * (high - low) ** 2 / 4
     mass = (degrees * allowed).sum() + flat
     pooled = (squares.sum() + _EVEN * flat) / mass if mass > 0 else 0.0
     weight = _POOLED * allowed.mean() if len(means) > 1 else 0.0
@@ -246,20 +251,24 @@ def means_not_refuted(
         half = np.sqrt(relative + fixed)
         return value - half, value + half
     low, high = scale
-    middle = (value + relative * (low + high) / 2) / (1 + relative)
-    inner = middle**2 - (value**2 + relative * low * high - fixed) / (1 + relative)
+    # the roots of curvature (m^2 - 2 middle m) + constant = 0
+    curvature = 1 + relative
+    middle = (value + relative * (low + high) / 2) / curvature
+    constant = value**2 + relative * low * high - fixed
+    inner = middle**2 - constant / curvature
     half = np.sqrt(np.maximum(inner, 0.0))
     # the value itself is never refuted, were it by rounding
-    return np.clip(middle - half, low, value), np.clip(middle + half, value, high)
+    lowest = np.clip(middle - half, low, value)
+    highest = np.clip(middle + half, value, high)
+    return lowest, highest
 
 
 def student(degrees: np.ndarray | float) -> np.ndarray:
     """The quantile of Student's t that ends a 95 % interval, of degrees of freedom [...]; infinite
     below one."""
     degrees = np.asarray(degrees, dtype=np.float64)
-    return np.where(
-        degrees >= 1, scipy.special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1]), np.inf
-    )
+    quantile = scipy.special.stdtrit(np.maximum(degrees, 1), CONFIDENCE[1])
+    return np.where(degrees >= 1, quantile, np.inf)
 
 
 def common_correlation(data: FewLabels) -> float:
@@ -274,8 +283,10 @@ def common_correlation(data: FewLabels) -> float:
         return 0.0
     r = (human.apart * labelled.apart)[both].sum() / scale
     degrees = (human.articles[both] - 1).sum()
-    adjusted = 1 - (1 - r * r) * degrees / (degrees - 1) if degrees > 1 else 0.0
-    return math.sqrt(adjusted) if r > 0 and adjusted > 0 else 0.0
+    if r <= 0 or degrees <= 1:
+        return 0.0
+    adjusted = 1 - (1 - r * r) * degrees / (degrees - 1)
+    return math.sqrt(max(adjusted, 0.0))
 
 
 def shares_of_judge(data: FewLabels) -> np.ndarray:
@@ -293,19 +304,29 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
     Keys in `_these` are of these very articles."""
     human = data.ratings
     every = data.every
-    texts = [sizes.sum(axis=1).astype(int) for sizes in data.sizes]
-    columns: dict[str, Any] = {"system": data.names, "texts": texts[1], "articles": every.articles}
-    columns |= {"labelled_texts": texts[0], "labelled_articles": human.articles}
+    labelled_texts, texts = (sizes.sum(axis=1).astype(int) for sizes in data.sizes)
+    columns: dict[str, Any] = {
+        "system": data.names,
+        "texts": texts,
+        "articles": every.articles,
+        "labelled_texts": labelled_texts,
+        "labelled_articles": human.articles,
+    }
+    error = np.sqrt(every.variance / np.maximum(every.articles, 1))
     with np.errstate(invalid="ignore"):  # of one article
-        half = student(every.articles - 1) * np.sqrt(every.variance / np.maximum(every.articles, 1))
+        half = student(every.articles - 1) * error
     columns |= _interval("judge", every.mean, every.mean - half, every.mean + half)
+    unlabelled = 1 - human.articles / every.articles
     for end, these in TARGETS.items():
         alone = from_labels(data, these)
         both = with_judge(data, these)
-        columns |= _interval(f"labels{end}", *alone[:3]) | _interval(f"predicted{end}", *both[:3])
-        columns[f"lambda{end}"] = both.beta * (1 - human.articles / every.articles)
-        columns[f"narrower{end}"] = 1 - divided(both.high - both.low, alone.high - alone.low)
-    return _records(columns | {"reason": [_too_few(count) for count in human.articles.tolist()]})
+        columns |= _interval(f"labels{end}", *alone[:3])
+        columns |= _interval(f"predicted{end}", *both[:3])
+        columns[f"lambda{end}"] = both.beta * unlabelled
+        width = both.high - both.low
+        columns[f"narrower{end}"] = 1 - divided(width, alone.high - alone.low)
+    columns["reason"] = [_too_few(count) for count in human.articles.tolist()]
+    return _records(columns)
 
 
 def _interval(name: str, value: Any, low: Any, high: Any) -> dict[str, Any]:
@@ -314,14 +335,12 @@ def _interval(name: str, value: Any, low: Any, high: Any) -> dict[str, Any]:
 
 def _records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A record a row of columns; numbers that are not finite are None."""
-    rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
-    return [
-        {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in zip(columns, row, strict=True)
-        }
-        for row in rows
-    ]
+    finite = []
+    for column in columns.values():
+        values = np.asarray(column).tolist()
+        unknown = [isinstance(value, float) and not math.isfinite(value) for value in values]
+        finite.append(np.where(unknown, None, np.asarray(values, dtype=object)).tolist())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*finite, strict=True)]
 
 
 def _too_few(articles: int) -> str | None:
@@ -349,8 +368,6 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         record: dict[str, Any] = sample.head | {
             "texts": len(rated),
             "articles": sample.clusters.count,
-        }
-        record |= {
             "labelled_texts": int(rated.sum()),
             "labelled_articles": sample.clusters.at(rated).count,
         }
@@ -358,15 +375,17 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         data = FewLabels.of(sample)
         systems = predicted_means(data)
         for row in systems:
-            mean, low, high = (row[name] for name in ("predicted", "judge_low", "judge_high"))
-            row["judge_misses"] = None if None in (mean, low, high) else not low <= mean <= high
+            mean = row["predicted"]
+            low = row["judge_low"]
+            high = row["judge_high"]
+            unknown = None in (mean, low, high)
+            row["judge_misses"] = None if unknown else not low <= mean <= high
         measured = [row for row in systems if row["narrower"] is not None]
         for end in TARGETS:
             record[f"narrower{end}"] = _mean(row[f"narrower{end}"] for row in measured)
             for name in (f"labels{end}", f"predicted{end}"):
-                record[f"{name}_within"] = _mean(
-                    (row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in measured
-                )
+                widths = [row[f"{name}_high"] - row[f"{name}_low"] for row in measured]
+                record[f"{name}_within"] = _mean(width / 2 for width in widths)
         missed = [row["judge_misses"] for row in systems if row["judge_misses"] is not None]
         record |= {
             "misses": sum(missed) if missed else None,

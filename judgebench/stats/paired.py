@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,11 +149,20 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     """
     p_values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
+    times = np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
-    corrected[order] = np.minimum(
-        np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)), 1.0
-    )
-    return corrected
+    corrected[order] = np.maximum.accumulate(p_values[order] * times)
+    return np.minimum(corrected, 1.0)
+
+
+def correct(records: Sequence[dict[str, Any]]) -> int:
+    """Puts `p_holm`, Holm's correction over all of them, into the records that have a p; how many
+    these are."""
+    tested = [record for record in records if record["p"] is not None]
+    corrected = holm(np.array([record["p"] for record in tested])).tolist()
+    for record, p in zip(tested, corrected, strict=True):
+        record["p_holm"] = p
+    return len(tested)
 
 
 def groups_needed(difference: float, standard_error: float, groups: int) -> int | None:
@@ -216,24 +226,20 @@ class SeriesGap:
         a mean over ranges), ranges (how many), attack, defense, and judge, decoding, lambda and
         temperature of `first_` and `second_`: lambda and temperature are None where there is none,
         and in a mean where they vary over the ranges; second_defense only where it is another."""
-        cell = self.sides[0][0]
-        ranges = cell.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named = {
-            "split": cell.split,
-            "dimension": cell.dimension,
-            **ranges,
-            "ranges": len(self.sides),
-        }
-        named |= {"attack": cell.attack, "defense": cell.defense}
+        first, second = self.sides[0]
+        ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
+        named: dict[str, Any] = {"split": first.split, "dimension": first.dimension}
+        named |= ranges
+        named |= {"ranges": len(self.sides), "attack": first.attack, "defense": first.defense}
         for name, cells in zip(("first", "second"), zip(*self.sides, strict=True), strict=True):
-            settings = zip(*(cell.knobs for cell in cells), strict=True)
-            lambda_, temperature = (
-                values[0] if len(set(values)) == 1 else None for values in settings
-            )
-            named |= {f"{name}_judge": cells[0].judge, f"{name}_decoding": cells[0].decoding}
-            named |= {f"{name}_lambda": lambda_, f"{name}_temperature": temperature}
-        if (defense := self.sides[0][1].defense) != cell.defense:
-            named["second_defense"] = defense
+            lambdas = {cell.lambda_ for cell in cells}
+            temperatures = {cell.temperature for cell in cells}
+            named[f"{name}_judge"] = cells[0].judge
+            named[f"{name}_decoding"] = cells[0].decoding
+            named[f"{name}_lambda"] = cells[0].lambda_ if len(lambdas) == 1 else None
+            named[f"{name}_temperature"] = cells[0].temperature if len(temperatures) == 1 else None
+        if second.defense != first.defense:
+            named["second_defense"] = second.defense
         return named
 
 
@@ -293,35 +299,36 @@ def compare(
     """
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores).answered
+    with_ends = isinstance(pairs, Plain)
     records = list[dict[str, Any]]()
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
+            head = {"dataset": dataset, "split": split, "level": level}
             rows: list[dict[str, Any]] = []
             for ranges in matched:
-                rated = [
-                    (cells, sides)
-                    for cells in ranges
-                    if len((sides := _rated(table, cells))[0]["score"])
-                ]
-                gaps = [
-                    _correlations(level, cells, sides, resamples, seed) for cells, sides in rated
-                ]
+                gaps = []
+                for cells in ranges:
+                    sides = _rated(table, cells)
+                    if len(sides[0]["score"]):
+                        gaps.append(_correlations(level, cells, sides, resamples, seed))
                 known = [gap for gap in gaps if gap is not None]
                 # a mean is over all ranges, or it would compare other texts than a reader expects
-                for gap in with_mean(known) if len(known) == len(rated) else known:
-                    rows += _gap_records(
-                        gap, split not in chosen_on, seed, ends=isinstance(pairs, Plain)
-                    )
-            head = {"dataset": dataset, "split": split, "level": level}
+                if len(known) == len(gaps):
+                    known = with_mean(known)
+                for gap in known:
+                    rows += _gap_records(gap, split not in chosen_on, seed, with_ends)
             records += corrected_together([head | row for row in rows])
     return records
 
 
 def _rated(table: Scores, cells: tuple[Cell, Cell]) -> list[dict[str, np.ndarray]]:
     """The columns of both sides, on the rated examples of both."""
-    rows = [table.cells[cell] for cell in cells]
-    rows = [part[np.isfinite(table.columns["human"][part])] for part in rows]
-    return shared([table.part(cell, part) for cell, part in zip(cells, rows, strict=True)])
+    parts = []
+    for cell in cells:
+        rows = table.cells[cell]
+        human = table.columns["human"][rows]
+        parts.append(table.part(cell, rows[np.isfinite(human)]))
+    return shared(parts)
 
 
 def _correlations(
@@ -332,17 +339,18 @@ def _correlations(
     seed: int,
 ) -> SeriesGap | None:
     """The correlations of both sides; None where nothing can be correlated."""
-    human, groups, systems = (sides[0][name] for name in ("human", "group_id", "system_id"))
+    human = sides[0]["human"]
+    groups = sides[0]["group_id"]
+    systems = sides[0]["system_id"]
     clusters = Clusters.of(groups, resamples, seed)
-    both = [
+    first, second = (
         correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides
-    ]
-    if not both[0].known:
-        return None
-    values, left = (
-        np.stack([getattr(side, name) for side in both]) for name in ("values", "jackknife")
     )
-    return SeriesGap([cells], values, left, np.unique(groups).tolist(), both[0].n)
+    if not first.known:
+        return None
+    values = np.stack([first.values, second.values])
+    left = np.stack([first.jackknife, second.jackknife])
+    return SeriesGap([cells], values, left, np.unique(groups).tolist(), first.n)
 
 
 def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
@@ -388,32 +396,23 @@ def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by
     Holm's correction over all of one level and statistic instead of over each table."""
     corrected: list[dict[str, Any]] = [dict(record) for record in records]
-    for family in {(record["level"], record["statistic"]) for record in corrected}:
-        members = [
-            record for record in corrected if (record["level"], record["statistic"]) == family
-        ]
-        tested = [record for record in members if record["p"] is not None]
-        for record, p_holm in zip(
-            tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True
-        ):
-            record["p_holm"] = p_holm
-        for record in members:
-            record |= {
-                "comparisons": len(tested),
-                "groups_needed": None,
-                _NEEDED_FOR: None,
-                "says": None,
-            }
-            if record["se"] is None or record["p_holm"] is None:
+    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in corrected:
+        families.setdefault((record["level"], record["statistic"]), []).append(record)
+    for family in families.values():
+        comparisons = correct(family)
+        for record in family:
+            record["comparisons"] = comparisons
+            record |= dict.fromkeys(("groups_needed", _NEEDED_FOR, "says"))
+            error = record["se"]
+            if error is None or record["p_holm"] is None:
                 continue
-            for name, size in (("groups_needed", record["difference"]), (_NEEDED_FOR, IMPROVEMENT)):
-                record[name] = groups_needed(size, record["se"], record["groups"])
-            significant = (
-                record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]
-            )
-            record["says"] = (
-                (BETTER if record["low"] > 0 else WORSE) if significant else NOT_SIGNIFICANT
-            )
+            groups = record["groups"]
+            record["groups_needed"] = groups_needed(record["difference"], error, groups)
+            record[_NEEDED_FOR] = groups_needed(IMPROVEMENT, error, groups)
+            record["says"] = NOT_SIGNIFICANT
+            if record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]:
+                record["says"] = BETTER if record["low"] > 0 else WORSE
     return corrected
 
 
@@ -450,41 +449,46 @@ def attack_differences(
     table = Scores.of(scores)
     records = list[dict[str, Any]]()
     for (_, _, attack, _), matched in _tables(table, pairs):
-        for ranges in matched if attack != CLEAN else ():
-            # 1. each change of both sides, range by range
-            gaps = []
-            for cells in ranges:
-                needed = [part for cell in cells for part in (cell.clean, cell)]
-                if not all(cell in table.cells for cell in needed):
-                    continue
-                parts = shared([table.part(cell) for cell in needed])
-                if not len(parts[0]["score"]):
-                    continue
-                groups = parts[1]["group_id"]
-                texts = parts[1].get("text_id")
-                clusters = Clusters.of(groups, resamples, seed)
-                scored = [part["score"] for part in parts]
-                both = [
-                    changes(scored[k], scored[k + 1], cells[0].range, clusters, texts)
-                    for k in (0, 2)
-                ]
-                values = np.array([[side[name] for name in DIFFERENCES] for side in both])
-                gaps.append(
-                    SeriesGap(
-                        [cells], values, values[..., :0], np.unique(groups).tolist(), len(groups)
-                    )
-                )
+        if attack == CLEAN:
+            continue
+        for ranges in matched:
+            of_ranges = [_changes(table, cells, resamples, seed) for cells in ranges]
+            gaps = [gap for gap in of_ranges if gap is not None]
             widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
-            # 2. records of them, and of their mean
-            for gap in with_mean(gaps) if len(widths) == 1 else gaps:
+            if len(widths) == 1:
+                gaps = with_mean(gaps)
+            for gap in gaps:
+                groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
                     record = {"dataset": dataset} | gap.named
-                    record |= {"statistic": name, "n": gap.n, "groups": len(gap.groups)}
-                    records.append(
-                        record
-                        | _change_difference(gap.values[0, k], gap.values[1, k], len(gap.groups))
-                    )
+                    record |= {"statistic": name, "n": gap.n, "groups": groups}
+                    record |= _change_difference(gap.values[0, k], gap.values[1, k], groups)
+                    records.append(record)
     return records
+
+
+def _changes(
+    table: Scores, cells: tuple[Cell, Cell], resamples: int, seed: int
+) -> SeriesGap | None:
+    """`DIFFERENCES` of both sides; None where no text has all four scores."""
+    first, second = cells
+    needed = [first.clean, first, second.clean, second]
+    if not all(cell in table.cells for cell in needed):
+        return None
+    parts = shared([table.part(cell) for cell in needed])
+    clean, attacked, rivals_clean, rivals_attacked = (part["score"] for part in parts)
+    if not len(clean):
+        return None
+    groups = parts[1]["group_id"]
+    texts = parts[1].get("text_id")
+    clusters = Clusters.of(groups, resamples, seed)
+    both = (
+        changes(clean, attacked, first.range, clusters, texts),
+        changes(rivals_clean, rivals_attacked, first.range, clusters, texts),
+    )
+    values = np.array([[side[name] for name in DIFFERENCES] for side in both])  # [2, S, 1 + B]
+    left = values[..., :0]
+    return SeriesGap([cells], values, left, np.unique(groups).tolist(), len(groups))
 
 
 def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> dict[str, Any]:
@@ -505,7 +509,11 @@ def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> di
     low, high = np.quantile(known, CONFIDENCE).tolist()
     error = float(known.std(ddof=1))
     needed = groups_needed(record["difference"], error, groups)
-    says = MORE if low > 0 else LESS if high < 0 else NOT_SIGNIFICANT
+    says = NOT_SIGNIFICANT
+    if low > 0:
+        says = MORE
+    elif high < 0:
+        says = LESS
     return record | {"low": low, "high": high, "se": error, "groups_needed": needed, "says": says}
 
 
@@ -522,19 +530,20 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     """
     series = list(dict.fromkeys((cell.judge, cell.decoding) for cell in cells))
     contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
+    first_of_rule: dict[str, Series] = {}
+    for judge, decoding in series:
+        if judge == "main":
+            first_of_rule.setdefault(rules[decoding], (judge, decoding))
     pairs: list[tuple[Series, Series]] = []
     for judge, decoding in contrasting:
-        base = next(
-            (
-                other
-                for other in series
-                if other[0] == "main" and rules[other[1]] == rules[decoding]
-            ),
-            None,
-        )
-        pairs += [((judge, decoding), base)] if base else []
-    per_range = [((judge, name), (judge, f"{name}_per_range")) for judge, name in contrasting]
-    return pairs + [both for both in per_range if both[1] in contrasting]
+        base = first_of_rule.get(rules[decoding])
+        if base is not None:
+            pairs.append(((judge, decoding), base))
+    for judge, decoding in contrasting:
+        per_range = judge, f"{decoding}_per_range"
+        if per_range in contrasting:
+            pairs.append(((judge, decoding), per_range))
+    return pairs
 
 
 def _tables(
@@ -551,28 +560,25 @@ def _tables(
             plain = series.get((*head, CLEAN, "main", pairs.decoding, None, None), {})
             sides = []
             for key, ranges in series.items():
-                if key[:3] == head and key[4] != "assistant" and ranges is not plain:
-                    cells = (
-                        dict.fromkeys(plain, next(iter(ranges.values())))
-                        if key[5] in pairs.across
-                        else ranges
-                    )
-                    sides.append([(cell, plain[at]) for at, cell in cells.items() if at in plain])
+                if key[:3] != head or key[4] == "assistant" or ranges is plain:
+                    continue
+                if key[5] in pairs.across:
+                    ranges = dict.fromkeys(plain, next(iter(ranges.values())))
+                sides.append(_matched(ranges, plain))
             yield (*head, CLEAN), sides
         return
     for table in dict.fromkeys(key[:4] for key in series):
-        here = {key[4:]: ranges for key, ranges in series.items() if key[:4] == table}
-        matched = [
-            (here[first], here[second])
-            for one, other in pairs
-            for first in here
-            for second in here
-            if (first[:2], second[:2]) == (tuple(one), tuple(other))
-        ]
-        yield (
-            table,
-            [
-                [(cell, second[at]) for at, cell in first.items() if at in second]
-                for first, second in matched
-            ],
-        )
+        by_series: dict[Series, list[dict[Any, Cell]]] = {}
+        for key, ranges in series.items():
+            if key[:4] == table:
+                by_series.setdefault((key[4], key[5]), []).append(ranges)
+        sides = []
+        for first, second in pairs:
+            both = product(by_series.get(tuple(first), ()), by_series.get(tuple(second), ()))
+            sides += [_matched(ours, theirs) for ours, theirs in both]
+        yield table, sides
+
+
+def _matched(first: Mapping[Any, Cell], second: Mapping[Any, Cell]) -> list[tuple[Cell, Cell]]:
+    """Both cells of each range that two series have."""
+    return [(cell, second[at]) for at, cell in first.items() if at in second]

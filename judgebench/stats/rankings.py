@@ -84,30 +84,34 @@ class TextPairs:
     @classmethod
     def of(cls, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> TextPairs:
         """From the columns of a cell."""
-        ids = np.concatenate([part[name].astype(str) for name in ("text_id", "rival_id")])
+
+        def column(name: str) -> list[str]:
+            return part[name].astype(str).tolist()
+
+        def in_both_places(name: str) -> np.ndarray:
+            places = part[f"{name}_first"], part[f"{name}_second"]
+            return np.stack(places).astype(np.float64)
+
+        # 1. how often each pair of texts met
+        ids = column("text_id") + column("rival_id")
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
-        _, pair, often = np.unique(
-            np.sort(ends, axis=0), axis=1, return_inverse=True, return_counts=True
-        )
-        writers = [part[name].astype(str).tolist() for name in ("system_id", "rival_system_id")]
-        number = {name: k for k, name in enumerate(dict.fromkeys(writers[0] + writers[1]))}
-        first, second = (
-            np.array([number[name] for name in side], dtype=np.int64) for side in writers
-        )
-        wins, ties = (
-            np.stack([part[f"{name}_first"], part[f"{name}_second"]]).astype(np.float64)
-            for name in ("score", "tie")
-        )
-        clusters = Clusters.of(part["group_id"].astype(str), resamples, seed)
+        ends = np.sort(ends, axis=0)
+        _, pair, often = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
+        # 2. the systems, numbered as they appear: first the judged texts', then the rivals'
+        writers = column("system_id") + column("rival_system_id")
+        systems = list(dict.fromkeys(writers))
+        number = {name: place for place, name in enumerate(systems)}
+        numbers = np.array([number[name] for name in writers], dtype=np.int64)
+        first, second = numbers.reshape(2, -1)
         return cls(
-            list(number),
-            first,
-            second,
-            wins,
-            ties,
-            part["human"],
-            1 / often[pair.reshape(-1)],
-            clusters,
+            systems=systems,
+            first=first,
+            second=second,
+            wins=in_both_places("score"),
+            ties=in_both_places("tie"),
+            human=part["human"],
+            share=1 / often[pair.reshape(-1)],
+            clusters=Clusters.of(part["group_id"].astype(str), resamples, seed),
         )
 
     def preferences(self, ranking: Ranking) -> Preferences:
@@ -121,9 +125,9 @@ class TextPairs:
         """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text
         in each."""
         times = len(places) // max(1, len(self.first))
-        first, second, group = (
-            np.tile(side, times) for side in (self.first, self.second, self.clusters.number)
-        )
+        first = np.tile(self.first, times)
+        second = np.tile(self.second, times)
+        group = np.tile(self.clusters.number, times)
         met = np.stack([first, second, places])
         return Comparisons.of(len(self.systems), self.clusters.count, met, group, outcomes)
 
@@ -154,8 +158,9 @@ class Strengths:
         """Fits the strengths, where the comparisons determine them."""
         if (unranked := why_unranked(comparisons, systems)) is not None:
             return cls(comparisons, {}, unranked)
+        fitted = fit_strengths(comparisons, weights, prior, place)
         resting = why_resting(comparisons, prior, place, systems)
-        return cls(comparisons, fit_strengths(comparisons, weights, prior, place), None, resting)
+        return cls(comparisons, fitted, None, resting)
 
 
 def pairwise_records(
@@ -186,76 +191,107 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record = (
-            {"dataset": dataset}
-            | cell.named
-            | {"rule": (rules or {}).get(cell.decoding)}
-            | settings
-        )
+        record = {"dataset": dataset} | cell.named
+        record |= {"rule": (rules or {}).get(cell.decoding)} | settings
         records.append(record | _record(pairs, ranking, threshold))
     return records
 
 
 def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict[str, Any]:
-    # 1. outcomes: for the judge each order counts half, by its win probability; of the humans the
-    # pairs they spoke of
+    # 1. strengths after judge and humans
     systems = pairs.systems
-    weights = pairs.clusters.weights
-    rated = np.isfinite(pairs.human)
-    outcomes = (
-        np.stack([pairs.wins - pairs.ties / 2, pairs.ties, 1 - pairs.wins - pairs.ties / 2])
-        * pairs.share
-        / 2
-    )
-    places = np.repeat((1, -1) if ranking.position else (0, 0), len(rated))
-    winner = preferred(np.where(rated, pairs.human, 0.0), ranking.human_tie)
-    by_humans = np.stack([winner > 0, winner == 0, winner < 0]) * pairs.share * rated
-    # 2. strengths after both
-    judged = pairs.comparisons(outcomes.reshape(3, -1), places)
-    judge = Strengths.of(judged, weights, ranking.prior, ranking.position, systems)
-    preferred_by_humans = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
-    humans = Strengths.of(preferred_by_humans, weights, ranking.prior, False, systems)
+    judge, humans = _strengths(pairs, ranking)
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
     if ranking.reference is not None and reference is None:
         note = f"no text of this split is by the reference {ranking.reference}"
-        judge, humans = (
-            Strengths(side.comparisons, {}, side.unranked or note) for side in (judge, humans)
-        )
-    # 3. what was compared, what the place is worth, and what is missing
-    distinct = round(float(pairs.share[pairs.first != pairs.second].sum()), 9)
+        judge = Strengths(judge.comparisons, {}, judge.unranked or note)
+        humans = Strengths(humans.comparisons, {}, humans.unranked or note)
+    # 2. what was compared, what the place is worth, and what is missing
+    distinct = float(pairs.share[pairs.first != pairs.second].sum())
     record: dict[str, Any] = {
-        "pairs": distinct,
+        "pairs": round(distinct, 9),
         "groups": pairs.clusters.count,
         "systems": len(systems),
     }
     record |= _bounded("place_effect", judge.fitted.get("place"))
-    for name in ("unranked", "resting"):
-        record |= {name: getattr(judge, name), f"human_{name}": getattr(humans, name)}
-    # 4. judge and humans: strengths over systems, then pair by pair
+    record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
+    record |= {"resting": judge.resting, "human_resting": humans.resting}
+    # 3. judge and humans: strengths over systems, then pair by pair
     correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
-        strengths = [np.round(side.fitted["strengths"], 9) for side in (judge, humans)]
-        correlated = list(correlate_rows(*strengths))
+        by_judge = np.round(judge.fitted["strengths"], 9)
+        by_humans = np.round(humans.fitted["strengths"], 9)
+        correlated = list(correlate_rows(by_judge, by_humans))
     for name, values in zip(CORRELATIONS, correlated, strict=True):
         record |= _bounded(f"strength_{name}", values)
     preferences = pairs.preferences(ranking)
     record |= preferences.agreement(threshold)
     record |= {"ranking": [], "system_pairs": []}
-    if len(systems) > MOST_RANKED:
-        return record
-    record["ranking"] = _ranking(pairs, judge, humans, reference)
-    tables = {"win_share": judge.comparisons.table(), "human_win_share": humans.comparisons.table()}
+    if len(systems) <= MOST_RANKED:
+        record["ranking"] = _ranking(pairs, judge, humans, reference)
+        record["system_pairs"] = _system_pairs(pairs, judge, humans, preferences)
+    return record
+
+
+def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths]:
+    """Strengths after the judge, for whom each order counts half, by its win probability; and after
+    the humans, by the pairs that they rated."""
+    prior = ranking.prior
+    weights = pairs.clusters.weights
+    # the judge, in each order
+    half_ties = pairs.ties / 2  # [2, n]
+    won = pairs.wins - half_ties
+    lost = 1 - pairs.wins - half_ties
+    by_judge = np.stack([won, pairs.ties, lost])  # [3, 2, n]
+    by_judge = by_judge * pairs.share / 2
+    orders = (1, -1) if ranking.position else (0, 0)
+    places = np.repeat(orders, len(pairs.first))
+    judged = pairs.comparisons(by_judge.reshape(3, -1), places)
+    judge = Strengths.of(judged, weights, prior, ranking.position, pairs.systems)
+    # the humans, whose places are unknown
+    rated = np.isfinite(pairs.human)
+    preference = np.where(rated, pairs.human, 0.0)
+    winner = preferred(preference, ranking.human_tie)  # [n]
+    by_humans = np.stack([winner > 0, winner == 0, winner < 0])
+    by_humans = by_humans * pairs.share * rated
+    compared = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
+    humans = Strengths.of(compared, weights, prior, False, pairs.systems)
+    return judge, humans
+
+
+def _system_pairs(
+    pairs: TextPairs, judge: Strengths, humans: Strengths, preferences: Preferences
+) -> list[dict[str, Any]]:
+    """A record a pair of systems that met, see above."""
+    systems = pairs.systems
+    rated = np.isfinite(pairs.human)
+    tables = {
+        "win_share": judge.comparisons.table(),  # [3, K, K]
+        "human_win_share": humans.comparisons.table(),
+    }
     low = np.minimum(pairs.first, pairs.second)
     high = np.maximum(pairs.first, pairs.second)
-    met = np.zeros((len(systems),) * 2)
+    met = np.zeros((len(systems), len(systems)))
     np.add.at(met, (low, high), pairs.share)
-    for i, k in zip(*np.nonzero(np.triu(met, 1)), strict=True):
-        row: dict[str, Any] = {"first": systems[i], "second": systems[k], "pairs": float(met[i, k])}
-        for name, (won, tied, lost) in tables.items():
-            total = won[i, k] + tied[i, k] + lost[i, k]
-            row[name] = float((won[i, k] + tied[i, k] / 2) / total) if total else None
-        record["system_pairs"].append(row | preferences.agreed(((low == i) & (high == k))[rated]))
-    return record
+    rows = []
+    for i, k in np.argwhere(np.triu(met, 1)).tolist():
+        row: dict[str, Any] = {
+            "first": systems[i],
+            "second": systems[k],
+            "pairs": float(met[i, k]),
+        }
+        for name, table in tables.items():
+            outcomes = table[:, i, k].tolist()
+            row[name] = _win_share(*outcomes)
+        of_both = (low == i) & (high == k)
+        rows.append(row | preferences.agreed(of_both[rated]))
+    return rows
+
+
+def _win_share(won: float, tied: float, lost: float) -> float | None:
+    """The share of comparisons that were won, ties half; None without any."""
+    total = won + tied + lost
+    return (won + tied / 2) / total if total else None
 
 
 def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> str:
@@ -273,10 +309,8 @@ def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None
         return "nobody compared these texts"
     if len(apart := comparisons.parts) > 1:
         names = "; ".join(_listed(part, systems) for part in apart)
-        return (
-            f"the systems fall into {len(apart)} parts that never met, directly or through others: "
-            f"{names}"
-        )
+        parts = f"the systems fall into {len(apart)} parts that never met"
+        return f"{parts}, directly or through others: {names}"
     return None
 
 
@@ -293,14 +327,13 @@ def why_resting(
     levels = comparisons.levels
     if len(levels) == 1:
         return None
-    best, worst = (_listed(level, systems) for level in (levels[0], levels[-1]))
+    best = _listed(levels[0], systems)
+    worst = _listed(levels[-1], systems)
     if len(levels[0]) > len(levels[-1]):
         never = f"{worst} never won against or tied with any of the others"
     else:
-        never = (
-            f"{best} never lost to or tied with "
-            f"{worst if len(levels) == 2 else 'any of the others'}"
-        )
+        others = worst if len(levels) == 2 else "any of the others"
+        never = f"{best} never lost to or tied with {others}"
     return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
 
 
@@ -312,33 +345,43 @@ def _bounded(name: str, values: np.ndarray | None) -> dict[str, float | None]:
 def _ranking(
     pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None
 ) -> list[dict[str, Any]]:
+    """A record a system, the strongest first, see above."""
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, _ = side.comparisons.table()
-        strengths = ranks = None
-        if side.fitted:
-            strengths = side.fitted["strengths"]
-            strengths = (
-                strengths if reference is None else strengths - strengths[:, reference, None]
-            )
+        strengths = side.fitted.get("strengths")  # [1 + B, K]
+        ranks = None
+        if strengths is not None:
+            if reference is not None:
+                strengths = strengths - strengths[:, reference, None]
             ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
-            # its rank, with the ranks between which it lies in 95 % of the resamples
-            row |= dict.fromkeys((f"{prefix}rank", f"{prefix}rank_low", f"{prefix}rank_high"))
-            if ranks is not None:
-                row[f"{prefix}rank"] = int(ranks[0, i])
-            if ranks is not None and len(ranks) > 1:
-                ends = np.quantile(ranks[1:, i], CONFIDENCE, method="inverted_cdf").tolist()
-                row[f"{prefix}rank_low"], row[f"{prefix}rank_high"] = map(int, ends)
+            rank = None if ranks is None else ranks[:, i]
             strength = None if strengths is None else strengths[:, i]
+            elo = None if strength is None else ELO_MEAN + ELO * strength
+            row |= _rank(f"{prefix}rank", rank)
             row |= _bounded(f"{prefix}strength", strength)
-            row |= _bounded(f"{prefix}elo", None if strength is None else ELO_MEAN + ELO * strength)
+            row |= _bounded(f"{prefix}elo", elo)
             wins = float(won[i].sum())
             ties = float(tied[i].sum())
             losses = float(won[:, i].sum())
-            row |= {f"{prefix}wins": wins, f"{prefix}ties": ties, f"{prefix}losses": losses}
-            total = wins + ties + losses
-            row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None
+            row[f"{prefix}wins"] = wins
+            row[f"{prefix}ties"] = ties
+            row[f"{prefix}losses"] = losses
+            row[f"{prefix}win_share"] = _win_share(wins, ties, losses)
     by = "strength" if judge.fitted else "win_share"
     # equal ones stay in their order, whatever rounding has left of a difference
     return sorted(rows, key=lambda row: -(round(row[by], 9) if row[by] is not None else -np.inf))
+
+
+def _rank(name: str, ranks: np.ndarray | None) -> dict[str, int | None]:
+    """A rank [1 + B] with the ranks between which it lies in 95 % of the resamples."""
+    ends = f"{name}_low", f"{name}_high"
+    record: dict[str, int | None] = dict.fromkeys((name, *ends))
+    if ranks is None:
+        return record
+    record[name] = int(ranks[0])
+    if len(ranks) > 1:
+        bounds = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").astype(int)
+        record |= zip(ends, bounds.tolist(), strict=True)
+    return record

@@ -29,9 +29,9 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.stats.paired import (
     PERMUTATIONS,
+    correct,
     flipped_differences,
     flips,
-    holm,
     permutation_p_value,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, cross_fitted, series_of, shared
@@ -79,71 +79,75 @@ def repair_records(
         dimension; comparisons: how many have a p.
     """
     table = Scores.of(scores).answered
+    here = [cell.dimension for cell in table.cells if cell.split == table.split]
     records = list[dict[str, Any]]()
-    for dimension in dict.fromkeys(
-        cell.dimension for cell in table.cells if cell.split == table.split
-    ):
-        # 1. (attack, defense, decoding) -> range -> cell; several settings side by side are no plan
-        series: dict[tuple[str, str, str], dict[ScoreRange, Cell]] = {}
-        for (split, of, attack, defense, judge, decoding, *knobs), ranges in series_of(
-            table.cells
-        ).items():
-            if (split, of, *knobs) == (table.split, dimension, None, None) and DECODINGS.get(
-                decoding
-            ) == judge:
-                series[attack, defense, decoding] = ranges
-        attacks, defenses = (
-            dict.fromkeys(key[axis] for key in series if key[axis] != CLEAN) for axis in (0, 1)
-        )
-        base = (
-            CLEAN
-            if len(defenses) != 1 or any(key[1] == CLEAN for key in series)
-            else next(iter(defenses))
-        )
-        # 2. the plan: head -> what is compared
-        plan = {
-            (AGREEMENT, CLEAN, base, *names): [(CLEAN, base, name) for name in names]
-            for names in COMPARED
-        }
-        for name, kind in product(DECODINGS, () if table.compares else (POINTS, RANGE_SHARE)):
-            plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
-        for attack, defense, name in product(attacks, defenses, DECODINGS):
-            at = product((defense, CLEAN), (attack, CLEAN))
-            plan[ATTACK, attack, defense, name, CLEAN] = [(a, d, name) for d, a in at]
-        # 3. what the run has of it, and one correction
+    for dimension in dict.fromkeys(here):
+        series = _series(table, dimension)
         family = list[dict[str, Any]]()
-        about = dict[str, Any](dataset=dataset, split=table.split, dimension=dimension)
-        for (kind, attack, defense, name, reference), sides in plan.items():
+        for head, sides in _plan(series, table.compares).items():
+            kind, attack, defense, name, reference = head
             ranged = [series.get(side, {}) for side in sides]
-            cells = [
-                [cells[at] for cells in ranged]
-                for at in ranged[0]
-                if all(at in cells for cells in ranged)
-            ]
-            if cells:
-                record = about | {
-                    "kind": kind,
-                    "judge": DECODINGS[name],
-                    "decoding": name,
-                    "attack": attack,
-                }
-                record |= {
-                    "defense": defense,
-                    "reference": reference,
-                    "ranges": len(cells),
-                    "p_holm": None,
-                }
-                family.append(
-                    record
-                    | paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
-                )
-        tested = [record for record in family if record["p"] is not None]
-        for record, p_holm in zip(
-            tested, holm(np.array([record["p"] for record in tested])).tolist(), strict=True
-        ):
-            record["p_holm"] = p_holm
-        records += [record | {"comparisons": len(tested)} for record in family]
+            cells = []
+            for at in ranged[0]:
+                if all(at in cells_of for cells_of in ranged):
+                    cells.append([cells_of[at] for cells_of in ranged])
+            if not cells:
+                continue
+            record = {
+                "dataset": dataset,
+                "split": table.split,
+                "dimension": dimension,
+                "kind": kind,
+                "judge": DECODINGS[name],
+                "decoding": name,
+                "attack": attack,
+                "defense": defense,
+                "reference": reference,
+                "ranges": len(cells),
+                "p_holm": None,
+            }
+            record |= paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
+            family.append(record)
+        comparisons = correct(family)
+        records += [record | {"comparisons": comparisons} for record in family]
     return records
+
+
+Condition = tuple[str, str, str]
+"""Attack, defense and decoding."""
+
+
+def _series(table: Scores, dimension: str) -> dict[Condition, dict[ScoreRange, Cell]]:
+    """The cells of the decodings of the plan, by range; several settings side by side are no
+    plan."""
+    series = {}
+    for key, ranges in series_of(table.cells).items():
+        split, of, attack, defense, judge, decoding, *knobs = key
+        planned = DECODINGS.get(decoding) == judge and knobs == [None, None]
+        if planned and (split, of) == (table.split, dimension):
+            series[attack, defense, decoding] = ranges
+    return series
+
+
+def _plan(
+    series: Mapping[Condition, Any], pairs: bool
+) -> dict[tuple[str, str, str, str, str], list[Condition]]:
+    """What is compared: kind, attack, defense, decoding and reference -> the sides; `pairs`: texts
+    were judged in pairs, which have no points."""
+    attacks = dict.fromkeys(attack for attack, _, _ in series if attack != CLEAN)
+    defenses = dict.fromkeys(defense for _, defense, _ in series)
+    base = next(iter(defenses)) if len(defenses) == 1 else CLEAN
+    plan: dict[tuple[str, str, str, str, str], list[Condition]] = {}
+    for name, reference in COMPARED:
+        sides = [(CLEAN, base, name), (CLEAN, base, reference)]
+        plan[AGREEMENT, CLEAN, base, name, reference] = sides
+    for name, kind in product(DECODINGS, () if pairs else (POINTS, RANGE_SHARE)):
+        plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
+    defenses.pop(CLEAN, None)
+    for attack, defense, name in product(attacks, defenses, DECODINGS):
+        sides = [(a, d, name) for d, a in product((defense, CLEAN), (attack, CLEAN))]
+        plan[ATTACK, attack, defense, name, CLEAN] = sides
+    return plan
 
 
 def paired_figures(

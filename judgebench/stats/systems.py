@@ -16,16 +16,12 @@ import numpy as np
 
 from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
 from judgebench.stats.humans import CALIBRATED, RAW, Panel
-from judgebench.stats.paired import default_pairs, holm
-from judgebench.stats.scores import JudgeScores, series_of
+from judgebench.stats.scores import JudgeScores
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,
     PairedSystems,
-    boot_both,
     mean_table,
     ordered_alike,
-    permuted_both,
-    system_clusters,
     system_record,
 )
 
@@ -45,111 +41,55 @@ SAVED = ("error_largest_saved", "unseen_error_largest_saved")
 """What raw scores, and scores calibrated with whole systems left out, take off the largest error of
 the mean rating of other systems."""
 
+_DIGITS = 12  # of means, to which they are rounded: those equal in truth must tie
+
 
 def system_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     """The records of worth/systems.json: of every judge, decoding and range its agreement with the
-    humans about systems, over the texts that humans rated; and in `against` the tests of two
-    judges."""
-    # human clusters and means by what they rest on, for all samples of a dimension
-    of_humans: dict[Any, Any] = {}
-    records = {id(sample): _record(sample, of_humans) for sample in samples}
-    tables: dict[tuple[str, ...], list[JudgeScores]] = {}
-    for sample in samples:
-        tables.setdefault(sample.cell.table, []).append(sample)
-    # two judges: each series that `paired.default_pairs` compares, corrected over all of the
-    # dimension and statistic
-    for table in tables.values():
-        by_cell = {sample.cell: sample for sample in table}
-        series = series_of(by_cell)
-        tests = list[dict[str, Any]]()
-        for ours, theirs in default_pairs(
-            by_cell, {sample.cell.decoding: sample.rule for sample in table}
-        ):
-            for first in (ranges for key, ranges in series.items() if key[4:6] == ours):
-                for second in (ranges for key, ranges in series.items() if key[4:6] == theirs):
-                    for score_range in (
-                        score_range for score_range in first if score_range in second
-                    ):
-                        judge = by_cell[first[score_range]]
-                        rival = by_cell[second[score_range]]
-                        rows = _tests(judge, rival)
-                        records[id(judge)]["against"] += rows
-                        tests += [row for row in rows if row["p"] is not None]
-        for statistic in dict.fromkeys(row["statistic"] for row in tests):
-            family = [row for row in tests if row["statistic"] == statistic]
-            for row, p in zip(
-                family, holm(np.array([row["p"] for row in family])).tolist(), strict=True
-            ):
-                row["p_holm"] = p
-    return list(records.values())
+    humans about systems, over the texts that humans rated."""
+    return [_record(sample) for sample in samples]
 
 
-def _record(sample: JudgeScores, of_humans: dict[Any, Any]) -> dict[str, Any]:
+def _record(sample: JudgeScores) -> dict[str, Any]:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    judge = sample.on_scale[rated]
-    human = sample.human[rated]
-    record: dict[str, Any] = (
-        sample.head | {"texts": int(rated.sum())} | system_record(judge, human, systems, clusters)
-    )
-    record |= dict.fromkeys(("clusters", "human_clusters", "means_held", "systems_held"))
-    # errors of systems' means, and pairs of systems, of judge and of one rater
+    record = sample.head | {"texts": int(rated.sum())}
+    record |= system_record(sample.on_scale[rated], sample.human[rated], systems, clusters)
+    record |= {"means_held": None, "systems_held": None, "ranking": []}
+    # 1. pairs of systems, compared with one rater's
     panel = Panel(sample.ratings, sample.clusters)
-    names = np.unique(sample.systems)
-    few = ""
-    if not 2 <= len(names) <= MOST_SYSTEMS:
-        few = (
-            "all texts are of one system"
-            if len(names) < 2
-            else f"there are more than {MOST_SYSTEMS} systems"
-        )
-    no_rater = few or ("" if sample.raters else "only means of ratings are known")
-    if not no_rater and panel.missing:
+    few = _too_few_or_many(len(np.unique(sample.systems)))
+    no_rater = few
+    if not few and not sample.raters:
+        no_rater = "only means of ratings are known"
+    elif not few and panel.missing:
         no_rater = "no rater rated enough texts that others rated, too"
-    order = unknown(ORDER) | {
-        "pairwise_reason": f"Pairs are not compared with one rater: {no_rater}."
-    }
+    record |= unknown(ORDER)
+    record["pairwise_reason"] = f"Pairs are not compared with one rater: {no_rater}."
+    if not no_rater:
+        record |= _order(sample, panel)
+    # 2. errors of systems' means, of judge and of one rater
     unmeasured = "the humans' scale is unknown" if sample.scale is None else few
     if not unmeasured and not rated.any():
         unmeasured = "no text has a rating"
-    errors: dict[str, Any] = unknown((*ERRORS, *SAVED)) | {
-        "error_system": None,
-        "better_scores": None,
-    }
-    errors["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
     by_system: dict[str, dict[str, float | None]] = {}
-    if not no_rater:
-        order = _order(sample, panel)
+    record |= unknown((*ERRORS, *SAVED)) | {"error_system": None, "better_scores": None}
+    record["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
     if not unmeasured:
         of_judge, by_system = _errors(sample, clusters, rated)
-        errors |= of_judge | ({} if no_rater else _rater_errors(sample, panel))
-    record |= {"ranking": []} | order | errors | {"against": []}
+        record |= of_judge
+        if not no_rater:
+            record |= _rater_errors(sample, panel)
+    # 3. means of systems, judge and humans
     if not rated.any():
         record["reason"] = "No text has a rating."
-    if not 2 <= record["systems"] <= MOST_SYSTEMS:
+    if _too_few_or_many(record["systems"]):
         return record
-    # clusters and means of humans and judge
-    key = sample.cell.split, sample.cell.dimension, tuple(sample.names[rated].tolist())
-    if key not in of_humans:
-        of_humans[key] = _ranked(human, systems, clusters)
-    theirs = {row["system"]: row for row in of_humans[key]}
-    inside = []
-    for row in _ranked(judge, systems, clusters):
-        human_row = theirs[row["system"]]
-        row |= {
-            f"human_{name}": human_row[name]
-            for name in ("mean", "mean_low", "mean_high", "cluster", "beaten_by")
-        }
-        row["held"] = None
-        if sample.scale is not None and row["mean_low"] is not None:
-            row["held"] = bool(row["mean_low"] <= human_row["mean"] <= row["mean_high"])
-            inside.append(row["held"])
-        record["ranking"].append(row | by_system.get(row["system"], unknown(["error"])))
-    record |= {
-        name: max(row[name[:-1]] for row in record["ranking"])
-        for name in ("clusters", "human_clusters")
-    }
+    record["ranking"] = _ranking(sample, rated, clusters)
+    for row in record["ranking"]:
+        row |= by_system.get(row["system"], unknown(["error"]))
+    inside = [row["held"] for row in record["ranking"] if row["held"] is not None]
     if inside:
         record |= {"means_held": float(np.mean(inside)), "systems_held": sum(inside)}
     elif sample.scale is None:
@@ -158,22 +98,34 @@ def _record(sample: JudgeScores, of_humans: dict[Any, Any]) -> dict[str, Any]:
     return record
 
 
-def _ranked(values: np.ndarray, systems: np.ndarray, clusters: Clusters) -> list[dict[str, Any]]:
-    """The records of `system_clusters`, with texts, and with the interval of the mean by the
-    system's articles."""
-    names, system = np.unique(systems, return_inverse=True)
-    means = _by_system("mean", system_means(values, system, len(names), clusters), system, clusters)
-    texts = np.bincount(system)
-    place = {str(name): s for s, name in enumerate(names)}
-    return [
-        {
-            "system": row["system"],
-            "texts": int(texts[place[row["system"]]]),
-            **means[place[row["system"]]],
-        }
-        | {name: row[name] for name in ("cluster", "beaten_by")}
-        for row in system_clusters(values, clusters.number, systems, clusters.seed)
-    ]
+def _too_few_or_many(systems: int) -> str:
+    """Why so many systems are not compared; empty where they are."""
+    if systems < 2:
+        return "all texts are of one system"
+    return f"there are more than {MOST_SYSTEMS} systems" if systems > MOST_SYSTEMS else ""
+
+
+def _ranking(sample: JudgeScores, rated: np.ndarray, clusters: Clusters) -> list[dict[str, Any]]:
+    """A record a system, the best by the judge first: its rated texts; the means of judge and
+    humans with intervals by its articles; held: whether the judge's interval has the humans'
+    mean."""
+    names, system = np.unique(sample.systems[rated], return_inverse=True)
+    texts = np.bincount(system).tolist()
+    means = []
+    for values in (sample.on_scale[rated], sample.human[rated]):
+        of_systems = system_means(values, system, len(names), clusters)
+        means.append(_by_system("mean", of_systems, system, clusters))
+    judge, human = means
+    rows: list[dict[str, Any]] = []
+    for place, name in enumerate(names.tolist()):
+        row = {"system": str(name), "texts": texts[place], **judge[place]}
+        row |= {f"human_{key}": value for key, value in human[place].items()}
+        row["held"] = None
+        if sample.scale is not None and row["mean_low"] is not None:
+            inside = row["mean_low"] <= row["human_mean"] <= row["mean_high"]
+            row["held"] = bool(inside)
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-round(row["mean"], _DIGITS), row["system"]))
 
 
 def system_means(
@@ -208,15 +160,16 @@ def _order(sample: JudgeScores, panel: Panel) -> dict[str, Any]:
     clusters = panel.clusters
 
     def shares(column: int, rows: np.ndarray) -> np.ndarray:
-        others, judge, rater = (
-            PairedSystems(
-                mean_table(
-                    values[rows], system[rows], clusters.number[rows], (len(names), clusters.count)
-                )
+        def pairs(values: np.ndarray) -> PairedSystems:
+            shape = len(names), clusters.count
+            return PairedSystems(
+                mean_table(values[rows], system[rows], clusters.number[rows], shape)
             )
-            for values in (panel.others[:, column], sample.scores, panel.ratings[:, column])
-        )
-        return np.stack([ordered_alike(side, others, clusters.weights) for side in (judge, rater)])
+
+        others = pairs(panel.others[:, column])
+        judge = ordered_alike(pairs(sample.scores), others, clusters)
+        rater = ordered_alike(pairs(panel.ratings[:, column]), others, clusters)
+        return np.stack([judge, rater])  # [2, 1 + B]
 
     judge, ceiling = panel.over_raters(shares)
     figures = dict(zip(ORDER, (judge, ceiling, judge - ceiling), strict=True))
@@ -239,30 +192,32 @@ def _errors(
     record = dict[str, Any]()
     by_system = dict[str, dict[str, float | None]]()
     largest = dict[str, np.ndarray]()
-    of_parts = dict[str, np.ndarray]()
+    in_parts = dict[str, np.ndarray]()
     # of a system with one article no resample shows the noise
     single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
     kinds = {
         "": sample.on_scale,
         "calibrated_": sample.calibrated,
         "unseen_": sample.calibrated_unseen,
+        "constant_": sample.constant_unseen,
     }
-    kinds["constant_"] = sample.constant_unseen
     for kind, scores in kinds.items():
         apart = (scores - sample.human)[rated]
-        errors = system_means(apart, system, len(names), clusters)
+        errors = system_means(apart, system, len(names), clusters)  # [1 + B, S]
         if not kind:
-            record["error_system"] = str(names[np.nanargmax(np.abs(errors[0]))])
-            by_system = dict(
-                zip(map(str, names), _by_system("error", errors, system, clusters), strict=True)
-            )
+            farthest = np.nanargmax(np.abs(errors[0]))
+            record["error_system"] = str(names[farthest])
+            rows = _by_system("error", errors, system, clusters)
+            by_system = dict(zip(map(str, names), rows, strict=True))
         distances, noise = _distances(errors[:1] if single else errors)
         record |= distances_record(f"{kind}error", distances, noise, clusters)
         largest[kind] = without_excess(distances[1])
-        of_parts[kind] = _distances(system_means(apart, system, len(names), clusters.fifths))[0]
+        without_fifths = system_means(apart, system, len(names), clusters.fifths)
+        in_parts[kind] = _distances(without_fifths)[0][1]
     for kind, name in zip(("", "unseen_"), SAVED, strict=True):
-        record |= clusters.record({name: largest["constant_"] - largest[kind]})
-    raw_is_better = (of_parts[""][1] < of_parts["unseen_"][1]).all()
+        saved = largest["constant_"] - largest[kind]
+        record |= clusters.record({name: saved})
+    raw_is_better = (in_parts[""] < in_parts["unseen_"]).all()
     record["better_scores"] = RAW if raw_is_better else CALIBRATED
     return record, by_system
 
@@ -316,54 +271,15 @@ def distances_record(
     cases, and that of the mean in 92 to 99 %, but 77 to 97 % where one system is far off and all
     others are right. Percentiles as they are hold it in 47 to 95 %.
     """
+    end = expanded(clusters.count)[1]
     record: dict[str, float | None] = {}
     for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
-        record |= clusters.record({key: np.maximum(without_excess(values), 0.0)})
+        positive = np.maximum(without_excess(values), 0.0)
+        record |= clusters.record({key: positive})
         value = record[key]
         low = record[f"{key}_low"]
-        if value is not None and low is not None:
-            by_chance = value <= np.nanquantile(chance[1:], expanded(clusters.count)[1])
-            record[f"{key}_low"] = 0.0 if by_chance else low
+        if value is None or low is None:
+            continue
+        if value <= np.nanquantile(chance[1:], end):
+            record[f"{key}_low"] = 0.0
     return record
-
-
-# --- two judges ---------------------------------------------------------------------------------
-
-
-def _tests(first: JudgeScores, second: JudgeScores) -> list[dict[str, Any]]:
-    """A record a correlation: the difference, first less second, by `boot_both`, and p by
-    `permuted_both`."""
-    record: dict[str, Any] = {
-        name: second.head[name] for name in ("judge", "decoding", "lambda", "temperature")
-    }
-    record |= (
-        {"systems": 0, "articles": 0, "statistic": None}
-        | unknown(["difference"])
-        | {"p": None, "p_holm": None}
-    )
-    # the texts that both judges and the humans scored, by system and article
-    rows, other = (np.flatnonzero(~np.isnan(sample.human)) for sample in (first, second))
-    _, places, others = np.intersect1d(first.names[rows], second.names[other], return_indices=True)
-    rows = rows[places]
-    other = other[others]
-    names, system = np.unique(first.systems[rows], return_inverse=True)
-    group = np.unique(first.groups[rows], return_inverse=True)[1]
-    if not 2 < len(names) <= MOST_SYSTEMS:
-        return [
-            record
-            | {"reason": f"No test: correlations over systems take 3 to {MOST_SYSTEMS} of them."}
-        ]
-    columns = first.scores[rows], second.scores[other], first.human[rows]
-    tables = [mean_table(values, system, group) for values in columns]
-    whole = ~np.isnan(tables[2]).any(axis=0)
-    if whole.sum() < 2:
-        return [record | {"reason": "No test: fewer than two groups have a text of every system."}]
-    ours, theirs, human = (table[:, whole] for table in tables)
-    drawn = first.resamples, first.seed
-    tests = permuted_both(ours, theirs, human, *drawn) if first.resamples else []
-    p_values = {test["statistic"]: test["p"] for test in tests}
-    sizes = {"systems": len(names), "articles": int(whole.sum())}
-    return [
-        record | sizes | gap | {"p": p_values.get(gap["statistic"]), "reason": None}
-        for gap in boot_both(ours, theirs, human, *drawn)
-    ]

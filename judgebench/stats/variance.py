@@ -40,7 +40,7 @@ from judgebench.stats.clusters import (
     with_agreement_interval,
     with_jackknife,
 )
-from judgebench.stats.scores import JudgeScores, series_of
+from judgebench.stats.scores import Cell, JudgeScores, series_of
 from judgebench.types import LABELS, RANGE
 
 Effect = frozenset[str]
@@ -85,74 +85,63 @@ class CrossedScores:
     """
 
     def __init__(self, values: np.ndarray, facets: tuple[str, ...], clusters: Clusters) -> None:
-        rated = ~np.isnan(values).all(axis=tuple(range(1, values.ndim)))
-        self.values, self.facets, self.clusters = (
-            values[rated],
-            facets,
-            with_jackknife(clusters.at(rated)),
-        )
+        others = tuple(range(1, values.ndim))
+        rated = ~np.isnan(values).all(axis=others)
+        self.values = values[rated]
+        self.facets = facets
+        self.clusters = with_jackknife(clusters.at(rated))
         self.components: Components = self._components()
 
     def _components(self) -> Components:
-        values = self.values
-        axes = range(len(self.facets) + 1)
-        # the smallest first
-        effects = [frozenset(names) for size in axes for names in combinations(self.facets, size)]
-        scored = ~np.isnan(values)
-        filled = np.where(scored, values - (values[scored].mean() if scored.any() else 0.0), 0.0)
-        # pairs of scores that agree in at least these facets, and half of their squared differences
+        facets = self.facets
+        # 1. every set of facets, the smallest first
+        effects: list[Effect] = []
+        for size in range(len(facets) + 1):
+            effects += map(frozenset, combinations(facets, size))
+        none = effects[0]
+        every = effects[-1]
+        # 2. pairs of scores that agree in at least these facets, and half of their squared
+        # differences
+        scored = ~np.isnan(self.values)
+        mean = self.values[scored].mean() if scored.any() else 0.0
+        filled = np.where(scored, self.values - mean, 0.0)
         at_least: dict[Effect, np.ndarray] = {}
         for effect in effects:
-            gone = tuple(
-                axis for axis, facet in enumerate(self.facets) if axis and facet not in effect
-            )
-            cells = math.prod(
-                size for axis, size in enumerate(values.shape) if axis and axis not in gone
-            )
-            tables = [
-                side.sum(axis=gone).reshape(len(values), cells)
-                for side in (1.0 * scored, filled, filled**2)
-            ]
-            at_least[effect] = _agreeing(tables, self.clusters, nested=self.facets[0] in effect)
-        # the mean over pairs that agree in exactly these: those in at least these less those that
-        # agree in more
+            summed = [axis for axis, facet in enumerate(facets) if axis and facet not in effect]
+            tables = []
+            for side in (1.0 * scored, filled, filled**2):
+                table = side.sum(axis=tuple(summed))
+                tables.append(table.reshape(len(table), math.prod(table.shape[1:])))
+            at_least[effect] = _agreeing(tables, self.clusters, nested=facets[0] in effect)
+        # 3. the mean over pairs that agree in exactly these: those in at least these less those
+        # that agree in more
         differences = {}
         for effect in effects:
-            signed = [
-                (-1) ** (len(more) - len(effect)) * at_least[more]
-                for more in effects
-                if more >= effect
-            ]
+            signed = []
+            for more in effects:
+                if more >= effect:
+                    signed.append((-1) ** (len(more) - len(effect)) * at_least[more])
             pairs, squares = np.sum(signed, axis=0)
             differences[effect] = divided(squares, np.where(pairs > 0.5, pairs, 0.0))
-        # Half the squared difference of two scores that agree in the facets A alone holds every
+        # 4. Half the squared difference of two scores that agree in the facets A alone holds every
         # component but those of the facets within A. So that of no facets less that of A is the sum
         # of the components within A.
-        none = frozenset[str]()
-        every = frozenset(self.facets)
-        within = {
-            effect: differences[none] - (differences[effect] if effect != every else 0.0)
-            for effect in effects
-        }
+        differences[every] = np.zeros_like(differences[every])
+        within = {effect: differences[none] - differences[effect] for effect in effects}
         within[none] = np.zeros_like(differences[none])
-        components = {
-            effect: np.sum(
-                [
-                    (-1) ** (len(effect) - len(part)) * within[part]
-                    for part in effects
-                    if part <= effect
-                ],
-                axis=0,
-            )
-            for effect in effects[1:]
-        }
-        # what is left of scores that are all the same, as in some resamples, is rounding, and its
-        # shares are noise
+        components = {}
+        for effect in effects[1:]:
+            signed = []
+            for part in effects:
+                if part <= effect:
+                    signed.append((-1) ** (len(effect) - len(part)) * within[part])
+            components[effect] = np.sum(signed, axis=0)
+        # 5. what is left of scores that are all the same, as in some resamples, is rounding, and
+        # its shares are noise
         rounding = _ROUNDING * (filled**2).max(initial=0.0)
-        return {
-            effect: np.where(np.abs(part) <= rounding, 0.0, part)
-            for effect, part in components.items()
-        }
+        for effect, part in components.items():
+            components[effect] = np.where(np.abs(part) <= rounding, 0.0, part)
+        return components
 
 
 def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) -> np.ndarray:
@@ -167,29 +156,30 @@ def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) ->
     counts, sums, squares = tables
     if nested:
         dot = partial(np.einsum, "tl,tl->t")
-        return np.stack(
-            [
-                clusters.sums(dot(counts, counts)),
-                clusters.sums(dot(counts, squares) - dot(sums, sums)),
-            ]
-        )
+        pairs = dot(counts, counts)
+        apart = dot(counts, squares) - dot(sums, sums)
+        return np.stack([clusters.sums(pairs), clusters.sums(apart)])
+    # pairs of the groups as they are drawn, less a group's own, counted as between copies of it
     grouped = [clusters.totals(table) for table in tables]  # [G, L]
-    drawn = [clusters.weights @ table for table in grouped]
-    # a group's own pairs, counted as between copies of it
+    drawn = [clusters.weights @ table for table in grouped]  # [rows, L]
     again = clusters.weights**2 - clusters.weights
-    pairs, apart = (
-        np.stack([(counts**2).sum(axis=1), (counts * squares - sums**2).sum(axis=1)])
-        for counts, sums, squares in (drawn, grouped)
-    )
-    return pairs - np.stack([again @ part for part in apart])
+    return _pairs(*drawn) - np.stack([again @ part for part in _pairs(*grouped)])
+
+
+def _pairs(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """[2, rows] pairs of the scores in each cell [rows, L], and half of their squared
+    differences."""
+    apart = counts * squares - sums**2
+    return np.stack([(counts**2).sum(axis=1), apart.sum(axis=1)])
 
 
 def share_of(components: Components, effects: Sequence[Effect]) -> np.ndarray:
     """The share of some effects' components in the sum of all; NaN where nothing varies, or a
     component is unknown."""
-    total = np.sum([np.maximum(part, 0.0) for part in components.values()], axis=0)
-    parts = [np.maximum(components[effect], 0.0) for effect in effects]
-    return divided(np.sum(parts, axis=0) if parts else np.zeros_like(total), total)
+    positive = {effect: np.maximum(part, 0.0) for effect, part in components.items()}
+    total = np.sum(list(positive.values()), axis=0)
+    parts = [np.zeros_like(total), *(positive[effect] for effect in effects)]
+    return divided(np.sum(parts, axis=0), total)
 
 
 def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, float | None]:
@@ -203,20 +193,20 @@ def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, flo
     """
     resampled, rest = resampled_and_left_out(values, clusters)
     record = clusters.record({name: resampled})
-    if (
-        record[f"{name}_low"] is None
-        or np.isnan(rest).any()
-        or min(rest.min(), 1 - rest.max()) < _EDGE
-    ):
+    if record[f"{name}_low"] is None or np.isnan(rest).any():
+        return record
+    if min(rest.min(), 1 - rest.max()) < _EDGE:
         return record
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
     low = interval[f"{name}_low"]
     high = interval[f"{name}_high"]
-    if low is not None and high is not None:
-        ends = (1 - high, 1 - max(low, 0.0)) if turned else (max(low, 0.0), high)
-        record |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
-    return record
+    if low is None or high is None:
+        return record
+    low = max(low, 0.0)
+    if turned:
+        low, high = 1 - high, 1 - low
+    return record | {f"{name}_low": low, f"{name}_high": high}
 
 
 def component_records(scores: CrossedScores) -> list[dict[str, Any]]:
@@ -231,15 +221,14 @@ def component_records(scores: CrossedScores) -> list[dict[str, Any]]:
             note = "No component: too few scores agree in other facets alone."
         elif values[0] < 0:
             note = "A negative estimate: it counts as 0 in the shares."
-        records.append(
-            {
-                "effect": " x ".join(facet for facet in scores.facets if facet in effect),
-                "facets": len(effect),
-            }
-            | clusters.record({"variance": resampled_and_left_out(values, clusters)[0]})
-            | _bounded("share", share_of(scores.components, [effect]), clusters)
-            | {"note": note}
-        )
+        record: dict[str, Any] = {
+            "effect": " x ".join(facet for facet in scores.facets if facet in effect),
+            "facets": len(effect),
+        }
+        resampled, _ = resampled_and_left_out(values, clusters)
+        record |= clusters.record({"variance": resampled})
+        record |= _bounded("share", share_of(scores.components, [effect]), clusters)
+        records.append(record | {"note": note})
     return records
 
 
@@ -268,55 +257,71 @@ def variance_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     teach (`scores.cross_fitted`); and what `_study` says.
     """
     records: list[dict[str, Any]] = []
-    tables: dict[tuple[str, ...], dict[Any, JudgeScores]] = {}
+    tables: dict[tuple[str, ...], dict[Cell, JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, {})[sample.cell] = sample
     humans: dict[tuple[str, str], dict[str, Any]] = {}
     for table in tables.values():
-        alone: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
+        # 1. each series over its ranges
+        by_judge: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
         for cells in series_of(table).values():
             ranged = {score_range: table[cell] for score_range, cell in cells.items()}
             if len(ranged) > 1:
-                records += [
-                    _of_ranges(list(ranged.values()), calibrated) for calibrated in (False, True)
-                ]
+                records.append(_of_ranges(list(ranged.values()), calibrated=False))
+                records.append(_of_ranges(list(ranged.values()), calibrated=True))
             cell = next(iter(cells.values()))
-            alone.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = ranged
-        # a record a decoding that main and assistant share, over the ranges that both were asked in
-        for judges in alone.values():
-            both = judges.get("main", {}), judges.get("assistant", {})
-            pairs = [
-                (both[0][score_range], both[1][score_range])
-                for score_range in both[0]
-                if score_range in both[1]
-            ]
-            if pairs:
-                asked = [sample for pair in pairs for sample in pair]
-                values, rows = _shared(asked)  # [texts, 2 x ranges]
-                crossed = len(pairs) > 1
-                facets = ("text", "range", "judge") if crossed else ("text", "judge")
-                values = values.reshape(len(values), len(pairs), 2) if crossed else values
-                head = _head(asked) | {"judge": None, "study": JUDGES, "calibrated": False}
-                records.append(
-                    head | _study(CrossedScores(values, facets, asked[0].clusters.at(rows)))
-                )
-        # the raters
+            by_judge.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = ranged
+        # 2. main and assistant
+        for judges in by_judge.values():
+            asked = _of_both(judges.get("main", {}), judges.get("assistant", {}))
+            if asked:
+                records.append(_of_judges(asked))
+        # 3. the raters
         first = next(iter(table.values()))
         key = first.cell.split, first.cell.dimension
         if key not in humans:
-            head = _head([first]) | dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
-            head |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
-            head.pop(LABELS, None)
-            low, high = first.scale or (0.0, 1.0)
-            with np.errstate(invalid="ignore"):  # of a scale without length
-                scores = CrossedScores(
-                    (first.ratings - low) / (high - low), ("text", "rater"), first.clusters
-                )
-            humans[key] = head | _study(scores, first.scale is not None)
-            if not first.raters:
-                reason = "No components: only one rating of each text, or their mean, is known."
-                humans[key] |= {"raters": None, "reason": reason}
+            humans[key] = _of_raters(first)
     return records + list(humans.values())
+
+
+def _of_both(
+    main: Mapping[Any, JudgeScores], assistant: Mapping[Any, JudgeScores]
+) -> list[JudgeScores]:
+    """Both judges' scores in each range that both were asked in, range by range."""
+    asked = []
+    for score_range, sample in main.items():
+        if score_range in assistant:
+            asked += [sample, assistant[score_range]]
+    return asked
+
+
+def _of_judges(asked: Sequence[JudgeScores]) -> dict[str, Any]:
+    """The record of main and assistant, see `_of_both`."""
+    facets: tuple[str, ...] = ("text", "judge")
+    values, rows = _shared(asked)  # [texts, 2 x ranges]
+    if len(asked) > 2:
+        facets = ("text", "range", "judge")
+        values = values.reshape(len(values), -1, 2)
+    scores = CrossedScores(values, facets, asked[0].clusters.at(rows))
+    record = _head(asked) | {"judge": None, "study": JUDGES, "calibrated": False}
+    return record | _study(scores)
+
+
+def _of_raters(sample: JudgeScores) -> dict[str, Any]:
+    """The record of the raters of a judge's texts."""
+    record = _head([sample])
+    record |= dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
+    record |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
+    record.pop(LABELS, None)
+    low, high = sample.scale or (0.0, 1.0)
+    with np.errstate(invalid="ignore"):  # of a scale without length
+        parts = (sample.ratings - low) / (high - low)
+        scores = CrossedScores(parts, ("text", "rater"), sample.clusters)
+    record |= _study(scores, has_unit=sample.scale is not None)
+    if not sample.raters:
+        reason = "No components: only one rating of each text, or their mean, is known."
+        record |= {"raters": None, "reason": reason}
+    return record
 
 
 def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, Any]:
@@ -325,33 +330,39 @@ def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, An
     record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
     scores = CrossedScores(values, ("text", "range"), first.clusters.at(rows))
     record |= _study(scores, has_unit=not calibrated or first.scale is not None)
-    # texts that are the crossing of articles and systems; a system of each text's own would make a
-    # large, empty table
-    labels, group = np.unique(first.groups[rows], return_inverse=True)
-    names, system = np.unique(first.systems[rows], return_inverse=True)
-    place = group * len(names) + system
-    size = len(labels) * len(names)
-    once = len(np.unique(place)) == len(place)
-    if record["reason"] is None and len(names) > 1 and once and 2 * len(place) >= size:
-        table = np.full((size, values.shape[1]), np.nan)
-        table[place] = values
-        articles = Clusters.of(np.arange(len(labels)), first.resamples, first.seed)
-        crossed = table.reshape(len(labels), len(names), -1)
-        record["crossed"] = component_records(
-            CrossedScores(crossed, ("article", "system", "range"), articles)
-        )
+    if record["reason"] is None:
+        record["crossed"] = _of_articles(first, values, rows)
     if calibrated and np.isnan(values).all():
         record["reason"] = "Not calibrated: that takes two groups of rated texts at least."
     return record
 
 
+def _of_articles(sample: JudgeScores, values: np.ndarray, rows: np.ndarray) -> list[dict[str, Any]]:
+    """The components of values [n, ranges] of a judge's texts `rows` [n] that are the crossing of
+    articles and systems; none of other texts. A system of each text's own would make a large, empty
+    table."""
+    articles, article = np.unique(sample.groups[rows], return_inverse=True)
+    systems, system = np.unique(sample.systems[rows], return_inverse=True)
+    cell = article * len(systems) + system
+    cells = len(articles) * len(systems)
+    once = len(np.unique(cell)) == len(cell)
+    if len(systems) < 2 or not once or 2 * len(cell) < cells:
+        return []
+    table = np.full((cells, values.shape[1]), np.nan)
+    table[cell] = values
+    crossed = table.reshape(len(articles), len(systems), -1)
+    clusters = Clusters.of(np.arange(len(articles)), sample.resamples, sample.seed)
+    scores = CrossedScores(crossed, ("article", "system", "range"), clusters)
+    return component_records(scores)
+
+
 def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
     """The keys of `JudgeScores.head`, None where these differ in them."""
     heads = [sample.head for sample in samples]
-    same = {
-        name: value if all(head.get(name) == value for head in heads) else None
-        for name, value in heads[0].items()
-    }
+    same = dict(heads[0])
+    for name, value in heads[0].items():
+        if any(head.get(name) != value for head in heads):
+            same[name] = None
     if len({sample.cell.range for sample in samples}) > 1:
         same |= dict.fromkeys(RANGE)
         same.pop(LABELS, None)
@@ -366,11 +377,14 @@ def _shared(
     and [n] rows of the first sample."""
     columns = []
     for sample in samples:
-        scores, (low, high) = sample.scores, (sample.cell.range_min, sample.cell.range_max)
+        scores = sample.scores
+        low, high = sample.cell.range_min, sample.cell.range_max
         if calibrated:
-            scores, (low, high) = sample.calibrated, sample.scale or (0.0, 1.0)
+            scores = sample.calibrated
+            low, high = sample.scale or (0.0, 1.0)
         with np.errstate(invalid="ignore"):
-            columns.append(pd.Series((scores - low) / (high - low), sample.names))
+            parts = (scores - low) / (high - low)
+        columns.append(pd.Series(parts, sample.names))
     table = pd.concat(columns, axis=1, join="inner").sort_index()
     return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)
 
@@ -385,15 +399,18 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
     record: dict[str, Any] = {"texts": len(scores.values), "groups": scores.clusters.count}
-    record |= {f"{facet}s": levels.get(facet) for facet in _FACETS} | {"spread": None}
-    record |= unknown(["texts_share", *(f"{facet}_{kind}" for facet in _FACETS for kind in _KINDS)])
+    record |= {f"{facet}s": levels.get(facet) for facet in _FACETS}
+    record |= {"spread": None} | unknown(["texts_share"])
+    for facet in _FACETS:
+        record |= unknown(f"{facet}_{kind}" for kind in _KINDS)
     components = component_records(scores)
-    variances = [part["variance"] for part in components if part["variance"] is not None]
-    total = sum(max(variance, 0.0) for variance in variances)
+    variances = [part["variance"] for part in components]
+    known = [variance for variance in variances if variance is not None]
+    total = sum(max(variance, 0.0) for variance in known)
     reason = None
     if record["texts"] < 2:
         reason = "No components: fewer than two texts have scores."
-    elif len(variances) < len(components):
+    elif len(known) < len(variances):
         reason = (
             "No components: too few scores of other texts, ranges, judges or raters meet each "
             "other."
@@ -401,13 +418,12 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     elif total <= _SAME:
         reason = "No components: all scores are the same."
     record |= {"components": components, "crossed": [], "reason": reason}
-    if reason is None:
-        record["spread"] = float(np.sqrt(total)) if has_unit else None
-        record |= {
-            f"texts_share{end}": components[0][f"share{end}"] for end in ("", "_low", "_high")
-        }
-        for facet in facets:
-            record |= {
-                f"{facet}_{name}": value for name, value in facet_share(scores, facet).items()
-            }
+    if reason is not None:
+        return record
+    record["spread"] = float(np.sqrt(total)) if has_unit else None
+    for end in ("", "_low", "_high"):
+        record[f"texts_share{end}"] = components[0][f"share{end}"]
+    for facet in facets:
+        for name, value in facet_share(scores, facet).items():
+            record[f"{facet}_{name}"] = value
     return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judgebench.report.formats import is_known, no_text, percent, points, two
+from judgebench.report.formats import is_known, percent, points, two
 from judgebench.report.table import Col, Rows, View, records
 from judgebench.report.views.correlations import taken_rows
 from judgebench.results.results import Results, labelled
@@ -48,15 +48,6 @@ SYSTEMS = View(
             points,
             says="share of pairs of systems that judge and humans order alike, with its doubt: 1 "
             "less the mean distance of both p-values (soft pairwise accuracy)",
-        ),
-        Col(
-            "systems like these",
-            "soft_pairwise_accuracy",
-            no_text,
-            points,
-            optional=True,
-            interval="soft_pairwise_accuracy_systems",
-            says="the interval of soft pairs with systems resampled, too",
         ),
         Col(
             "pairs",
