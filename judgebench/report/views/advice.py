@@ -108,12 +108,16 @@ def choice_rows(results: Results) -> Rows:
     `remark`, whether it is taken or looks best."""
     rows = records(results.choice)
     for row in rows:
-        defense = "" if row["defense"] == NO_DEFENSE else f"defense {row['defense']}"
-        names = (row["judge"], row["decoding"], setting(row), defense)
+        names = [row["judge"], row["decoding"], setting(row)]
+        if row["defense"] != NO_DEFENSE:
+            names.append(f"defense {row['defense']}")
         row["who"] = ", ".join(filter(None, names))
-        alone = row["ranges"] == 1
-        row["place"] = f"in range {range_of(row)}" if alone else f"over {row['ranges']} ranges"
-        row["remark"] = ", ".join(["taken"] * row["taken"] + ["looks best"] * row["best"])
+        if row["ranges"] == 1:
+            row["place"] = f"in range {range_of(row)}"
+        else:
+            row["place"] = f"over {row['ranges']} ranges"
+        remarks = {"taken": row["taken"], "looks best": row["best"]}
+        row["remark"] = ", ".join(name for name, holds in remarks.items() if holds)
     return rows
 
 
@@ -124,10 +128,10 @@ def advices(results: Results) -> list[Advice]:
 
 def advice_lines(results: Results, place: str) -> list[str]:
     """A line a dimension, which only several of them are named by: see `Advice.say`."""
-    found = advices(results)
+    every = advices(results)
     lines = []
-    for advice in found:
-        name = f"{advice.dimension}: " if len(found) > 1 else ""
+    for advice in every:
+        name = f"{advice.dimension}: " if len(every) > 1 else ""
         lines.append(name + advice.say(place, results.groups))
     return lines
 

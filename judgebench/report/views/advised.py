@@ -22,6 +22,7 @@ from judgebench.report.views.systems import system_rows
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.humans import CALIBRATED, RAW
+from judgebench.stats.scores import CLEAN
 
 Place = tuple[str, str]
 """A dimension and a range."""
@@ -264,7 +265,9 @@ def shift_rows(results: Results) -> Rows:
     for row in rows:
         human = humans.get((row["dimension"], row["range"]))
         row["favorite"] = favorite_text(row)
-        row["human"] = f"{human['score']} ({percent(human['share'])})" if human else None
+        row["human"] = None
+        if human:
+            row["human"] = f"{human['score']} ({percent(human['share'])})"
         row["mass"] = masses.get((*_values(row, keys), row["decoding"]))
     return headed(results, rows)
 
@@ -321,16 +324,21 @@ ATTACKED = replace(of_setting(attacks.ATTACKS), name="attacked")
 
 def shift_lines(results: Results) -> list[Block]:
     """The range's share of the variance, raw and calibrated; and what attacks do."""
-    facts: dict[str, dict[str, Any]] = {}
+    # 1. what attacks do
+    lines = defenses.defense_sentences(results)
+    if not lines:
+        lines = attacks.attack_sentences(results)
+    clean = all(row["attack"] == CLEAN for row in results.metrics)
+    if clean and results.metrics and not results.compares:
+        lines = ["No attack was run."]
+    # 2. the range's shares
+    shares: dict[str, dict[str, float]] = {}
     for row in of_advised(results, records(variance_frame(results))):
         if is_known(row["range_both"]):
             scores = CALIBRATED if row["calibrated"] else RAW
-            facts.setdefault(row["dimension"], {})[scores] = row["range_both"]
-    attacked = defenses.defense_sentences(results) or attacks.attack_sentences(results)
-    clean = all(row["attack"] == "none" for row in results.metrics)
-    if clean and results.metrics and not results.compares:
-        attacked = ["No attack was run."]
-    return [*bare(results, attacked), *answers(results, "shift", facts)]
+            of_dimension = shares.setdefault(row["dimension"], {})
+            of_dimension[scores] = row["range_both"]
+    return [*bare(results, lines), *answers(results, "shift", shares)]
 
 
 def preparation_lines(results: Results) -> list[Block]:
@@ -347,7 +355,8 @@ def error_lines(results: Results) -> list[Block]:
     facts = {}
     for row in error_rows(results):
         sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["error"])
-        facts[row["dimension"]] = {"ends": [*sure[-1:], *sure[:1]] if len(sure) > 1 else sure}
+        ends = [sure[-1], sure[0]] if len(sure) > 1 else sure
+        facts[row["dimension"]] = {"ends": ends}
     return answers(results, "wrong", facts)
 
 
@@ -360,8 +369,15 @@ def certainty_lines(results: Results) -> list[Block]:
     few = {row["dimension"]: row for row in few_labels_rows(results)}
     facts: dict[str, Mapping[str, Any]] = {}
     for lead in advised_rows(results):
+        dimension = lead["dimension"]
         low = lead.get("spearman_low")
         high = lead.get("spearman_high")
-        half = None if low is None or high is None else (high - low) / 2
-        facts[lead["dimension"]] = {"lead": lead, "half": half, "few": few.get(lead["dimension"])}
+        half = None
+        if low is not None and high is not None:
+            half = (high - low) / 2
+        facts[dimension] = {
+            "lead": lead,
+            "half": half,
+            "few": few.get(dimension),
+        }
     return answers(results, "sure", facts)

@@ -4,6 +4,7 @@ what repairs buy."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -61,24 +62,38 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     head = [Text(subject(results), style="bold"), Text("")]
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
     if results.path and results.config.get("report"):
-        tail.append(Text(f"  {results.folder / 'report.html'}"))
+        page = results.folder / "report.html"
+        tail.append(Text(f"  {page}"))
     room = MOST - 1 - _height(*head, *tail)
     # 1. parts in a grid: runs about attacks and pairs lead with what was tried
     advice = [("take", line) for line in advice_lines(results, "terminal")]
-    parts = [_tried(results), verdict_lines(results), advice + _repairs(results)]
-    parts = [part for part in parts if part]
-    grid = _grid(parts, [0] * len(parts))
+    every = (
+        _tried(results),
+        verdict_lines(results),
+        advice + _repairs(results),
+    )
+    parts = [_Part(lines) for lines in every if lines]
+    grid = _grid(parts)
     # 2. the longest part is cut, a line at a time
-    cut = [0] * len(parts)
-    while _height(grid) > room and max(map(len, parts), default=0) > 2:
-        longest = max(range(len(parts)), key=lambda place: len(parts[place]))
-        parts[longest] = parts[longest][:-1]
-        cut[longest] += 1
-        grid = _grid(parts, cut)
+    while parts and _height(grid) > room:
+        longest = max(parts, key=lambda part: len(part.lines))
+        if len(longest.lines) <= 2:
+            break
+        longest.lines = longest.lines[:-1]
+        longest.cut += 1
+        grid = _grid(parts)
     # 3. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)
     middle: list[RenderableType] = [grid] if table is None else [grid, table, Text("")]
     return [*head, *middle, *tail]
+
+
+@dataclass
+class _Part:
+    """Lines of the grid, each a name and words, and how many were cut."""
+
+    lines: Sequence[tuple[str, Any]]
+    cut: int = 0
 
 
 def _height(*blocks: RenderableType) -> int:
@@ -86,15 +101,15 @@ def _height(*blocks: RenderableType) -> int:
     return sum(len(console.render_lines(block)) for block in blocks)
 
 
-def _grid(parts: Sequence[Sequence[tuple[str, Any]]], cut: Sequence[int]) -> Table:
+def _grid(parts: Sequence[_Part]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
-    for part, missing in zip(parts, cut, strict=True):
-        for name, words in part:
+    for part in parts:
+        for name, words in part.lines:
             grid.add_row(f"  {name}", words)
-        if missing:
-            grid.add_row("", Text(f"and {missing} more: print=all", style="dim"))
+        if part.cut:
+            grid.add_row("", Text(f"and {part.cut} more: print=all", style="dim"))
         grid.add_row()
     return grid
 
@@ -127,8 +142,9 @@ def subject(results: Results) -> str:
     models = str(results.titles["main"])
     assistant = results.titles.get("assistant") or ""
     if assistant:
-        parts = zip_longest(models.split("-"), assistant.split("-"), fillvalue="")
-        rest = "-".join(theirs for ours, theirs in parts if theirs and theirs != ours)
+        parts = zip_longest(models.split("-"), assistant.split("-"))
+        other = [theirs for ours, theirs in parts if theirs and theirs != ours]
+        rest = "-".join(other)
         models += f" with {rest or assistant}"
     # 2. how much was judged, of the reported split
     shown = results.scores
@@ -227,7 +243,8 @@ def _pairs(results: Results) -> list[tuple[str, str]]:
         place = f"place one gets {first} of the preference (50 % is impartial)"
         winner = f"same winner in {percent(row['decided_consistency'])} of pairs"
         agreement = bounded(row, "human_agreement", points, percent)
-        chance = is_known(row["human_agreement_low"]) and row["human_agreement_low"] <= 0.5
+        low = row["human_agreement_low"]
+        chance = is_known(low) and low <= 0.5
         use = "do not use it" if chance else "ask in both orders"
         lines += [
             ("tried", f"{condition}{row['name']} on {row['size']}, both orders"),
@@ -247,9 +264,10 @@ def _attacks(results: Results) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     for row in rows[:_ATTACKS]:
         words = f"{row['dimension']}: " if several else ""
-        unit = "of wins" if results.compares else f"points in {row['range']}"
-        words += f"{bounded(row, 'change', change)} {unit}"
+        words += bounded(row, "change", change)
+        words += " of wins" if results.compares else f" points in {row['range']}"
         words += f", rises for {percent(row['raised_share'])}"
+        # the same setting under a defense
         others = [other for other in results.metrics if _same_but_defense(row, other)]
         defended = {other["defense"]: other for other in others}
         if defended:
@@ -294,22 +312,33 @@ def _repairs(results: Results) -> list[tuple[str, str]]:
     lines = []
     for row in gains[:_GAINS]:
         gain = bounded(row, "difference", signed_two)
-        lines.append(f"{row['decoding']} instead of {row['reference']} {gain}{_chance(row)}")
-    # 2. calibration of the advised setting
+        names = f"{row['decoding']} instead of {row['reference']}"
+        lines.append(f"{names} {gain}{_chance(row)}")
+    return _named_lines(lines + _calibration(results, rows))
+
+
+def _named_lines(lines: Sequence[str]) -> list[tuple[str, str]]:
+    return [("" if number else "repairs", line) for number, line in enumerate(lines)]
+
+
+def _calibration(results: Results, rows: Rows) -> list[str]:
+    """What calibration of the advised setting makes better, and what worse."""
     judged = {(row["judge"], row["decoding"]) for row in results.verdict}
     fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in judged}
     better = []
     worse = []
+    lines = []
     for kind, (name, form, unit) in _CALIBRATED.items():
         if kind in fitted:
             row = fitted[kind]
             words = f"{name} {form(row['before'])} to {form(row['after'])}{unit}"
-            (better if row["difference"] < 0 else worse).append(words)
+            side = better if row["difference"] < 0 else worse
+            side.append(words)
     if better:
         lines.append(f"calibration: {', '.join(better)}")
     if worse:
         lines.append(f"calibration does not help: {', '.join(worse)}")
-    return [("" if number else "repairs", line) for number, line in enumerate(lines)]
+    return lines
 
 
 _CALIBRATED = {POINTS: ("error", two, " points"), RANGE_SHARE: ("range bias", percent, "")}
@@ -352,10 +381,13 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     shown = parts if len(parts) <= most else parts[: most - 1]
     for part in shown:
         row = part[0]
-        values = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
+        values = {}
+        for at_range in part:
+            values[at_range["range"]] = three(at_range["spearman"]).replace("0.", ".", 1)
         cells = [values.get(name, "") for name in ranges]
         if shares:
-            cells.append(shares.get((row["judge"], row["decoding"]), ""))
+            series = (row["judge"], row["decoding"])
+            cells.append(shares.get(series, ""))
         name = ", ".join(filter(None, (row["decoding"], row["setting"])))
         table.add_row(f"  {name}", *cells)
     if len(parts) > len(shown):

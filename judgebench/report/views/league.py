@@ -15,7 +15,7 @@ from judgebench.report.views.advice import choice_rows, recommendations
 from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_frame
 from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
-from judgebench.stats.humans import CALIBRATED
+from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.paired import BETTER, LESS, MORE, WORSE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
@@ -41,26 +41,35 @@ def league_rows(results: Results) -> Rows:
         # 1. each range of a repair
         for row in part:
             prompts = tokens.get((row["dimension"], row["defense"]), {})
-            length = sum(prompts.values()) if row["ranges"] > 1 else prompts.get(range_of(row), 0.0)
+            length = prompts.get(range_of(row), 0.0)
+            if row["ranges"] > 1:
+                length = sum(prompts.values())
             row["tokens"] = length * row["readings"] / row["ranges"] or None
             row |= figures[_key(row)]
         # 2. their mean
+        mean = dict(part[0]) if len(part) == 1 else _mean(part)
         remarks = [f"{row['remark']} {row['place']}" for row in part if row["remark"]]
-        mean = part[0] | {"remark": "; ".join(remarks)}
+        mean["remark"] = "; ".join(remarks)
         mean["share"] = sum(row["share"] for row in part)
         mean["taken"] = any(row["taken"] for row in part)
-        if len(part) > 1:
-            mean |= dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
-            changes = [name for name in part[0] if name.startswith("change ")]
-            for name in ("spearman", "error", "tokens", *changes):
-                values = [row[name] for row in part if is_known(row.get(name))]
-                mean[name] = sum(values) / len(part) if len(values) == len(part) else None
         mean |= figures[_key(part[0], mean=True)]
         rows.append(mean)
     # 3. the highest first, dimension by dimension
     rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
     dimensions = list(dict.fromkeys(record["dimension"] for record in results.choice))
     return sorted(rows, key=lambda row: dimensions.index(row["dimension"]))
+
+
+def _mean(rows: Rows) -> dict[str, Any]:
+    """The means of a repair's ranges, where all of them are known; they have no intervals."""
+    mean = rows[0] | dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
+    changes = [name for name in mean if name.startswith("change ")]
+    for name in ("spearman", "error", "tokens", *changes):
+        values = [row[name] for row in rows if is_known(row.get(name))]
+        mean[name] = None
+        if len(values) == len(rows):
+            mean[name] = sum(values) / len(values)
+    return mean
 
 
 def _prompt_tokens(results: Results) -> dict[tuple[Any, ...], dict[Any, float]]:
@@ -82,19 +91,21 @@ def _figures(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
     # 1. agreement, and its difference to the plain decoding
     for row in records(correlation_frame(results, silent=True)):
         if row["range"] != "average":
-            figures[_key(row)] |= {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
+            ends = {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
+            figures[_key(row)] |= ends
     for row in compared(results):
         for side in ("first", "second"):
             ends = {f"spearman{end}": row[f"{side}{end}"] for end in ENDS}
             figures[_key(row, f"{side}_")] |= ends
-        figures[_key(row, "first_")] |= {name: row[name] for name in _COMPARED}
+        tested = {name: row[name] for name in _COMPARED}
+        figures[_key(row, "first_")] |= tested
     # 2. error, and the range's share of the variance
     for record in results.beside_humans:
         if record["scores"] == CALIBRATED:
             figures[_key(record)]["error"] = record["mae"]
     for record in results.variance:
         if record["study"] == RANGES and is_known(record["range_both"]):
-            name = "calibrated" if record["calibrated"] else "raw"
+            name = CALIBRATED if record["calibrated"] else RAW
             figures[_key(record, mean=True)][name] = 100 * record["range_both"]
     # 3. changes by attacks
     for record in results.shown:

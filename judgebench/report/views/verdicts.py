@@ -27,11 +27,18 @@ def use_lines(results: Results) -> list[Block]:
     """Uses that are allowed, with care, and not."""
     facts = {}
     for part in rows_by([dict(row) for row in results.verdict], ["dimension"]):
-        uses: dict[str, list[str]] = {"yes": [], "care": [], "no": [], "others": []}
+        uses: dict[str, list[str]] = {
+            "yes": [],
+            "care": [],
+            "no": [],
+            "others": [],
+        }
         for row in part:
             word = _WORDS.get(row["verdict"], "others")
-            uses[word].append(RULES[row["use"]].title)
-        facts[part[0]["dimension"]] = uses
+            title = RULES[row["use"]].title
+            uses[word].append(title)
+        dimension = part[0]["dimension"]
+        facts[dimension] = uses
     return answers(results, "use", facts)
 
 
