@@ -19,7 +19,8 @@ from pathlib import Path
 
 import judgebench
 from judgebench.report import formats
-from judgebench.report.views.league import league_rows, recommendations, repair_sentences
+from judgebench.report.views.advice import recommendations
+from judgebench.report.views.league import league_rows, repair_sentences
 from judgebench.results.results import Results
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.report.views.advice import recommendations
 from judgebench.report.views.answer import MOST
-from judgebench.report.views.league import league_rows, recommendations
+from judgebench.report.views.league import league_rows
 from judgebench.results.results import Results, range_of
 from tests.report.conftest import in_terminal, words_of
 

@@ -18,7 +18,7 @@ from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, rows_by
 from judgebench.report.views.beside import judge_rows
-from judgebench.report.views.correlations import cell_scores, of_taken, taken_rows
+from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
@@ -75,11 +75,11 @@ class Compared:
         for name, run in self.runs.items():
             fitted = {
                 (row["dimension"], row["range"]): row
-                for row in of_taken(run, judge_rows(run))
+                for row in of_advised(run, judge_rows(run))
                 if row["scores"] == CALIBRATED
             }
             verdicts = {(row["dimension"], row["use"]): row["verdict"] for row in run.verdict}
-            for lead in taken_rows(run):
+            for lead in advised_rows(run):
                 error = fitted.get((lead["dimension"], lead["range"]), {})
                 row = {"run": name, "taken": f"{lead['series']} in range {lead['range']}"} | lead
                 row |= {f"error{end}": error.get(f"mae{end}") for end in ENDS}
@@ -229,7 +229,7 @@ def paired_differences(
         "range_labels": None,
     }
     taken = {
-        name: [cell_scores(run, lead).assign(judge=name, **same) for lead in taken_rows(run)]
+        name: [cell_scores(run, lead).assign(judge=name, **same) for lead in advised_rows(run)]
         for name, run in runs.items()
     }
     differences = []

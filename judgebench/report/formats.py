@@ -17,8 +17,7 @@ import jinja2
 from judgebench.report import formats
 from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import FEWEST
-from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
+from judgebench.stats.clusters import FEWEST, Estimate
 
 Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
@@ -96,9 +95,8 @@ def change(value: Any) -> str:
 
 def short(value: Any) -> str:
     """A number of at most 1 without its leading 0, as in an interval."""
-    return (
-        two(value).replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else two(value)
-    )
+    number = two(value)
+    return number.replace("0.", ".", 1) if is_known(value) and abs(value) < 0.995 else number
 
 
 def p_value(value: Any) -> str:
@@ -163,15 +161,30 @@ def spaced(low: Any, high: Any, form: Format) -> str:
     return interval(low, high, form).replace(",", ", ")
 
 
+def estimated(estimate: Estimate | None, form: Format, of: Format | None = None) -> str:
+    """A number in a sentence, with its 95 % interval where it has one; `form` is that of the ends,
+    and of the number where `of` is None.
+
+    Example:
+        >>> estimated(Estimate(0.4, 0.3, 0.5), points, percent), estimated(None, two)
+        ('40 % [30, 50]', '-')
+    """
+    if estimate is None:
+        return UNKNOWN
+    value = (of or form)(estimate.value)
+    ends = spaced(estimate.low, estimate.high, form)
+    return f"{value} {ends}".rstrip()
+
+
 def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:
-    """A number of a row in a sentence, with its 95 % interval where it has one; `form` is that of
-    the ends, and of the number where `of` is None.
+    """The same of a row's number.
 
     Example:
         >>> bounded({"share": 0.4, "share_low": 0.3, "share_high": 0.5}, "share", points, percent)
         '40 % [30, 50]'
     """
-    return f"{(of or form)(row[name])} {spaced(row.get(f'{name}_low'), row.get(f'{name}_high'), form)}".rstrip()
+    estimate = Estimate(row[name], row.get(f"{name}_low"), row.get(f"{name}_high"))
+    return estimated(estimate, form, of)
 
 
 # --- sentences ----------------------------------------------------------------------------------
@@ -204,15 +217,13 @@ _TEMPLATES = jinja2.Environment(
 )
 _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
+_NUMBERS = (*_FORMATS, "bounded", "estimated", "spaced", "span")
+_TEMPLATES.globals |= {name: getattr(formats, name) for name in _NUMBERS}
 _TEMPLATES.globals |= {
-    name: getattr(formats, name) for name in (*_FORMATS, "bounded", "spaced", "span")
-}
-_TEMPLATES.globals |= {
-    "CONSTANT": CONSTANT,
-    "CONSTANT_HUMANS": CONSTANT_HUMANS,
     "ELO_MEAN": ELO_MEAN,
+    "FEWEST": FEWEST,
+    "FEWEST_RATERS": FEWEST_RATERS,
 }
-_TEMPLATES.globals |= {"FEWEST": FEWEST, "FEWEST_RATERS": FEWEST_RATERS}
 
 
 def say(question: str, **facts: Any) -> str:

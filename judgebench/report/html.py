@@ -19,6 +19,7 @@ from judgebench.report.layout import EXAMPLES, PAGE, Fold, PageSection, Part
 from judgebench.report.render import TEMPLATES, macros, to_html
 from judgebench.report.table import Block, Details, Facts, Table, meanings
 from judgebench.report.views import first
+from judgebench.report.views.advice import advice_lines
 from judgebench.report.views.run import headline
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
@@ -36,7 +37,7 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
     facts = headline(results) | {
         "strips": strips,
-        "takes": first.takes(results),
+        "takes": advice_lines(results, "screen"),
         "looks": first.looks(results),
     }
     facts["groups"] = results.groups

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judgebench.report.table import Paragraph
 from judgebench.report.views import (
+    advised,
     answer,
     attacks,
     beside,
@@ -17,8 +18,9 @@ from judgebench.report.views import (
     league,
     pairwise,
     run,
-    taken,
+    verdicts,
 )
+from judgebench.report.views.advice import recommendations
 from judgebench.report.views.bias import RANGE_VARIANCE
 from judgebench.report.views.forecasts import FORECASTS, error_tables
 from judgebench.report.views.humans import experts
@@ -67,7 +69,7 @@ PAGE = (
         "pairs",
         "Which of two is better?",
         (
-            taken.pair_lines,
+            advised.pair_lines,
             pairwise.PAIRS.tables,
             "ranking_",
             Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
@@ -77,18 +79,18 @@ PAGE = (
         "use",
         "May I use this judge?",
         (
-            taken.use_lines,
-            taken.VERDICTS.tables,
-            Fold("What earns each verdict", (taken.rules,)),
+            verdicts.use_lines,
+            verdicts.VERDICTS.tables,
+            Fold("What earns each verdict", (verdicts.rules,)),
         ),
     ),
     PageSection(
         "distance",
         "How far from a human is it?",
         (
-            taken.distance_lines,
+            advised.distance_lines,
             "chart_systems",
-            taken.DISTANCE.tables,
+            advised.DISTANCE.tables,
             Fold("Humans among themselves", (experts,)),
             Fold(
                 "Spearman, Pearson and Kendall of every judge and decoding",
@@ -96,20 +98,20 @@ PAGE = (
             ),
             Fold(
                 "In points: bias, error, same scores and kappa, raw and calibrated",
-                (taken.of_setting(beside.POINTS),),
+                (advised.of_setting(beside.POINTS),),
             ),
             Fold(
                 "In a rater's place: alternative annotator test",
-                (taken.of_setting(beside.STAND_IN),),
+                (advised.of_setting(beside.STAND_IN),),
             ),
-            Fold("Systems: pairs, and errors of means", (taken.of_setting(SYSTEMS),)),
+            Fold("Systems: pairs, and errors of means", (advised.of_setting(SYSTEMS),)),
         ),
     ),
     PageSection(
         "setting",
         "Which setting do I take, and what does each repair buy?",
         (
-            taken.setting_lines,
+            advised.setting_lines,
             "chart_repairs",
             league.LEAGUE.tables,
             Fold(
@@ -126,10 +128,10 @@ PAGE = (
         "shift",
         "What can fool or shift it?",
         (
-            taken.shift_lines,
+            advised.shift_lines,
             "chart_scores",
-            taken.SHIFT.tables,
-            taken.ATTACKED.tables,
+            advised.SHIFT.tables,
+            advised.ATTACKED.tables,
             Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
             Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
             Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
@@ -137,7 +139,7 @@ PAGE = (
             Fold(
                 "How defenses were prepared, and what they cost",
                 (
-                    taken.preparation_lines,
+                    advised.preparation_lines,
                     *_PREPARED,
                     "strengths_",
                     "detectors",
@@ -159,7 +161,7 @@ PAGE = (
         "errors",
         "Where is it wrong?",
         (
-            taken.error_lines,
+            advised.error_lines,
             "chart_errors",
             error_tables,
             Fold("Errors of each system and length", (forecasts.SLICES,)),
@@ -170,11 +172,11 @@ PAGE = (
         "certainty",
         "How sure is all that?",
         (
-            taken.certainty_lines,
+            advised.certainty_lines,
             forecasts.LABELS_AND_JUDGES,
             Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
             Fold("Flags of every judge and decoding", (flags,)),
-            Fold("Its probabilities as forecasts", (taken.of_judges(FORECASTS),)),
+            Fold("Its probabilities as forecasts", (advised.of_judges(FORECASTS),)),
             Fold("Further figures", ("",)),
             Fold("Cost", (run.cost,)),
             Fold("How to repeat it", (run.repeat,)),
@@ -205,7 +207,7 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
     that a page does not fold, those first that answer its question."""
     if tables:
         lines = [
-            *league.recommendations(results),
+            *recommendations(results),
             *league.repair_sentences(results),
             run.judges_line(results.titles),
         ]

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
-from judgebench.stats.clusters import FEWEST
+from judgebench.stats.clusters import FEWEST, Estimate
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -44,8 +44,8 @@ class Col:
         title: its head.
         key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}",
             which is unknown where one of them is.
-        form: the format of its values; ends: that of its interval, which stands at `<key>_low` and
-            `<key>_high`, or of another interval at `<interval>_low`.
+        form: the format of its values; ends: that of its interval, which is part of an `Estimate`,
+            or stands at `<key>_low` and `<key>_high`, or another's at `<interval>_low`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
         detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs
             behind the number.
@@ -77,22 +77,28 @@ class Col:
 
     def cell(self, row: Row) -> TableCell:
         """The cell of a row."""
-        name = self.interval or self.key
+        value, low, high = self.estimate(row)
         return TableCell(
-            self.form(filled(self.key, row) if "{" in self.key else row.get(self.key)),
-            interval(row.get(f"{name}_low"), row.get(f"{name}_high"), self.ends)
-            if self.ends
-            else "",
-            bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
-            text(row.get(self.detail)) if self.detail else "",
-            tuple(row.get(self.flags) or ()) if self.flags else (),
-            text(row.get(self.signs)) if self.signs else "",
+            text=self.form(value),
+            interval=interval(low, high, self.ends) if self.ends else "",
+            marked=bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
+            detail=text(row.get(self.detail)),
+            flags=tuple(row.get(self.flags) or ()),
+            signs=text(row.get(self.signs)),
         )
+
+    def estimate(self, row: Row) -> Estimate:
+        """The value of a row and the ends of its interval, each None where it is unknown."""
+        value = filled(self.key, row) if "{" in self.key else row.get(self.key)
+        if isinstance(value, Estimate):
+            return value
+        name = self.interval or self.key
+        return Estimate(value, row.get(f"{name}_low"), row.get(f"{name}_high"))
 
     def has_value(self, row: Row) -> bool:
         """True where a row has a number, or an interval, for this column."""
-        end = f"{self.interval or self.key}_low" if self.ends and self.form is no_text else self.key
-        return is_known(filled(end, row) if "{" in end else row.get(end))
+        value, low, _ = self.estimate(row)
+        return is_known(low if self.ends and self.form is no_text else value)
 
 
 @dataclass(frozen=True)

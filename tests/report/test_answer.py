@@ -96,8 +96,8 @@ def test_a_gain_that_may_be_chance_though_its_interval_says_otherwise_has_its_re
 def test_one_verdict_has_one_word_whether_raw_or_calibrated_and_with_one_dimension_or_more(run, judge):
     known = judged("coherence", judge=judge)
     word = known["verdict"][2]["verdict"]
-    (line,) = (line for line in answered(results_of(run, **known)) if line.startswith("  report scores  "))
-    assert line == f"  report scores    {word.ljust(14)}{known['verdict'][2]['clause']}"
+    words = " ".join(" ".join(answered(results_of(run, **known))).split())
+    assert f" report scores {word} {known['verdict'][2]['clause']} " in words
     assert (judge == "lenient") == (word == YES and known["verdict"][2]["scores"] == "calibrated")
 
 

@@ -26,7 +26,7 @@ from judgebench.report.browser.data import (
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
 from judgebench.report.formats import two
 from judgebench.report.render import macros
-from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.first import looks
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
@@ -171,7 +171,7 @@ def test_prompts_are_put_together_again_to_the_letter(content, index):
 
 def test_of_the_setting_that_is_taken_the_index_has_the_calibrated_scores(content):
     shown = unpack(browse(content).index)
-    (lead,) = taken_rows(content)
+    (lead,) = advised_rows(content)
     ((series, place),) = shown["advised"]
     assert shown["series"][series]["label"] == lead["who"]
     assert (shown["places"][place]["range"], shown["places"][place]["attack"]) == (lead["range"], "none")

@@ -9,9 +9,10 @@ import pytest
 from judgebench.report.figures.charts import Chart, ChartMark, agreement_chart, first_charts, scores_chart
 from judgebench.report.formats import two
 from judgebench.report.html import render_report
-from judgebench.report.views.correlations import taken_rows
-from judgebench.report.views.first import RANDOM, WORST, looks, strips, takes
-from judgebench.report.views.taken import distance_rows
+from judgebench.report.views.advice import advice_lines
+from judgebench.report.views.advised import distance_rows
+from judgebench.report.views.correlations import advised_rows
+from judgebench.report.views.first import RANDOM, WORST, looks, strips
 from judgebench.results.results import Results
 from judgebench.stats.verdict import RULES
 from tests.report.browsed import write_run
@@ -51,19 +52,19 @@ def chosen(builder, tmp_path_factory):
 
 
 def test_everything_is_about_the_setting_taken_not_the_best_looking(chosen):
-    (lead,) = taken_rows(chosen)
+    (lead,) = advised_rows(chosen)
     assert (lead["who"], lead["range"]) == ("main, greedy", "3-7")
     assert lead["spearman"] < max(record["spearman"] for record in chosen.shown)
-    assert takes(chosen) == ["Take greedy in range 3-7: Spearman 0.40 [0.30, 0.50] on other articles"]
+    assert advice_lines(chosen, "screen") == ["Take greedy in range 3-7: Spearman 0.40 [0.30, 0.50] on other articles"]
     assert agreement_chart(chosen, "coherence").keys[0] == "greedy"
     assert "range 3-7" in scores_chart(chosen, "coherence").note
     known = {record["range_min"]: record["spearman"] for record in chosen.shown
              if (record["judge"], record["decoding"]) == ("main", "greedy")}  # fmt: skip
-    assert [row["spearman"] for row in distance_rows(chosen)] == list(known.values())
+    assert [row["spearman"].value for row in distance_rows(chosen)] == list(known.values())
 
 
 def test_without_a_choice_the_main_models_highest_spearman_is_taken(run):
-    (lead,) = taken_rows(results_of(run))
+    (lead,) = advised_rows(results_of(run))
     of_main = [record["spearman"] for record in results_of(run).shown if record["judge"] == "main"]
     assert lead["spearman"] == max(of_main)
 

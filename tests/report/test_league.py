@@ -5,8 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from judgebench.report.views.advice import recommendations
 from judgebench.report.views.attacks import GAPS
-from judgebench.report.views.league import LEAGUE, league_rows, recommendations
+from judgebench.report.views.league import LEAGUE, league_rows
 from judgebench.results.results import Results
 from judgebench.stats.paired import Plain, attack_differences
 from tests.report.attacked import attacks_on

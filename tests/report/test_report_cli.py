@@ -20,7 +20,7 @@ from judgebench.report.comparison import (
     paired_differences,
     render_comparison,
 )
-from judgebench.report.views.correlations import cell_scores, taken_rows
+from judgebench.report.views.correlations import advised_rows, cell_scores
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 from tests.report.browsed import HOSTILE, write_run
@@ -119,7 +119,7 @@ def test_differences_are_those_of_the_settings_taken_on_the_same_texts(two):
     assert (record["first_judge"], record["second_judge"]) == ("judge.path two", "judge.path one")
     assert record["split"] == "test"
     for side, run in (("first", two[1]), ("second", two[0])):
-        (lead,) = taken_rows(run)
+        (lead,) = advised_rows(run)
         own = cell_scores(run, lead)
         expected = own["score"].rank().corr(own["human"].rank())
         assert record[side] == pytest.approx(expected)

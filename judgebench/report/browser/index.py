@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.first import CALIBRATED
 from judgebench.results.results import (
     CELL,
@@ -127,7 +127,7 @@ def index_of(run: Results) -> Index:
     human = np.full(len(keys), np.nan)
     human[rows] = scores["human"]
     # 5. the settings that are taken, and their calibrated scores
-    leads = taken_rows(run)
+    leads = advised_rows(run)
     advised = [(judged.all.index(judged.of(lead)), places.index(_place(lead))) for lead in leads]
     calibrated = np.full(len(keys), np.nan)
     if CALIBRATED in scores:

@@ -24,16 +24,16 @@ from judgebench.report.views.bias import (
     variance_frame,
 )
 from judgebench.report.views.correlations import (
+    advised_rows,
     cell_scores,
     correlation_frame,
-    of_taken,
-    taken_rows,
+    of_advised,
     undefended,
 )
 from judgebench.report.views.forecasts import error_rows
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
-from judgebench.report.views.systems import taken_systems
+from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
 from judgebench.types import ScoreRange
@@ -206,7 +206,7 @@ def agreement_chart(results: Results, dimension: str) -> Chart | None:
     """Spearman by range: the setting taken first, and the other decodings, with one rater's."""
     rows = [] if results.compares else records(correlation_frame(results, silent=True))
     rows = [row for row in rows if row["dimension"] == dimension and row["range"] != "average"]
-    taken = of_taken(results, rows)
+    taken = of_advised(results, rows)
     rows = [row for row in undefended(rows) if row["judge"] != "assistant"]
     names = list(dict.fromkeys(row["series"] for row in [*taken, *rows]))[:LOOKS]
     ceiling = ceilings(results).get(dimension, {})
@@ -311,7 +311,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart | None:
             for name, row in lines
         ]
     )
-    lead = next((row for row in taken_rows(results) if row["dimension"] == dimension), {})
+    lead = next((row for row in advised_rows(results) if row["dimension"] == dimension), {})
     saved = next(
         (row for row in rows if row["kind"] == POINTS and row["decoding"] == lead["decoding"]), {}
     )
@@ -325,7 +325,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart | None:
 def scores_chart(results: Results, dimension: str) -> Chart | None:
     """Share of texts that get each score: of the setting taken, and of the humans mapped to its
     range."""
-    lead = next((row for row in taken_rows(results) if row["dimension"] == dimension), None)
+    lead = next((row for row in advised_rows(results) if row["dimension"] == dimension), None)
     scale = results.scale.get(dimension)
     if lead is None or not len(results.scores) or results.compares or not spans(scale):
         return None
@@ -364,7 +364,7 @@ def scores_chart(results: Results, dimension: str) -> Chart | None:
 
 def systems_chart(results: Results, dimension: str) -> Chart | None:
     """Means of systems by the judge, on the humans' scale, and by the humans."""
-    row = next((row for row in taken_systems(results) if row["dimension"] == dimension), None)
+    row = next((row for row in advised_systems(results) if row["dimension"] == dimension), None)
     ranking = [] if row is None else row["ranking"]
     if not spans(results.scale.get(dimension)) or not 1 < len(ranking) <= 2 * _MOST_LINES:
         return None
@@ -408,7 +408,7 @@ def errors_chart(results: Results, dimension: str) -> Chart | None:
 
 def attacks_chart(results: Results, dimension: str) -> Chart | None:
     """Change of the mean score by each attack under each defense, of the setting taken."""
-    leads = [row for row in taken_rows(results) if row["dimension"] == dimension]
+    leads = [row for row in advised_rows(results) if row["dimension"] == dimension]
     keys = ("dimension", "range_min", "range_max", "judge", "decoding", "lambda", "temperature")
     rows = [
         row
@@ -470,6 +470,6 @@ def section_charts(results: Results) -> dict[str, Chart]:
     charts = {
         f"chart_{subject}_{row['dimension']}": draw(results, row["dimension"])
         for subject, draw in subjects.items()
-        for row in taken_rows(results)
+        for row in advised_rows(results)
     }
     return {name: chart for name, chart in charts.items() if chart}

@@ -4,6 +4,7 @@ what repairs buy."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 from judgebench.report.formats import (
     bounded,
     change,
+    estimated,
     is_known,
     percent,
     points,
@@ -22,13 +24,15 @@ from judgebench.report.formats import (
     two,
 )
 from judgebench.report.render import WIDTH
-from judgebench.report.table import Row, records, rows_by
+from judgebench.report.table import Row, Rows, records, rows_by
 from judgebench.report.views import attacks, pairwise
-from judgebench.report.views.correlations import correlation_frame, taken_rows, undefended
-from judgebench.report.views.league import choice_rows, league_rows
+from judgebench.report.views.advice import advice_lines, advices
+from judgebench.report.views.correlations import advised_rows, correlation_frame, undefended
+from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import by_server
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
+from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
@@ -56,26 +60,40 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     among them, is cut and counted.
     """
     head = [Text(subject(results), style="bold"), Text("")]
-    page = (
-        [Text(f"  {results.folder / 'report.html'}")]
-        if results.path and results.config.get("report")
-        else []
-    )
-    tail = [*(Text(f"  {line}", style="yellow") for line in _notes(results)), *page]
+    tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
+    if results.path and results.config.get("report"):
+        page = results.folder / "report.html"
+        tail.append(Text(f"  {page}"))
     room = MOST - 1 - _height(*head, *tail)
-    # 1. parts in a grid: runs about attacks and pairs lead with what was tried; the longest part is
-    # cut
-    taken = _taken(results)
-    repairs = _repairs(results)
-    parts = [part for part in (_tried(results), verdict_lines(results), taken + repairs) if part]
-    cut = [0] * len(parts)
-    while _height(grid := _grid(parts, cut)) > room and any(len(part) > 2 for part in parts):
-        at = max(range(len(parts)), key=lambda place: len(parts[place]))
-        parts[at], cut[at] = parts[at][:-1], cut[at] + 1
-    # 2. the correlations, in what is left
+    # 1. parts in a grid: runs about attacks and pairs lead with what was tried
+    advice = [("take", line) for line in advice_lines(results, "terminal")]
+    every = (
+        _tried(results),
+        verdict_lines(results),
+        advice + _repairs(results),
+    )
+    parts = [_Part(lines) for lines in every if lines]
+    grid = _grid(parts)
+    # 2. the longest part is cut, a line at a time
+    while parts and _height(grid) > room:
+        longest = max(parts, key=lambda part: len(part.lines))
+        if len(longest.lines) <= 2:
+            break
+        longest.lines = longest.lines[:-1]
+        longest.cut += 1
+        grid = _grid(parts)
+    # 3. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)
     middle: list[RenderableType] = [grid] if table is None else [grid, table, Text("")]
     return [*head, *middle, *tail]
+
+
+@dataclass
+class _Part:
+    """Lines of the grid, each a name and words, and how many were cut."""
+
+    lines: Sequence[tuple[str, Any]]
+    cut: int = 0
 
 
 def _height(*blocks: RenderableType) -> int:
@@ -83,15 +101,15 @@ def _height(*blocks: RenderableType) -> int:
     return sum(len(console.render_lines(block)) for block in blocks)
 
 
-def _grid(parts: Sequence[Sequence[tuple[str, Any]]], cut: Sequence[int]) -> Table:
+def _grid(parts: Sequence[_Part]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
-    for part, missing in zip(parts, cut, strict=True):
-        for name, words in part:
+    for part in parts:
+        for name, words in part.lines:
             grid.add_row(f"  {name}", words)
-        if missing:
-            grid.add_row("", Text(f"and {missing} more: print=all", style="dim"))
+        if part.cut:
+            grid.add_row("", Text(f"and {part.cut} more: print=all", style="dim"))
         grid.add_row()
     return grid
 
@@ -107,86 +125,89 @@ def _notes(results: Results) -> list[str]:
         )
     bill = results.environment.get("served") or {}
     for role in ("main", "assistant"):
-        if judge := bill.get(role):
-            told = by_server(judge)
+        judge = bill.get(role)
+        if judge:
             tokens = f"{judge['prompt_tokens'] or 0:,} prompt tokens"
-            lines.append(
-                f"{role}: {judge['requests']:,} requests, {tokens}{f'; {told}' if told else ''}"
-            )
-    return lines + ([f"cost: ${bill['cost']:.4g}"] if bill.get("cost") else [])
+            requests = f"{role}: {judge['requests']:,} requests, {tokens}"
+            lines.append("; ".join(filter(None, (requests, by_server(judge)))))
+    if bill.get("cost"):
+        lines.append(f"cost: ${bill['cost']:.4g}")
+    return lines
 
 
 def subject(results: Results) -> str:
     """Judge, data, and how much of it was judged, as "Qwen2.5 with 0.5B on conala: 288 texts of 48
     intents, 4 ranges, 16 raters"."""
-    titles = results.titles
-    scores = results.scores
-    main = str(titles["main"])
-    assistant = titles.get("assistant") or ""
-    # of the assistant's name the parts that differ from the main model's
-    parts = zip_longest(main.split("-"), assistant.split("-"), fillvalue="")
-    rest = "-".join(theirs for ours, theirs in parts if theirs and theirs != ours)
-    models = main + (f" with {rest or assistant}" if assistant else "")
-    shown = scores[scores["split"] == results.split] if len(scores) else scores
-    texts, groups = (shown[name].nunique() for name in ("example_id", "group_id"))
+    # 1. the models; of the assistant's name the parts that differ from the main model's
+    models = str(results.titles["main"])
+    assistant = results.titles.get("assistant") or ""
+    if assistant:
+        parts = zip_longest(models.split("-"), assistant.split("-"))
+        other = [theirs for ours, theirs in parts if theirs and theirs != ours]
+        rest = "-".join(other)
+        models += f" with {rest or assistant}"
+    # 2. how much was judged, of the reported split
+    shown = results.scores
+    if len(shown):
+        shown = shown[shown["split"] == results.split]
+    texts = shown["example_id"].nunique()
+    groups = shown["group_id"].nunique()
     ranges = len(shown.drop_duplicates(["range_min", "range_max", "range_step"]))
     raters = max((row["raters"] for row in results.humans), default=0)
     word = results.examples_word.replace("examples", "texts")
     counts = [f"{texts} {word} of {groups} {results.groups}"]
-    counts += [
-        f"{count} {word}" for count, word in ((ranges, "ranges"), (raters, "raters")) if count > 1
-    ]
+    if ranges > 1:
+        counts.append(f"{ranges} ranges")
+    if raters > 1:
+        counts.append(f"{raters} raters")
     return f"{models} on {results.dataset}: {', '.join(counts)}"
 
 
 def verdict_lines(results: Results) -> list[tuple[str, Any]]:
     """A line a use, with its verdict and clause; of several dimensions a line a dimension, with its
     verdicts."""
-    rows = [
-        dict(row)
-        for row in results.verdict
-        if row["verdict"] != UNMEASURED or row["use"] != "resist_attacks"
-    ]
+    rows = []
+    for row in results.verdict:
+        if row["use"] != "resist_attacks" or row["verdict"] != UNMEASURED:
+            rows.append(dict(row))
     parts = rows_by(rows, ["dimension"])
-    lines: list[tuple[str, Any]] = []
     if len(parts) > 1:
-        uses = [use for use in RULES if any(row["use"] == use for row in rows)]
-        widths = [max(len(RULES[use].title), len(FEW)) + 2 for use in uses]
-        lines = [
-            (
-                "",
-                Text(
-                    "".join(
-                        RULES[use].title.ljust(width)
-                        for use, width in zip(uses, widths, strict=True)
-                    )
-                ),
-            )
-        ]
-        for part in parts:
-            words = Text()
-            of = {row["use"]: row["verdict"] for row in part}
-            for use, width in zip(uses, widths, strict=True):
-                words.append(of.get(use, "").ljust(width), style=COLORS.get(of.get(use, ""), ""))
-            lines.append((str(part[0]["dimension"]), words))
-        return lines
-    several = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
+        return _verdict_grid(parts)
+    # where few texts are the reason of all verdicts, one line has them
+    few = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
+    lines: list[tuple[str, Any]] = []
     for row in rows:
-        if several and row["use"] in list(RULES)[1:4]:  # all for one reason
+        if few and row["use"] in list(RULES)[1:4]:
             continue
         words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
-        name = (
-            "verdict"
-            if several and row["use"] in RULES and row["verdict"] == FEW
-            else RULES[row["use"]].title
-        )
-        lines.append((name, words.append(row["clause"], style="default")))
+        words.append(row["clause"], style="default")
+        name = "verdict" if few and row["verdict"] == FEW else RULES[row["use"]].title
+        lines.append((name, words))
+    return lines
+
+
+def _verdict_grid(parts: Sequence[Rows]) -> list[tuple[str, Any]]:
+    """A line of uses, and below it one a dimension with its verdicts."""
+    judged = {row["use"] for part in parts for row in part}
+    widths = {}
+    head = ""
+    for use, rule in RULES.items():
+        if use in judged:
+            widths[use] = max(len(rule.title), len(FEW)) + 2
+            head += rule.title.ljust(widths[use])
+    lines: list[tuple[str, Any]] = [("", Text(head))]
+    for part in parts:
+        verdicts = {row["use"]: row["verdict"] for row in part}
+        words = Text()
+        for use, width in widths.items():
+            verdict = verdicts.get(use, "")
+            words.append(verdict.ljust(width), style=COLORS.get(verdict, ""))
+        lines.append((str(part[0]["dimension"]), words))
     return lines
 
 
 def tasks_answer(runs: Sequence[Results]) -> Table:
-    """A line a task and dimension: its verdicts, and the Spearman by other articles of the setting
-    taken."""
+    """A line a task and dimension: its verdicts, and what the advised setting promises."""
     judged = {row["use"] for run in runs for row in run.verdict} - {"resist_attacks"}
     grid = Table.grid(padding=(0, 2))
     uses = [use for use in RULES if use in judged]
@@ -194,70 +215,68 @@ def tasks_answer(runs: Sequence[Results]) -> Table:
         grid.add_column(Text(head, style="dim"), no_wrap=True)
     grid.show_header = True
     for run in runs:
-        for part in rows_by(choice_rows(run), ["dimension"]):
-            words = {
-                row["use"]: row["verdict"]
-                for row in run.verdict
-                if row["dimension"] == part[0]["dimension"]
-            }
-            cells = [
-                Text(words.get(use, ""), style=COLORS.get(words.get(use, ""), "")) for use in uses
-            ]
-            name = (
-                run.dataset
-                if len({row["dimension"] for row in run.choice}) == 1
-                else part[0]["dimension"]
-            )
-            taken = next(row for row in part if row["taken"])
-            grid.add_row(str(name), *cells, bounded(taken, "promised_spearman", two))
+        advised = advices(run)
+        verdicts = {(row["dimension"], row["use"]): row["verdict"] for row in run.verdict}
+        for advice in advised:
+            words = [verdicts.get((advice.dimension, use), "") for use in uses]
+            cells = [Text(word, style=COLORS.get(word, "")) for word in words]
+            name = run.dataset if len(advised) == 1 else advice.dimension
+            grid.add_row(str(name), *cells, estimated(advice.promised["spearman"], two))
     return grid
 
 
 def _tried(results: Results) -> list[tuple[str, str]]:
-    """Of attacks and of pairs: what was tried, what it changed, what to do; of attacks the largest
-    changes of the setting that is taken."""
+    """Of attacks and of pairs: what was tried, what it changed, what to do."""
+    lines = [*_pairs(results), *_attacks(results)]
+    verdicts = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
+    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in verdicts]
+
+
+def _pairs(results: Results) -> list[tuple[str, str]]:
+    """Three lines a condition whose texts were compared."""
     lines: list[tuple[str, str]] = []
     conditions = rows_by(pairwise.pair_rows(results), ["condition"])
     for part in conditions:
         row = next((row for row in part if row["judge"] == "main"), part[0])
-        of = f"{part[0]['condition']}: " if len(conditions) > 1 else ""
-        place = (
-            f"place one gets {percent(0.5 + row['position_bias'])} of the preference (50 % is "
-            "impartial)"
-        )
-        lines.append(("tried", f"{of}{row['name']} on {row['size']}, both orders"))
-        lines.append(
-            ("found", f"{place}; same winner in {percent(row['decided_consistency'])} of pairs")
-        )
-        worth = (
-            f"sides with the humans in {bounded(row, 'human_agreement', points, percent)} of pairs"
-        )
-        chance = is_known(row["human_agreement_low"]) and row["human_agreement_low"] <= 0.5
-        lines.append(("do", f"{'do not use it' if chance else 'ask in both orders'}: it {worth}"))
+        condition = f"{row['condition']}: " if len(conditions) > 1 else ""
+        first = percent(0.5 + row["position_bias"])
+        place = f"place one gets {first} of the preference (50 % is impartial)"
+        winner = f"same winner in {percent(row['decided_consistency'])} of pairs"
+        agreement = bounded(row, "human_agreement", points, percent)
+        low = row["human_agreement_low"]
+        chance = is_known(low) and low <= 0.5
+        use = "do not use it" if chance else "ask in both orders"
+        lines += [
+            ("tried", f"{condition}{row['name']} on {row['size']}, both orders"),
+            ("found", f"{place}; {winner}"),
+            ("do", f"{use}: it sides with the humans in {agreement} of pairs"),
+        ]
+    return lines
+
+
+def _attacks(results: Results) -> list[tuple[str, str]]:
+    """The largest changes of the advised setting, and the defense under which each is least."""
     rows = attacks.attacked_rows(results.shown)
-    taken = {tuple(row[name] for name in _SETTING) for row in taken_rows(results)}
-    rows = undefended(
-        [row for row in rows if tuple(row[name] for name in _SETTING) in taken] or rows
-    )
+    settings = {_setting(row) for row in advised_rows(results)}
+    rows = undefended([row for row in rows if _setting(row) in settings] or rows)
     rows.sort(key=lambda row: -abs(row["change"]))
     several = len({row["dimension"] for row in rows}) > 1
+    lines: list[tuple[str, str]] = []
     for row in rows[:_ATTACKS]:
-        defended = {
-            other["defense"]: other for other in results.metrics if _same_but_defense(row, other)
-        }
         words = f"{row['dimension']}: " if several else ""
-        unit = "of wins" if results.compares else f"points in {row['range']}"
-        words += (
-            f"{bounded(row, 'change', change)} {unit}, rises for {percent(row['raised_share'])}"
-        )
+        words += bounded(row, "change", change)
+        words += " of wins" if results.compares else f" points in {row['range']}"
+        words += f", rises for {percent(row['raised_share'])}"
+        # the same setting under a defense
+        others = [other for other in results.metrics if _same_but_defense(row, other)]
+        defended = {other["defense"]: other for other in others}
         if defended:
-            least = min(defended, key=lambda name: abs(defended[name]["change"]))
-            words += f"; with {least} {change(defended[least]['change'])}"
+            least = min(defended.values(), key=lambda other: abs(other["change"]))
+            words += f"; with {least['defense']} {change(least['change'])}"
         lines.append((row["attack"], words))
     if len(rows) > _ATTACKS:
         lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
-    against = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
-    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in against]
+    return lines
 
 
 _ADVICE = {
@@ -269,58 +288,61 @@ _ADVICE = {
 _SETTING = ("dimension", "range_min", "range_max", "judge", "decoding")
 
 
-def _same_but_defense(row: Row, other: Mapping[str, Any]) -> bool:
-    names = (*_SETTING, "attack", "split", "level")
-    return (
-        all(other[name] == row[name] for name in names)
-        and other["defense"] != row["defense"]
-        and other.get("change") is not None
-    )
+def _setting(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _SETTING)
 
 
-def _taken(results: Results) -> list[tuple[str, str]]:
-    """The setting to take, what it promises, and what repairs buy; a line a dimension."""
-    lines: list[tuple[str, str]] = []
-    for part in rows_by(choice_rows(results), ["dimension"]):
-        row = next(row for row in part if row["taken"])
-        condition = (
-            f"{row['dimension']}: "
-            if len({other["dimension"] for other in results.choice}) > 1
-            else ""
-        )
-        who = row["who"].removeprefix("main, ")
-        promised = f"; Spearman {bounded(row, 'promised_spearman', two)} on other {results.groups}"
-        lines.append(("take", f"{condition}{who} {row['place']}{promised}"))
-    return lines
+def _same_but_defense(row: Row, other: Row) -> bool:
+    if other["defense"] == row["defense"] or other.get("change") is None:
+        return False
+    return all(other[name] == row[name] for name in (*_SETTING, "attack", "split", "level"))
 
 
 def _repairs(results: Results) -> list[tuple[str, str]]:
-    """Gains of decodings, the largest gain first, and what calibration of the setting taken does;
+    """Gains of decodings, the largest gain first, and what calibration of the advised setting does;
     of one dimension. A run that declares a plain decoding has the gains of its league."""
-    plain = {"kind": "agreement", "reference": results.config.get("compare_with")}
+    plain = {"kind": AGREEMENT, "reference": results.config.get("compare_with")}
     rows = records(results.repairs) or [row | plain for row in league_rows(results)]
     rows = [row for row in rows if is_known(row.get("difference")) and row["defense"] == "none"]
     if len({row["dimension"] for row in rows}) != 1:
         return []
-    gains = sorted(
-        (row for row in rows if row["kind"] == "agreement"), key=lambda row: -row["difference"]
-    )
-    lines = [
-        f"{row['decoding']} instead of {row['reference']} "
-        f"{bounded(row, 'difference', signed_two)}{_chance(row)}"
-        for row in gains[:_GAINS]
-    ]
-    taken = {(row["judge"], row["decoding"]) for row in results.verdict}
-    fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in taken}
-    forms = {"points": ("error", two, " points"), "range_share": ("range bias", percent, "")}
-    changes: dict[bool, list[str]] = {True: [], False: []}
-    for kind, (name, form, unit) in forms.items():
-        if (row := fitted.get(kind)) is not None:
-            words = f"{name} {form(row['before'])} to {form(row['after'])}{unit}"
-            changes[row["difference"] < 0].append(words)
-    lines += [f"calibration: {', '.join(changes[True])}"] if changes[True] else []
-    lines += [f"calibration does not help: {', '.join(changes[False])}"] if changes[False] else []
+    # 1. gains of decodings
+    gains = [row for row in rows if row["kind"] == AGREEMENT]
+    gains.sort(key=lambda row: -row["difference"])
+    lines = []
+    for row in gains[:_GAINS]:
+        gain = bounded(row, "difference", signed_two)
+        names = f"{row['decoding']} instead of {row['reference']}"
+        lines.append(f"{names} {gain}{_chance(row)}")
+    return _named_lines(lines + _calibration(results, rows))
+
+
+def _named_lines(lines: Sequence[str]) -> list[tuple[str, str]]:
     return [("" if number else "repairs", line) for number, line in enumerate(lines)]
+
+
+def _calibration(results: Results, rows: Rows) -> list[str]:
+    """What calibration of the advised setting makes better, and what worse."""
+    judged = {(row["judge"], row["decoding"]) for row in results.verdict}
+    fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in judged}
+    better = []
+    worse = []
+    lines = []
+    for kind, (name, form, unit) in _CALIBRATED.items():
+        if kind in fitted:
+            row = fitted[kind]
+            words = f"{name} {form(row['before'])} to {form(row['after'])}{unit}"
+            side = better if row["difference"] < 0 else worse
+            side.append(words)
+    if better:
+        lines.append(f"calibration: {', '.join(better)}")
+    if worse:
+        lines.append(f"calibration does not help: {', '.join(worse)}")
+    return lines
+
+
+_CALIBRATED = {POINTS: ("error", two, " points"), RANGE_SHARE: ("range bias", percent, "")}
+"""Kinds of repairs.json that calibration is judged by -> name, format and unit."""
 
 
 def _chance(row: Row) -> str:
@@ -338,31 +360,36 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     """Spearman of each decoding in each range, the mean, and the range's share of the variance, raw
     and calibrated; of runs of one dimension whose texts are judged one by one, in so many lines
     below its heads at most."""
-    frame = records(correlation_frame(results, silent=True)) if not results.compares else []
+    frame = [] if results.compares else records(correlation_frame(results, silent=True))
     rows = [row for row in undefended(frame) if row["judge"] != "assistant"]
     rows = [row for row in rows if row.get("attack", CLEAN) == CLEAN]
     if not rows or most < 2 or len({row["dimension"] for row in rows}) > 1:
         return None
+    # 1. a column a range
     ranges = list(dict.fromkeys(row["range"] for row in rows))
+    heads = ["mean" if name == "average" else name for name in ranges]
     shares = _shares(results)
+    if shares:
+        heads.append("range bias")
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
-    heads = [
-        *("mean" if name == "average" else name for name in ranges),
-        *(["range bias"] if shares else []),
-    ]
     for _ in heads:
         table.add_column(justify="right", no_wrap=True)
     table.add_row("  Spearman       ", *heads, style="dim")
+    # 2. a row a decoding
     parts = rows_by(rows, ["series"])
     shown = parts if len(parts) <= most else parts[: most - 1]
     for part in shown:
-        values = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
-        name = part[0]["decoding"] + (f", {part[0]['setting']}" if part[0]["setting"] else "")
-        share = shares.get((part[0]["judge"], part[0]["decoding"]), "")
-        table.add_row(
-            f"  {name}", *(values.get(of, "") for of in ranges), *([share] if shares else [])
-        )
+        row = part[0]
+        values = {}
+        for at_range in part:
+            values[at_range["range"]] = three(at_range["spearman"]).replace("0.", ".", 1)
+        cells = [values.get(name, "") for name in ranges]
+        if shares:
+            series = (row["judge"], row["decoding"])
+            cells.append(shares.get(series, ""))
+        name = ", ".join(filter(None, (row["decoding"], row["setting"])))
+        table.add_row(f"  {name}", *cells)
     if len(parts) > len(shown):
         table.add_row(f"  and {len(parts) - len(shown)} more: print=all", style="dim")
     return table
@@ -370,14 +397,13 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
 
 def _shares(results: Results) -> dict[tuple[str, str], str]:
     """Judge and decoding -> the range's share of the variance of its scores, raw and calibrated."""
-    found: dict[tuple[str, str], dict[bool, str]] = {}
+    raw = {}
+    calibrated = {}
     for row in results.variance:
         if row.get("study") == RANGES and row["defense"] == "none" and is_known(row["range_both"]):
-            found.setdefault((row["judge"], row["decoding"]), {})[row["calibrated"]] = percent(
-                row["range_both"]
-            )
-    return {
-        of: shares[False] + (f", calibrated {shares[True]}" if True in shares else "")
-        for of, shares in found.items()
-        if False in shares
-    }
+            shares = calibrated if row["calibrated"] else raw
+            shares[row["judge"], row["decoding"]] = percent(row["range_both"])
+    for series, share in calibrated.items():
+        if series in raw:
+            raw[series] += f", calibrated {share}"
+    return raw

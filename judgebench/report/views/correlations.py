@@ -159,7 +159,7 @@ def undefended(rows: Rows) -> Rows:
 
 
 @kept
-def taken_rows(results: Results) -> Rows:
+def advised_rows(results: Results) -> Rows:
     """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none
     was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or the
     first judge's. Clean texts."""
@@ -183,10 +183,10 @@ def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
     return rows
 
 
-def of_taken(results: Results, rows: Rows) -> Rows:
+def of_advised(results: Results, rows: Rows) -> Rows:
     """The rows of the judge and decoding that are taken, in every range; rows are labelled."""
     names = ("dimension", "defense", "series")
-    taken = {tuple(row[name] for name in names) for row in taken_rows(results)}
+    taken = {tuple(row[name] for name in names) for row in advised_rows(results)}
     return [row for row in rows if tuple(row[name] for name in names) in taken]
 
 

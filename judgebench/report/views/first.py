@@ -9,11 +9,10 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import bounded, is_known, two
+from judgebench.report.formats import is_known, two
 from judgebench.report.table import Rows, records, rows_by
 from judgebench.report.views.bias import spans
-from judgebench.report.views.correlations import cell_scores, of_taken, taken_rows
-from judgebench.report.views.league import choice_rows
+from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
 from judgebench.results.results import Results, kept, labelled
 from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
 from judgebench.stats.verdict import CARE, NO, RULES, YES
@@ -48,17 +47,6 @@ def strips(results: Results) -> Rows:
     return found
 
 
-def takes(results: Results) -> list[str]:
-    """A line a dimension: the setting to take, and what it promises on other groups."""
-    rows = [row for row in choice_rows(results) if row["taken"]]
-    lines = []
-    for row in rows:
-        name = f"{row['dimension']}: " if len(rows) > 1 else ""
-        promised = f": Spearman {bounded(row, 'promised_spearman', two)} on other {results.groups}"
-        lines.append(f"{name}Take {row['who'].removeprefix('main, ')} {row['place']}{promised}")
-    return lines
-
-
 @kept
 def calibrated_scores(results: Results) -> pd.DataFrame:
     """The rows of scores.parquet with a column `CALIBRATED`: clean scores of the settings taken on
@@ -66,7 +54,7 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
     cannot be calibrated."""
     fitted = np.full(len(results.scores), np.nan)
     clean = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
-    for row in of_taken(results, clean):
+    for row in of_advised(results, clean):
         part = cell_scores(results, row)
         if spans(results.scale.get(row["dimension"])):
             scores, human, groups = (
@@ -88,7 +76,7 @@ def looks(results: Results) -> Rows:
     # 1. every text that both have scored
     rows: Rows = []
     scored = replace(results, scores=calibrated_scores(results))
-    for lead in taken_rows(results):
+    for lead in advised_rows(results):
         scale = results.scale.get(lead["dimension"])
         if scale is None or not spans(scale):
             continue

@@ -24,7 +24,7 @@ from judgebench.report.formats import (
     two,
 )
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
-from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.correlations import advised_rows
 from judgebench.results.results import Results, labelled
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.scores import Cell
@@ -137,7 +137,7 @@ FACTORS: Mapping[str, str] = {
 def error_rows(results: Results) -> Rows:
     """The records of errors.json of the settings taken, with labels."""
     names = ("condition", "range", "who", "setting")
-    leads = {tuple(row[name] for name in names) for row in taken_rows(results)}
+    leads = {tuple(row[name] for name in names) for row in advised_rows(results)}
     rows = records(labelled(results.errors)) if results.errors else []
     rows = [row for row in rows if tuple(row[name] for name in names) in leads]
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
@@ -259,7 +259,7 @@ def _widths(results: Results) -> Rows:
 
 def few_labels_rows(results: Results) -> Rows:
     """The rows of the settings taken."""
-    cells = [Cell.of(row) for row in taken_rows(results)]
+    cells = [Cell.of(row) for row in advised_rows(results)]
     return [row for row in _widths(results) if Cell.of(row) in cells]
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from judgebench.report import formats
 from judgebench.report.formats import is_known, percent, say, short, signed_three, three, two
 from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records, rows_by
+from judgebench.report.views.advice import choice_rows, recommendations
 from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_frame
 from judgebench.report.views.humans import ENDS
-from judgebench.results.results import NO_DEFENSE, Results, range_of, ranges_of, setting, unattacked
-from judgebench.stats.humans import CALIBRATED
+from judgebench.results.results import Results, range_of, ranges_of, unattacked
+from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.paired import BETTER, LESS, MORE, WORSE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
@@ -22,20 +23,6 @@ from judgebench.types import LABELS, RANGE
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
 _COMPARED = (*(f"difference{end}" for end in ENDS), "p_holm", "says", "significant")
-
-
-def choice_rows(results: Results) -> Rows:
-    """The records of choice.json with labels: `who`, the repair; `place`, its range or ranges;
-    `remark`, whether it is taken or looks best."""
-    rows = records(results.choice)
-    for row in rows:
-        defense = "" if row["defense"] == NO_DEFENSE else f"defense {row['defense']}"
-        row["who"] = ", ".join(filter(None, (row["judge"], row["decoding"], setting(row), defense)))
-        row["place"] = (
-            f"in range {range_of(row)}" if row["ranges"] == 1 else f"over {row['ranges']} ranges"
-        )
-        row["remark"] = ", ".join(["taken"] * row["taken"] + ["looks best"] * row["best"])
-    return rows
 
 
 def league_rows(results: Results) -> Rows:
@@ -47,81 +34,97 @@ def league_rows(results: Results) -> Rows:
     variance in per cent; `tokens` of all prompts of a score; `change ATTACK`, as part of the range,
     and `differs ATTACK`, True where the plain decoding's is another.
     """
-    found = _found(results)
-    tokens = dict[tuple[Any, ...], Mapping[Any, float]]()
-    # 1. the mean tokens of a prompt, by condition and range
-    for names, frame in results.readings.groupby(["attack", "dimension", "defense"], sort=False):
-        tokens[tuple(names)] = {
-            of: float(texts["prompt_tokens"].mean()) for of, texts in ranges_of(frame)
-        }
-    # 2. the settings, and their means over ranges
+    figures = _figures(results)
+    tokens = _prompt_tokens(results)
     rows: Rows = []
     for part in rows_by(choice_rows(results), _REPAIR):
+        # 1. each range of a repair
         for row in part:
-            prompts = tokens.get((CLEAN, row["dimension"], row["defense"]), {})
-            length = sum(prompts.values()) if row["ranges"] > 1 else prompts.get(range_of(row), 0.0)
-            row |= {"tokens": length * row["readings"] / row["ranges"] or None} | found[_key(row)]
-        mean = part[0] | {
-            "share": sum(row["share"] for row in part),
-            "taken": any(row["taken"] for row in part),
-        }
-        mean["remark"] = "; ".join(
-            f"{row['remark']} {row['place']}" for row in part if row["remark"]
-        )
-        if len(part) > 1:
-            mean |= dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
-            for name in (
-                "spearman",
-                "error",
-                "tokens",
-                *(name for name in part[0] if name.startswith("change ")),
-            ):
-                values = [row[name] for row in part if is_known(row.get(name))]
-                mean[name] = sum(values) / len(part) if len(values) == len(part) else None
-        mean |= found[_key(part[0], mean=True)]
+            prompts = tokens.get((row["dimension"], row["defense"]), {})
+            length = prompts.get(range_of(row), 0.0)
+            if row["ranges"] > 1:
+                length = sum(prompts.values())
+            row["tokens"] = length * row["readings"] / row["ranges"] or None
+            row |= figures[_key(row)]
+        # 2. their mean
+        mean = dict(part[0]) if len(part) == 1 else _mean(part)
+        remarks = [f"{row['remark']} {row['place']}" for row in part if row["remark"]]
+        mean["remark"] = "; ".join(remarks)
+        mean["share"] = sum(row["share"] for row in part)
+        mean["taken"] = any(row["taken"] for row in part)
+        mean |= figures[_key(part[0], mean=True)]
         rows.append(mean)
-    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    # 3. the highest first, dimension by dimension
     rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
+    dimensions = list(dict.fromkeys(record["dimension"] for record in results.choice))
     return sorted(rows, key=lambda row: dimensions.index(row["dimension"]))
 
 
-def _found(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _mean(rows: Rows) -> dict[str, Any]:
+    """The means of a repair's ranges, where all of them are known; they have no intervals."""
+    mean = rows[0] | dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
+    changes = [name for name in mean if name.startswith("change ")]
+    for name in ("spearman", "error", "tokens", *changes):
+        values = [row[name] for row in rows if is_known(row.get(name))]
+        mean[name] = None
+        if len(values) == len(rows):
+            mean[name] = sum(values) / len(values)
+    return mean
+
+
+def _prompt_tokens(results: Results) -> dict[tuple[Any, ...], dict[Any, float]]:
+    """Dimension and defense -> range -> the mean tokens of a prompt of clean texts."""
+    readings = results.readings
+    tokens: dict[tuple[Any, ...], dict[Any, float]] = {}
+    clean = readings[readings["attack"] == CLEAN]
+    for names, frame in clean.groupby(["dimension", "defense"], sort=False):
+        lengths = {}
+        for score_range, texts in ranges_of(frame):
+            lengths[score_range] = float(texts["prompt_tokens"].mean())
+        tokens[tuple(names)] = lengths
+    return tokens
+
+
+def _figures(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
+    figures: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
+    # 1. agreement, and its difference to the plain decoding
     for row in records(correlation_frame(results, silent=True)):
         if row["range"] != "average":
-            found[_key(row)] |= {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
+            ends = {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
+            figures[_key(row)] |= ends
     for row in compared(results):
         for side in ("first", "second"):
-            found[_key(row, f"{side}_")] |= {f"spearman{end}": row[f"{side}{end}"] for end in ENDS}
-        found[_key(row, "first_")] |= {name: row[name] for name in _COMPARED}
+            ends = {f"spearman{end}": row[f"{side}{end}"] for end in ENDS}
+            figures[_key(row, f"{side}_")] |= ends
+        tested = {name: row[name] for name in _COMPARED}
+        figures[_key(row, "first_")] |= tested
+    # 2. error, and the range's share of the variance
     for record in results.beside_humans:
         if record["scores"] == CALIBRATED:
-            found[_key(record)]["error"] = record["mae"]
+            figures[_key(record)]["error"] = record["mae"]
     for record in results.variance:
         if record["study"] == RANGES and is_known(record["range_both"]):
-            name = "calibrated" if record["calibrated"] else "raw"
-            found[_key(record, mean=True)][name] = 100 * record["range_both"]
+            name = CALIBRATED if record["calibrated"] else RAW
+            figures[_key(record, mean=True)][name] = 100 * record["range_both"]
+    # 3. changes by attacks
     for record in results.shown:
         if record["attack"] != CLEAN and is_known(record.get("change")):
             share = record["change"] / (record["range_max"] - record["range_min"])
-            found[_key(record)][f"change {record['attack']}"] = share
+            figures[_key(record)][f"change {record['attack']}"] = share
     for record in results.attack_differences:
         if (record["split"], record["statistic"]) == (results.split, "change"):
-            found[_key(record, "first_")][f"differs {record['attack']}"] = record["says"] in (
-                MORE,
-                LESS,
-            )
-    return found
+            differs = record["says"] in (MORE, LESS)
+            figures[_key(record, "first_")][f"differs {record['attack']}"] = differs
+    return figures
 
 
 def _key(row: Row, side: str = "", mean: bool = False) -> tuple[Any, ...]:
     """The repair that a record, or one side of it, is about, and its range; None of a mean over
     ranges."""
-    values = [row[f"{side}{name}" if f"{side}{name}" in row else name] for name in _REPAIR]
-    values += [None if mean else row[name] for name in RANGE] + [
-        None if mean else row.get(LABELS) or None
-    ]
+    values = [row.get(f"{side}{name}", row.get(name)) for name in _REPAIR]
+    values += [None if mean else row[name] for name in RANGE]
+    values.append(None if mean else row.get(LABELS) or None)
     return tuple(value if is_known(value) else None for value in values)
 
 
@@ -136,13 +139,13 @@ def compared(results: Results) -> Rows:
 
 
 def _note(results: Results, rows: Any) -> str:
+    note = f"{results.split.capitalize()} split; what learns is cross-fitted."
     plain = results.config.get("compare_with")
+    if not plain:
+        return note
     # all defenses together
     tested = [row | {"condition": row["dimension"]} for row in compared(results)]
-    against = (
-        f" Difference: to main, {plain}. {comparison_note(tested, results.groups)}" if plain else ""
-    )
-    return f"{results.split.capitalize()} split; what learns is cross-fitted.{against}"
+    return f"{note} Difference: to main, {plain}. {comparison_note(tested, results.groups)}"
 
 
 LEAGUE = View(
@@ -206,44 +209,26 @@ LEAGUE = View(
 
 def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:
     """Recommendations of several tasks, and their leagues in one table."""
-    lines = [
-        Paragraph(f"{run.dataset}, {sentence}")
-        for run in runs.values()
-        for sentence in recommendations(run)
-    ]
-    rows = [
-        row | {"task": f"{run.dataset}, {row['dimension']}"}
-        for run in runs.values()
-        for row in league_rows(run)
-    ]
-    how: dict[str, Any] = {"by": (), "sections": ["task"], "section": "{task}"} | dict.fromkeys(
-        ("size", "note"), ""
+    lines: list[Block] = []
+    rows: Rows = []
+    for run in runs.values():
+        lines += [Paragraph(f"{run.dataset}, {sentence}") for sentence in recommendations(run)]
+        for row in league_rows(run):
+            rows.append(row | {"task": f"{run.dataset}, {row['dimension']}"})
+    view = replace(
+        LEAGUE,
+        name="league_tasks",
+        frame=lambda _: rows,
+        by=(),
+        size="",
+        sections=["task"],
+        section="{task}",
+        note="",
     )
-    return [*lines, *replace(LEAGUE, name="league_tasks", frame=lambda _: rows, **how)(runs)]
+    return lines + view(runs)
 
 
 # --- sentences ----------------------------------------------------------------------------------
-
-
-def recommendations(results: Results) -> list[str]:
-    """A sentence a dimension: the setting to take, what it promises, how many folds agreed, what
-    the best-looking one would have promised."""
-    sentences = []
-    for part in rows_by(choice_rows(results), ["dimension"]):
-        taken, best = (next(row for row in part if row[name]) for name in ("taken", "best"))
-        others = sorted(
-            (row for row in part if row["share"] and row is not taken),
-            key=lambda row: -row["share"],
-        )
-        # the one that all others are measured by gains nothing, for certain
-        plain = min(part, key=lambda row: abs(row["gain"]) + (row["gain_se"] or 0.0))
-        facts: dict[str, Any] = {"taken": taken, "best": best, "plain": plain, "others": others}
-        kappas = sorted(taken["kappas"] or ())
-        facts["kappas"] = " to ".join(
-            dict.fromkeys(map(formats.general, [*kappas[:1], *kappas[-1:]]))
-        )
-        sentences.append(say("league", groups=results.groups, settings=len(part), **facts))
-    return sentences
 
 
 def repair_sentences(results: Results) -> list[str]:
@@ -251,7 +236,8 @@ def repair_sentences(results: Results) -> list[str]:
     over ranges."""
     sentences = []
     for part in rows_by([row for row in league_rows(results) if row.get("says")], ["dimension"]):
-        better, worse = ([row for row in part if row["says"] == says] for says in (BETTER, WORSE))
+        better = [row for row in part if row["says"] == BETTER]
+        worse = [row for row in part if row["says"] == WORSE]
         plain = f"main, {results.config['compare_with']}"
         sentences.append(say("repairs", rows=part, plain=plain, better=better, worse=worse))
     return sentences

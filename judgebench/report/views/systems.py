@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judgebench.report.formats import is_known, percent, points, two
 from judgebench.report.table import Col, Rows, View, records
-from judgebench.report.views.correlations import taken_rows
+from judgebench.report.views.correlations import advised_rows
 from judgebench.results.results import Results, labelled
 from judgebench.stats.scores import Cell
 
@@ -22,9 +22,9 @@ def system_rows(results: Results) -> Rows:
     return rows
 
 
-def taken_systems(results: Results) -> Rows:
+def advised_systems(results: Results) -> Rows:
     """The rows of the settings taken."""
-    cells = [Cell.of(row) for row in taken_rows(results)]
+    cells = [Cell.of(row) for row in advised_rows(results)]
     return [
         row
         for row in system_rows(results)
