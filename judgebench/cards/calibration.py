@@ -467,11 +467,12 @@ class Labelled(NamedTuple):
             mean = float(self.humans.mean())
             estimate = EstimateMap("none", (self.range.minimum,), (mean,))
         estimates = estimate(self.scores)
+        middle = estimates.mean()
+        centered = estimates - middle
         off = np.abs(self.humans - estimates)
-        centered = estimates - estimates.mean()
         usual = float(off.mean())
         slope = float(centered @ off / max(centered @ centered, 1e-9))
-        offset = usual - slope * float(estimates.mean())
+        offset = usual - slope * float(middle)
         least = usual / 2 if usual > 1e-9 else 1.0
         return estimate, Errors((offset, slope, least))
 
@@ -497,10 +498,12 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     estimate, spread = rated.learned()
     labels, article = np.unique(rated.groups, return_inverse=True)
     most = _MOST if len(labels) > 1 else 0
-    sample = np.random.default_rng(rated.seed).permutation(len(article))[:most]
-    relative = (np.abs(error) / usual)[sample].round(6).tolist()
-    articles = article[sample].tolist()
-    return estimate, replace(spread, errors=tuple(relative), articles=tuple(articles))
+    generator = np.random.default_rng(rated.seed)
+    sample = generator.permutation(len(article))[:most]
+    relative = np.abs(error) / usual
+    errors = tuple(relative[sample].round(6).tolist())
+    articles = tuple(article[sample].tolist())
+    return estimate, replace(spread, errors=errors, articles=articles)
 
 
 def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
