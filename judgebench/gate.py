@@ -67,7 +67,9 @@ class Decision:
     def code(self) -> int:
         """The exit code: what has failed counts more than what could not be measured."""
         states = {outcome.state for outcome in self.outcomes}
-        return 1 if "failed" in states else 2 if "not measured" in states else 0
+        if "failed" in states:
+            return 1
+        return 2 if "not measured" in states else 0
 
     @property
     def title(self) -> str:
@@ -75,15 +77,18 @@ class Decision:
 
     def terminal(self) -> str:
         """At most 24 lines, first the requirements that are not met."""
-        rows = [(row.state, f"{row.name}: {row.bound}", row.reason) for row in self.outcomes]
-        rows.sort(key=lambda row: row[0] == "passed")
+        rows = sorted(self.outcomes, key=lambda row: row.state == "passed")
+        names = [f"{row.name}: {row.bound}" for row in rows]
+        width = max(map(len, names), default=0)
+        lines = [self.head, ""]
+        for row, name in zip(rows[:_MOST_LINES], names, strict=False):
+            lines.append(f"  {row.state:13} {name:{width}}  {row.reason}")
         left = len(rows) - _MOST_LINES
-        lines = [
-            f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}"
-            for state, name, said in rows
-        ]
-        lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
-        return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
+        if left > 0:
+            lines.append(f"  and {left} more, which junit=FILE holds")
+        lines += ["", f"Gate: {self.title}."]
+        lines += self.notes
+        return "\n".join(lines)
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps
@@ -156,6 +161,20 @@ def _main(config: DictConfig) -> None:
     sys.exit(decision.code)
 
 
+def _all_texts(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
+    """The labelled data of the configuration, without a development split and on the card's
+    scale; `UserError` where that is another than theirs."""
+    data: dict[str, Any] = plain(config.data)
+    data["dimensions"] = [card.dimension]
+    if "dev_share" in data:
+        data["dev_share"] = 0
+    if "scale" in data and data["scale"] is None and card.scale is not None:
+        data["scale"] = list(card.scale)
+    scale = data.get("scale")
+    card.check_task(None, scale if isinstance(scale, list) else None)
+    return data
+
+
 def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
@@ -167,40 +186,36 @@ def _measured(
     from judgebench.stats.clusters import ENDS
 
     # 1. the texts, all of which are reported, on the card's scale
-    data = plain(config.data)
-    data |= {"dimensions": [card.dimension]} | ({"dev_share": 0} if "dev_share" in data else {})
-    if "scale" in data and data["scale"] is None and card.scale is not None:
-        data["scale"] = list(card.scale)
-    card.check_task(None, data["scale"] if isinstance(data.get("scale"), list) else None)
-    # 2. the card's judge, or what it has said of these texts
+    data = _all_texts(config, card)
+    # 2. the card's judge, or its recorded answers to these texts
     overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
     if settings.check_models:
         check_settings(card, overridden)
-    given = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
-    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **given)
+    places = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
+    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **places)
     if settings.readings is not None:
         for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
-            whole[role] = {
-                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
-                "path": settings.readings,
-            }
+            recorded = OmegaConf.load(FOLDER / role / "recorded.yaml")
+            whole[role] = {**recorded, "path": settings.readings}
             del whole[role]["defaults"]
-    check_places(
-        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
-    )
-    attacks = plain(config.attacks) or [
-        row["attack"] for row in card.attacks if "resist_attacks" in required
-    ]
+    instead = "; or give the judge's recorded readings of these texts, as readings=FILE"
+    check_places(card, whole, instead)
+    # 3. the run
+    attacks = plain(config.attacks) or []
+    if not attacks and "resist_attacks" in required:
+        attacks = [row["attack"] for row in card.attacks]
     changed: dict[str, Any] = {
         "name": "gate",
         "run_dir": str(path_of(config, "run_dir")),
         "attacks": ["none", *attacks],
+        "report": config.report,
+        "examples": config.report,
+        "worth": True,
+        "print": "none",
     }
-    changed |= {"report": config.report, "examples": config.report, "worth": True, "print": "none"}
     whole.merge_with(changed, {"metrics": config.metrics})
     parts = check_config(whole)
     parts = replace(parts, data=data_of(parts))
-    # 3. the run
     results = run_checked(parts)
     if results is None:
         return None
@@ -212,33 +227,31 @@ def _measured(
         check_models(card, results.environment["model_fingerprints"], compared)
     place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
-    rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]
-    rows = rows[rows["human"].notna()]
+    scores = results.scores
+    clean = (scores["attack"] == "none") & (scores["judge"] == card.series["judge"])
+    rows = scores[clean & scores["human"].notna()]
     # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
-    reason = (
-        "too few rated articles"
-        if metric is None or not clauses
-        else clauses.pop()
-        if len(clauses) == 1
-        else None
-    )
-    figures = (
-        figures_of(card, results.verdict, metric, rows, **config.metrics)
-        if metric and reason is None
-        else {}
-    )
+    reason = None
+    if metric is None or not clauses:
+        reason = "too few rated articles"
+    elif len(clauses) == 1:
+        reason = clauses.pop()
+    figures = {}
+    if metric and reason is None:
+        figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
     outcomes = outcomes_of(required, results.verdict, figures, reason)
+    # 5. changes since the calibration
+    if settings.drift != "off":
+        test = card.figures.get("test", {})
+        calibrated = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
+        calibrated |= {**test, **card.figures.get("promised", {})}
+        worse = {"fail": "failed", "warn": "warning"}[settings.drift]
+        for change in changes_of(calibrated, figures):
+            state = worse if change.worse else "passed"
+            outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     notes = []
-    test, promised = (card.figures.get(name, {}) for name in ("test", "promised"))
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {
-        **test,
-        **promised,
-    }
-    for change in changes_of(promised, figures) if settings.drift != "off" else ():
-        state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     if share := share_in_card(card, parts.data):
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         notes.append(

@@ -25,7 +25,7 @@ import wandb_workspaces.workspaces as ws
 
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
-from judgebench.tracking.wandb import differences, scalars
+from judgebench.tracking.content import differences, scalars
 
 
 def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import (
@@ -36,7 +37,7 @@ from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import Clusters, divided
+from judgebench.stats.clusters import Clusters, Estimate, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
@@ -55,7 +56,9 @@ _USE = (
     "clause",
     *(f"{name}{end}" for name in ("value", "rater") for end in ("", "_low", "_high")),
 )
+_WORTH = ("worth", "gain", "gain_se", "better", "share")
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
+_CHANGE = ("attack", "change", "change_low", "change_high", "raised_share")
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
@@ -169,14 +172,10 @@ def _card(
     selected = next(record for record in tried if record["taken"])
     score_range = ScoreRange.of(selected)
     scale = data.scale.get(dimension)
-    place = {name: selected.get(name) for name in CELL}
+    place = {name: selected.get(name) for name in (*CELL, "split", "dimension")}
+    place |= {"level": "dataset", "attack": "none"}
     measured = next(
-        record
-        for record in results.metrics
-        if (record["split"], record["level"], record["dimension"])
-        == (selected["split"], "dataset", dimension)
-        and record["attack"] == "none"
-        and {name: record.get(name) for name in CELL} == place
+        record for record in results.metrics if {name: record.get(name) for name in place} == place
     )
     useless = uselessness(selected, measured)
     if useless is not None and not config.get("force"):
@@ -185,20 +184,10 @@ def _card(
             "written; try other ranges, decoding=[expectation] or a larger judge, or take "
             "force=true for a card that says so."
         )
-    # 2. its scores of clean texts; one without a score has no estimate either, neither here nor
-    # where the card is used
-    scores = results.scores
-    rows = scores[
-        (scores["dimension"] == dimension) & (scores["attack"] == "none") & scores["human"].notna()
-    ]
-    for name in (*CELL, "split"):
-        if name in rows:
-            value = selected.get(name)
-            empty = rows[name].isna() | (rows[name] == "")
-            rows = rows[empty if value is None or value == "" else rows[name] == value]
-    rows = rows[rows["status"] != FAILED]
-    # 3. its figures
-    score, human = (rows[name].to_numpy(dtype=float) for name in ("score", "human"))
+    # 2. its figures
+    rows = _rated_rows(results, selected)
+    score = rows["score"].to_numpy(dtype=float)
+    human = rows["human"].to_numpy(dtype=float)
     estimate = fit(settings.estimate, score, human, score_range, scale)
     errors = None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
@@ -208,50 +197,62 @@ def _card(
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
         figures[TEST] |= estimate_errors(rated, int(config.metrics.resamples))
-    attacks = attacked(results.metrics, selected, dimension)
-    sentences = [f"Of no use, and made by force=true: {useless}."] if useless is not None else []
-    sentences += limits(tried, figures, estimate, settings.estimate, about)
-    # 4. what it is made of
-    prints = results.environment["model_fingerprints"]
-    parts, files = _parts(config, selected, results)
+    sentences = limits(tried, figures, estimate, settings.estimate, about)
+    if useless is not None:
+        sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
     if _recording(config) is not None:
-        sentences = [*sentences, _OF_RECORDED]
+        sentences.append(_OF_RECORDED)
+    verdict = [record for record in results.verdict if record["dimension"] == dimension]
+    # 3. what it is made of
+    models = dict(results.environment["model_fingerprints"])
+    if selected["judge"] != "pair":
+        models = {role: model for role, model in models.items() if role == "main"}
+    parts, files = _parts(config, selected, results)
     rubrics = plain(config.prompt.rubrics)
     variants = plain(config.prompt.get("variants"))
     rubric = load_rubrics(rubrics, [dimension], variants)[dimension]
+    forms = {f"{dimension}.{form}": text for form, text in rubric.forms.items()}
     return JudgeCard(
         dimension=dimension,
         range=score_range,
         series={"judge": selected["judge"], "decoding": selected["decoding"]},
-        rubric={
-            dimension: rubric.template,
-            **{f"{dimension}.{form}": text for form, text in rubric.forms.items()},
-        },
+        rubric={dimension: rubric.template, **forms},
         parts=parts,
-        models={
-            role: prints[role] for role in prints if role == "main" or selected["judge"] == "pair"
-        },
+        models=models,
         estimate=estimate,
         intervals=errors,
         scale=scale,
         figures={split: figure for split, figure in figures.items() if figure},
-        attacks=attacks,
-        tried=[
-            {name: judge[name] for name in CELL if judge.get(name) is not None}
-            | {name: judge[name] for name in ("worth", "gain", "gain_se", "better", "share")}
-            for judge in tried
-        ],
+        attacks=attacked(results.metrics, selected, dimension),
+        tried=[_tried(record) for record in tried],
         data=about,
         limits=sentences,
         made_with=made_with,
         files=files,
-        uses=[
-            {name: record[name] for name in _USE}
-            for record in results.verdict
-            if record["dimension"] == dimension
-        ],
+        uses=[{name: record[name] for name in _USE} for record in verdict],
         folder=results.folder,
     )
+
+
+def _rated_rows(results: Results, selected: Mapping[str, Any]) -> pd.DataFrame:
+    """The selected judge's scores of clean texts that humans rated; one without a score has no
+    estimate either, neither here nor where the card is used."""
+    rows = results.scores
+    rows = rows[(rows["attack"] == "none") & rows["human"].notna()]
+    for name in (*CELL, "split", "dimension"):
+        if name in rows:
+            value = selected.get(name)
+            same = rows[name] == value
+            if value is None or value == "":
+                same = rows[name].isna() | (rows[name] == "")
+            rows = rows[same]
+    return rows[rows["status"] != FAILED]
+
+
+def _tried(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting that calibration chose among, with its figures."""
+    setting = {name: record[name] for name in CELL if record.get(name) is not None}
+    return setting | {name: record[name] for name in _WORTH}
 
 
 def uselessness(selected: Mapping[str, Any], measured: Mapping[str, Any]) -> str | None:
@@ -261,14 +262,13 @@ def uselessness(selected: Mapping[str, Any], measured: Mapping[str, Any]) -> str
         selected: its record of choice.json.
         measured: its record of metrics.json over all pairs.
     """
-    value, low, high = (selected.get(f"promised_spearman{end}") for end in ("", "_low", "_high"))
     if measured["failed_share"] == 1 or NOT_ANSWERING in measured["flags"]:
         return "the best does not answer with a score"
     if measured["constant"]:
         return "the best gives every text the same score"
-    if value is not None and (value < 0 or (high is not None and high < 0)):
-        interval = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-        return f"the best is promised a Spearman of {value:.2f}{interval}, which is below 0"
+    promise = Estimate.of(selected, "promised_spearman")
+    if promise is not None and (promise.value < 0 or (promise.high or 0) < 0):
+        return f"the best is promised a Spearman of {promise:.2f}, which is below 0"
     return None
 
 
@@ -283,13 +283,13 @@ def fingerprint(data: JudgeDataModule) -> str:
 def text_digests(data: JudgeDataModule) -> list[int]:
     """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of
     them are a sample."""
-    texts = {
-        json.dumps([text.strip() for text in (e.source, e.context, e.output)])
-        for e in data.examples
-    }
-    return sorted(
-        {int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) for text in texts}
-    )
+    digests = set()
+    for example in data.examples:
+        texts = (example.source, example.context, example.output)
+        content = json.dumps([text.strip() for text in texts])
+        digest = hashlib.blake2b(content.encode(), digest_size=4).digest()
+        digests.add(int.from_bytes(digest))
+    return sorted(digests)
 
 
 def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
@@ -317,23 +317,25 @@ def _parts(
     folder = results.folder
     # 1. the decoding, with what all texts have taught it
     name = selected["decoding"]
-    decoding = dict(parts["decoding"].get(name) or parts["decoding"][name.removesuffix(PER_RANGE)])
-    settings = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
-    settings = selected["settings"] or {
-        key: value for key, value in settings.items() if value is not None
-    }
-    parts["decoding"] = {name: decoding | settings}
+    decodings = parts["decoding"]
+    decoding = dict(decodings.get(name) or decodings[name.removesuffix(PER_RANGE)])
+    if selected["settings"]:
+        decoding |= selected["settings"]
+    else:
+        settings = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
+        decoding |= {key: value for key, value in settings.items() if value is not None}
+    parts["decoding"] = {name: decoding}
     if selected["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
     # 2. the defense; a template of the user's own is copied beside the card
-    entries, parts["defenses"] = parts["defenses"], []
+    entries = parts["defenses"]
+    parts["defenses"] = []
     for entry in entries:
-        template = str(entry["template"] if isinstance(entry, Mapping) else entry)
-        if selected["defense"] != str(
-            (isinstance(entry, Mapping) and entry.get("name")) or Path(template).stem
-        ):
+        given = entry if isinstance(entry, Mapping) else {"template": entry}
+        template = str(given["template"])
+        if selected["defense"] != str(given.get("name") or Path(template).stem):
             continue
-        if isinstance(entry, str) and "/" not in entry and not entry.endswith(".txt"):
+        if entry == template and "/" not in entry and not entry.endswith(".txt"):
             parts["defenses"] = [entry]
             continue
         content = user_path(template).read_bytes()
@@ -343,22 +345,26 @@ def _parts(
             temporary.write_bytes(content)
         parts["defenses"] = [{"template": copy, "name": selected["defense"]}]
     # 3. what it has learned: thresholds of this development split, and standard vectors
+    files = [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
     detectors = "defense/detectors.json"
-    parts["defense"]["detectors"] = detectors if (folder / detectors).is_file() else None
+    parts["defense"]["detectors"] = None
+    if (folder / detectors).is_file():
+        parts["defense"]["detectors"] = detectors
+        files.insert(0, detectors)
+    vectors = sorted(path.name for path in (folder / "defense").glob("vectors_*.safetensors"))
     if selected["defense"] not in REFERENCE_DEFENSES:
         parts["tutor"] = None
-    elif parts["tutor"] is not None and any((folder / "defense").glob("vectors_*.safetensors")):
+    elif parts["tutor"] is not None and vectors:
         parts["tutor"]["vectors"] = "defense"
+        files += [f"defense/{name}" for name in vectors]
     parts = mask_secrets(parts)
     # 4. its models; of recorded readings those that gave them, with which the card's judge scores
     # other texts
     if (recording := _recording(config)) is not None:
         parts["judge"] = {**recording.setting("judge")}
         if parts["assistant"] != NO_ASSISTANT:
-            parts["assistant"] = {
-                **(recording.setting("assistant") or {}),
-                "_target_": NO_ASSISTANT["_target_"],
-            }
+            assistant = recording.setting("assistant") or {}
+            parts["assistant"] = {**assistant, "_target_": NO_ASSISTANT["_target_"]}
         for role in ("judge", "assistant"):
             if parts[role].get("trust_remote_code"):
                 parts[role]["trust_remote_code"] = False
@@ -370,13 +376,6 @@ def _parts(
         # which may stand for another elsewhere
         if dtype in DTYPES and parts[role].get("dtype") == "auto":
             parts[role]["dtype"] = dtype
-    # 5. its files
-    files = [parts["defense"]["detectors"]] if parts["defense"]["detectors"] else []
-    files += [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
-    if (parts["tutor"] or {}).get("vectors") == "defense":
-        files += sorted(
-            f"defense/{path.name}" for path in (folder / "defense").glob("vectors_*.safetensors")
-        )
     return parts, {name: sha256_of(folder / name) for name in files}
 
 
@@ -411,10 +410,10 @@ def fit(
         # where the line leaves the humans' scale it bends: a knot there keeps it exact between
         first = score_range.minimum
         last = score_range.maximum
-        bends = [
-            scores.mean() + (end - humans.mean()) / slope for end in (low, high) if np.isfinite(end)
-        ]
-        knots = np.unique([first, last, *(bend for bend in bends if first < bend < last)])
+        ends = [end for end in (low, high) if np.isfinite(end)]
+        bends = [scores.mean() + (end - humans.mean()) / slope for end in ends]
+        inside = [bend for bend in bends if first < bend < last]
+        knots = np.unique([first, last, *inside])
         values = humans.mean() + slope * (knots - scores.mean())
     values = np.maximum.accumulate(np.clip(values, low, high))
     return EstimateMap(kind, tuple(map(float, knots)), tuple(map(float, values)))
@@ -425,9 +424,10 @@ def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
     and flags."""
     if record is None:
         return {}
-    agreement = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
-    kept = ("n", "groups", *agreement, "failed_share", "clamped_share", "modal_share", "flags")
-    return {name: record[name] for name in kept if name in record}
+    correlations = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
+    shares = ("failed_share", "clamped_share", "modal_share")
+    names = ("n", "groups", *correlations, *shares, "flags")
+    return {name: record[name] for name in names if name in record}
 
 
 def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
@@ -463,40 +463,47 @@ class Labelled(NamedTuple):
         """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half
         their mean."""
         estimate = fit(self.kind, self.scores, self.humans, self.range, self.scale)
-        estimate = estimate or EstimateMap(
-            "none", (self.range.minimum,), (float(self.humans.mean()),)
-        )
-        said = estimate(self.scores)
-        off = np.abs(self.humans - said)
-        centered = said - said.mean()
+        if estimate is None:
+            mean = float(self.humans.mean())
+            estimate = EstimateMap("none", (self.range.minimum,), (mean,))
+        estimates = estimate(self.scores)
+        middle = estimates.mean()
+        centered = estimates - middle
+        off = np.abs(self.humans - estimates)
         usual = float(off.mean())
         slope = float(centered @ off / max(centered @ centered, 1e-9))
-        return estimate, Errors(
-            (usual - slope * float(said.mean()), slope, usual / 2 if usual > 1e-9 else 1.0)
-        )
+        offset = usual - slope * float(middle)
+        least = usual / 2 if usual > 1e-9 else 1.0
+        return estimate, Errors((offset, slope, least))
 
     def cross_fitted(self, folds: int = 5) -> np.ndarray:
         """[2, n] estimates that other articles teach less the humans' scores, and the usual
         distances there."""
-        fold = deal(self.groups, min(folds, len(np.unique(self.groups))), self.seed)
+        articles = len(np.unique(self.groups))
+        fold = deal(self.groups, min(folds, articles), self.seed)
         errors = np.empty((2, len(fold)))
-        for out in (fold == number for number in np.unique(fold)):
+        for number in np.unique(fold):
+            out = fold == number
             estimate, spread = self.without(out).learned()
-            said = estimate(self.scores[out])
-            errors[:, out] = said - self.humans[out], spread.usual(said)
+            estimates = estimate(self.scores[out])
+            errors[0, out] = estimates - self.humans[out]
+            errors[1, out] = spread.usual(estimates)
         return errors
 
 
 def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     """The map that all texts teach, and its cross-fitted errors, of at most `_MOST` texts drawn
     with the seed; of none where there is a single article, which no other can teach."""
-    (error, usual), (estimate, spread) = rated.cross_fitted(), rated.learned()
-    labels, number = np.unique(rated.groups, return_inverse=True)
-    kept = np.random.default_rng(rated.seed).permutation(len(number))[
-        : _MOST if len(labels) > 1 else 0
-    ]
-    relative = (np.abs(error) / usual)[kept].round(6).tolist()
-    return estimate, replace(spread, errors=tuple(relative), articles=tuple(number[kept].tolist()))
+    error, usual = rated.cross_fitted()
+    estimate, spread = rated.learned()
+    labels, article = np.unique(rated.groups, return_inverse=True)
+    most = _MOST if len(labels) > 1 else 0
+    generator = np.random.default_rng(rated.seed)
+    sample = generator.permutation(len(article))[:most]
+    relative = np.abs(error) / usual
+    errors = tuple(relative[sample].round(6).tolist())
+    articles = tuple(article[sample].tolist())
+    return estimate, replace(spread, errors=errors, articles=articles)
 
 
 def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
@@ -507,10 +514,11 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
     `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a 95 %
     interval by `resamples` of the groups."""
     clusters = Clusters.of(rated.groups, resamples, rated.seed)
-    sides = (rated, rated._replace(kind="none"))
-    bias, guess = (side.cross_fitted(folds)[0] for side in sides)
+    constant = rated._replace(kind="none")
+    # 1. errors of the estimates, and of always saying the mean
+    bias = rated.cross_fitted(folds)[0]
     error = np.abs(bias)
-    guess = np.abs(guess)
+    guess = np.abs(constant.cross_fitted(folds)[0])
     figures = {
         "mean_absolute_error": error,
         "guess_error": guess,
@@ -518,35 +526,46 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
         "bias": bias,
     }
     means = {name: clusters.mean(values) for name, values in figures.items()}
+    # 2. intervals of each tenth of the articles by the others
     if rated.scale is not None:
-        fold = deal(rated.groups, 10, rated.seed)
-        ends = np.empty((2, 2, len(error)))
-        for out in (fold == number for number in np.unique(fold)):
-            for which, side in enumerate(sides):
-                estimate, errors = fit_errors(side.without(out))
-                ends[which][:, out] = errors.ends(estimate(rated.scores[out]), LEVEL, rated.scale)
-        inside = np.abs(rated.humans - ends[0].mean(axis=0)) <= (ends[0, 1] - ends[0, 0]) / 2 + 1e-9
-        width, constant = (clusters.mean(high - low) for low, high in ends)
-        means |= {"coverage": clusters.mean(inside), "width": width, "constant_width": constant}
-        means |= {"narrower": 1 - divided(width, constant)}
+        low, high = _intervals(rated)
+        middle = (low + high) / 2
+        inside = np.abs(rated.humans - middle) <= (high - low) / 2 + 1e-9
+        constant_low, constant_high = _intervals(constant)
+        width = clusters.mean(high - low)
+        constant_width = clusters.mean(constant_high - constant_low)
+        means["coverage"] = clusters.mean(inside)
+        means["width"] = width
+        means["constant_width"] = constant_width
+        means["narrower"] = 1 - divided(width, constant_width)
     return clusters.record(means)
+
+
+def _intervals(rated: Labelled) -> np.ndarray:
+    """[2, n] low and high of each tenth of the articles, which the others teach."""
+    assert rated.scale is not None
+    fold = deal(rated.groups, 10, rated.seed)
+    ends = np.empty((2, len(fold)))
+    for number in np.unique(fold):
+        out = fold == number
+        estimate, errors = fit_errors(rated.without(out))
+        ends[:, out] = errors.ends(estimate(rated.scores[out]), LEVEL, rated.scale)
+    return ends
 
 
 def attacked(
     records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str
 ) -> list[dict[str, Any]]:
     """The change of the selected judge's scores on the test split by each attack that was tried."""
-    return [
-        {
-            name: record[name]
-            for name in ("attack", "change", "change_low", "change_high", "raised_share")
-        }
-        for record in records
-        if record["attack"] != "none"
-        and (record["split"], record["level"], record["dimension"]) == (TEST, "dataset", dimension)
-        and all(record.get(axis) == selected.get(axis) for axis in CELL)
-        and record.get("change") is not None
-    ]
+    place = {name: selected.get(name) for name in CELL}
+    place |= {"split": TEST, "level": "dataset", "dimension": dimension}
+    changes = []
+    for record in records:
+        if record["attack"] == "none" or record.get("change") is None:
+            continue
+        if {name: record.get(name) for name in place} == place:
+            changes.append({name: record[name] for name in _CHANGE})
+    return changes
 
 
 def limits(
@@ -566,18 +585,17 @@ def limits(
     if promise["spearman_low"] is None:
         sentences.append("Its spearman has no interval: how sure it is cannot be said.")
     if len(tried) > 1:
-        taken, best = (
-            next(record for record in tried if record[name]) for name in ("taken", "best")
-        )
-        share = f"{100 * taken['share']:.0f} % of the choices by other articles were the same"
+        advised = next(record for record in tried if record["taken"])
+        best = next(record for record in tried if record["best"])
+        share = f"{100 * advised['share']:.0f} % of the choices by other articles were the same"
         sentences.append(
             f"It was chosen among {len(tried)} settings: the simplest one that none is clearly "
             f"better than; {share}. Its promise is measured on articles that did not choose."
         )
-        if best is not taken:
+        if best is not advised:
             sentences.append(
-                f"{setting_text(best)} would have promised {taken['metric']} "
-                f"{abs(best['worth']):.3f} on these texts, instead of {abs(taken['worth']):.3f}: "
+                f"{setting_text(best)} would have promised {advised['metric']} "
+                f"{abs(best['worth']):.3f} on these texts, instead of {abs(advised['worth']):.3f}: "
                 f"the best of {len(tried)} looks better than it is, and the difference is within "
                 "chance."
             )
@@ -587,7 +605,8 @@ def limits(
             "those of the correlations may be too narrow still."
         )
     for flag in test.get("flags") or ():
-        sentences.append(f"It is flagged {flag}{f': {FLAGS[flag]}' if flag in FLAGS else ''}.")
+        meaning = f": {FLAGS[flag]}" if flag in FLAGS else ""
+        sentences.append(f"It is flagged {flag}{meaning}.")
     if test.get("failed_share", 0) > _MANY_FAILED:
         sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the texts.")
     # 2. its estimates
@@ -603,10 +622,10 @@ def limits(
             f"{hardly}narrower than a constant's ({100 * test['narrower']:.0f} %) and hold "
             f"{100 * test['coverage']:.0f} % of humans' scores."
         )
-    return [
-        *sentences,
-        f"All of this holds for texts as those of {data['name']}; for others, calibrate again.",
-    ]
+    sentences.append(
+        f"All of this holds for texts as those of {data['name']}; for others, calibrate again."
+    )
+    return sentences
 
 
 def setting_text(record: Mapping[str, Any]) -> str:
@@ -620,22 +639,20 @@ def card_view(card: JudgeCard) -> str:
     promise = card.figures.get(PROMISED, {})
     test = card.figures.get(TEST, {})
 
-    def figure(figures: Mapping[str, Any], name: str) -> str:
-        low = figures.get(f"{name}_low")
-        high = figures.get(f"{name}_high")
-        return f"{figures[name]:.3f}" + (
-            f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
-        )
-
-    scale = "" if card.scale is None else ", {:g}-{:g},".format(*card.scale)
     lines = [f"Judge card: {card.title}"]
-    if promise.get("spearman") is not None:
-        values = ", ".join(f"{name} {figure(promise, name)}" for name in ("spearman", "pearson"))
-        lines.append(f"  promised on other articles, by {test['n']} texts: {values}")
-    if test.get("mean_absolute_error") is not None:
+    spearman = Estimate.of(promise, "spearman")
+    if spearman is not None:
+        pearson = Estimate.of(promise, "pearson")
         lines.append(
-            f"  estimates on the humans' scale{scale} are off by "
-            f"{figure(test, 'mean_absolute_error')} on average; always saying the mean: "
-            f"{figure(test, 'guess_error')}"
+            f"  promised on other articles, by {test['n']} texts: "
+            f"spearman {spearman:.3f}, pearson {pearson:.3f}"
+        )
+    error = Estimate.of(test, "mean_absolute_error")
+    if error is not None:
+        scale = "" if card.scale is None else ", {:g}-{:g},".format(*card.scale)
+        guess = Estimate.of(test, "guess_error")
+        lines.append(
+            f"  estimates on the humans' scale{scale} are off by {error:.3f} on average; always "
+            f"saying the mean: {guess:.3f}"
         )
     return "\n".join([*lines, *card.verdict])

@@ -15,7 +15,7 @@ import json
 import math
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -44,18 +44,15 @@ LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
 REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
-_DECODINGS = tuple(
-    f"judgebench.decoding.{name}"
-    for name in (
-        "Greedy",
-        "Expectation",
-        "Contrastive",
-        "NullContext",
-        "Median",
-        "Ordinal",
-        "Ridge",
-        "Calibrated",
-    )
+_DECODINGS = (
+    "judgebench.decoding.Greedy",
+    "judgebench.decoding.Expectation",
+    "judgebench.decoding.Contrastive",
+    "judgebench.decoding.NullContext",
+    "judgebench.decoding.Median",
+    "judgebench.decoding.Ordinal",
+    "judgebench.decoding.Ridge",
+    "judgebench.decoding.Calibrated",
 )
 _MAKERS = {
     ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
@@ -74,9 +71,12 @@ _ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
 
 _MADE = {"_target_": str}
 _CARD = {
-    **{"dimension": str, "range": [float], "scale": (None, [float])},
+    "dimension": str,
+    "range": [float],
+    "scale": (None, [float]),
     "uses?": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
-    **{"limits": [object], "figures": {str: dict}},
+    "limits": [object],
+    "figures": {str: dict},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
     "attacks": [{"attack": str}],
@@ -85,20 +85,25 @@ _CARD = {
     },
     "series": {"judge": str, "decoding": str},
     "parts": {
-        **{"judge": _MADE, "assistant": _MADE, "decoding": {str: _MADE}, "defenses": [(str, dict)]},
-        **{"prompt": dict, "defense": {**_MADE, "helper": _MADE}, "tutor": (None, _MADE)},
+        "judge": _MADE,
+        "assistant": _MADE,
+        "decoding": {str: _MADE},
+        "defenses": [(str, dict)],
+        "prompt": dict,
+        "defense": {**_MADE, "helper": _MADE},
+        "tutor": (None, _MADE),
     },
-    **{
-        "rubric": {str: str},
-        "data": {"texts?": [int]},
-        "tried": [dict],
-        "made_with": dict,
-        "files": {str: str},
-    },
+    "rubric": {str: str},
+    "data": {"texts?": [int]},
+    "tried": [dict],
+    "made_with": dict,
+    "files": {str: str},
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
 _KEYS = tuple(name.removesuffix("?") for name in _CARD)
+
+_SCALE = "a scale of {:g} to {:g}"
 
 _LIMITS = replace(YAML_LIMITS, loose=True)  # which a figure may be
 _LARGEST_FILE = 2**30
@@ -188,9 +193,9 @@ class Errors:
         # it takes a third of a second to import
         from judgebench.stats.forecasts import conformal_quantile
 
-        reach = self.usual(estimates) * conformal_quantile(
-            np.array(self.errors), np.array(self.articles), level
-        )
+        errors = np.array(self.errors)
+        quantile = conformal_quantile(errors, np.array(self.articles), level)
+        reach = self.usual(estimates) * quantile
         return np.clip(estimates - reach, *scale), np.clip(estimates + reach, *scale)
 
 
@@ -279,35 +284,33 @@ class JudgeCard:
 
     def inputs(self) -> list[Input]:
         """The files that its judge needs: those beside it, and those that its parts name."""
-        beside = [(self.folder or Path()) / name for name in self.files]
-        return [
-            *(Input(f"{path}, which the card needs", path) for path in beside),
-            *inputs_of(self.parts),
-        ]
+        folder = self.folder or Path()
+        inputs = []
+        for name in self.files:
+            inputs.append(Input(f"{folder / name}, which the card needs", folder / name))
+        return [*inputs, *inputs_of(self.parts)]
 
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else
         `UserError`; None asks for neither."""
-        pair = None if scale is None else tuple(scale) if isinstance(scale, list | tuple) else ()
-        if pair is not None and (
-            len(pair) != 2 or not all(type(end) in (int, float) for end in pair)
-        ):
+        wanted = []
+        differs = False
+        if dimension is not None:
+            wanted.append(str(dimension))
+            differs = dimension != self.dimension
+        if scale is not None:
+            pair = tuple(scale) if isinstance(scale, list | tuple) else ()
+            if len(pair) != 2 or not all(type(end) in (int, float) for end in pair):
+                raise UserError(
+                    f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
+                    "'scale=[1,5]'."
+                )
+            wanted.append(_SCALE.format(*pair))
+            differs = differs or pair != self.scale
+        if differs:
+            here = "an unknown scale" if self.scale is None else _SCALE.format(*self.scale)
             raise UserError(
-                f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
-                "'scale=[1,5]'."
-            )
-        if (dimension is not None and dimension != self.dimension) or (
-            pair is not None and pair != self.scale
-        ):
-            scale_here = (
-                "an unknown scale"
-                if self.scale is None
-                else "a scale of {:g} to {:g}".format(*self.scale)
-            )
-            wanted = [str(dimension)] if dimension is not None else []
-            wanted += ["a scale of {:g} to {:g}".format(*pair)] if pair is not None else []
-            raise UserError(
-                f"card: it was calibrated for {self.dimension} on {scale_here} "
+                f"card: it was calibrated for {self.dimension} on {here} "
                 f"({self.data.get('name', 'data')}), and {' on '.join(wanted)} is wanted here; its "
                 "figures and estimates say nothing of that. Calibrate a card on such texts with "
                 "`python -m judgebench.calibrate data=...`."
@@ -363,7 +366,8 @@ class JudgeCard:
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
         values = {**vars(self), "range": self.range.given}
-        values |= {name: values[name] and vars(values[name]) for name in ("estimate", "intervals")}
+        for name in ("estimate", "intervals"):
+            values[name] = values[name] and vars(values[name])
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
         text = _HEAD + yaml.dump(
             content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110
@@ -398,17 +402,10 @@ class JudgeCard:
         check_shape(content, _CARD, name, f"it is damaged, so {again}")
         for split, figures in content["figures"].items():
             numbers = {key: value for key, value in figures.items() if key != "flags"}
-            check_shape(
-                numbers,
-                {str: (float, None)},
-                name,
-                f"it is damaged, so {again}",
-                f"figures.{split}",
-            )
+            place = f"figures.{split}"
+            check_shape(numbers, {str: (float, None)}, name, f"it is damaged, so {again}", place)
         try:
-            estimate = content["estimate"]
             scale = content["scale"]
-            intervals = content.get("intervals")
             if scale is not None and not (
                 len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf
             ):
@@ -418,17 +415,14 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            values = {key: content.get(key) for key in _KEYS} | {
+            values = {key: content.get(key) for key in _KEYS}
+            values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
                 "parts": {key: content["parts"][key] for key in PARTS},
                 "scale": scale and (float(scale[0]), float(scale[1])),
-                "estimate": estimate
-                and EstimateMap(
-                    estimate["kind"], tuple(estimate["scores"]), tuple(estimate["humans"])
-                ),
-                "intervals": intervals
-                and Errors(*(tuple(intervals[key]) for key in ("spread", "errors", "articles"))),
+                "estimate": _made(EstimateMap, content["estimate"]),
+                "intervals": _made(Errors, content.get("intervals")),
                 "limits": [str(limit) for limit in content["limits"]],
                 "uses": content.get("uses") or (),
             }
@@ -440,16 +434,15 @@ class JudgeCard:
             raise UserError(f"{name}: it is damaged ({error}); {again}.") from error
         digest = digest_of(content)
         if content.get(_DIGEST) != digest:
-            changed = (
-                "it was changed after `python -m judgebench.calibrate` wrote it, for its content "
-                "does not have the "
-            )
-            changed += "SHA-256 that it states"
-            without = (
+            fault = (
                 "it does not state the SHA-256 of its content: version 0.1.0 wrote it, or the line "
                 "was removed"
             )
-            fault = changed if _DIGEST in content else without
+            if _DIGEST in content:
+                fault = (
+                    "it was changed after `python -m judgebench.calibrate` wrote it, for its "
+                    "content does not have the SHA-256 that it states"
+                )
             print_safely(
                 f"judgebench: {name}: {fault}; its figures may not be those of this judge.",
                 error=True,
@@ -465,11 +458,9 @@ class JudgeCard:
             if key == "_target_":
                 if (sentence := dropped(f"card of {value}") or dropped(str(value))) is not None:
                     raise UserError(sentence)
-                place = (
-                    ("decoding", "*", *inside[2:])
-                    if inside[:1] == ("decoding",) and len(inside) > 1
-                    else inside
-                )
+                place = inside
+                if inside[:1] == ("decoding",) and len(inside) > 1:
+                    place = ("decoding", "*", *inside[2:])
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
                     raise UserError(
                         f"{at} is {shown(value)}, which is no part of a judge; do not use this "
@@ -486,7 +477,8 @@ class JudgeCard:
                         f"{at} refers to something else ({shown(text)}), and a card is plain data; "
                         "do not use it."
                     )
-        decodings, (judge, decoding) = self.parts["decoding"], self.series.values()
+        decodings = self.parts["decoding"]
+        judge, decoding = self.series.values()
         if list(decodings) != [decoding]:
             raise UserError(
                 f"series.decoding is {decoding!r}, and parts.decoding has {', '.join(decodings)}."
@@ -494,10 +486,8 @@ class JudgeCard:
         needed = "main"
         part = decodings[decoding]
         while isinstance(part, Mapping):
-            if (
-                part["_target_"].endswith((".Contrastive", ".NullContext"))
-                or part.get("of") == "both"
-            ):
+            of_two = part["_target_"].endswith((".Contrastive", ".NullContext"))
+            if of_two or part.get("of") == "both":
                 needed = "pair"
             part = part.get("of")
         if judge != needed:
@@ -506,15 +496,21 @@ class JudgeCard:
             )
 
 
+def _made(maker: Any, content: Mapping[str, Any] | None) -> Any:
+    """A dataclass from a mapping of its fields, lists as tuples; None for none."""
+    if not content:
+        return None
+    values = [content[field.name] for field in dataclasses.fields(maker)]
+    return maker(*(tuple(value) if isinstance(value, list) else value for value in values))
+
+
 def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Position, key and value of everything inside a plain value."""
-    items = (
-        node.items()
-        if isinstance(node, Mapping)
-        else enumerate(node)
-        if isinstance(node, list)
-        else ()
-    )
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(node, Mapping):
+        items = node.items()
+    elif isinstance(node, list):
+        items = enumerate(node)
     for key, value in items:
         yield where, str(key), value
         yield from _walk(value, (*where, str(key)))
@@ -523,32 +519,24 @@ def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 def check_arguments(parts: Mapping[str, Any]) -> None:
     """Checks that the classes that parts name take the keys that they have, and values of their
     kinds; else `UserError`. Each value may be null, which the class checks itself."""
-    places = {
-        name: parts[name]
-        for name in ("judge", "assistant", "defense", "tutor")
-        if parts[name] is not None
-    }
-    places |= {"defense.helper": parts["defense"]["helper"]}
+    makers = ("judge", "assistant", "defense", "tutor")
+    places = {name: parts[name] for name in makers if parts[name] is not None}
+    places["defense.helper"] = parts["defense"]["helper"]
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
         target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])
         module, _, name = MOVED_TARGETS.get(target, target).rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
-        fields = (
-            {field.name for field in dataclasses.fields(maker)}
-            if dataclasses.is_dataclass(maker)
-            else set(hints)
-        )
+        fields = set(hints)
+        if dataclasses.is_dataclass(maker):
+            fields = {field.name for field in dataclasses.fields(maker)}
         shape = {}
         for key, parameter in inspect.signature(maker).parameters.items():
             if key in fields and key != "role":
                 made = hints[key] is Decoding or dataclasses.is_dataclass(hints[key])
-                hint = dict if made else hints[key]
-                shape[key if parameter.default is inspect.Parameter.empty else f"{key}?"] = (
-                    hint,
-                    None,
-                )
+                needed = parameter.default is inspect.Parameter.empty
+                shape[key if needed else f"{key}?"] = (dict if made else hints[key], None)
         for key in part:
             if key != "_target_" and key not in shape and f"{key}?" not in shape:
                 raise UserError(
@@ -567,11 +555,8 @@ def digest_of(content: Mapping[str, Any]) -> str:
             return {str(key): canonical(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [canonical(item) for item in value]
-        return (
-            float(value)
-            if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-            else value
-        )
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return float(value) if whole and abs(value) < 2**53 else value
 
     values = canonical({name: value for name, value in content.items() if name != _DIGEST})
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -10,6 +10,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -104,7 +105,8 @@ class Judge:
         self.intervals = IntervalSettings(level, wide)
         # answers to other texts are another file
         replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE
-        self._check, self.models = check_models and not replayed, Models()
+        self._check = check_models and not replayed
+        self.models = Models()
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
@@ -159,18 +161,17 @@ class Judge:
         scores = frame[list(Judged.__dataclass_fields__)]
         if isinstance(texts, pd.DataFrame):
             return scores.set_index(texts.index)
-        return [
-            Judged(*row) for row in zip(*(scores[name].tolist() for name in scores), strict=True)
-        ]
+        columns = [scores[name].tolist() for name in scores]
+        return [Judged(*row) for row in zip(*columns, strict=True)]
 
     def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id,
         group_id, system_id."""
         if isinstance(texts, pd.DataFrame):
-            texts = [
-                {str(name): text for name, text in row.dropna().items()}
-                for _, row in texts.iterrows()
-            ]
+            table = texts
+            texts = []
+            for _, row in table.iterrows():
+                texts.append({str(name): text for name, text in row.dropna().items()})
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         _, frame = self.judged(self.about(data))
@@ -189,11 +190,8 @@ class Judge:
         if self._experiment is None:
             return Experiment.parse(self._config, replace(self._parts, data=data))
         planned = self._experiment.planned
-        ready = [
-            condition
-            for condition in self._experiment.conditions
-            if condition.defense not in planned
-        ]
+        conditions = self._experiment.conditions
+        ready = [condition for condition in conditions if condition.defense not in planned]
         prompts = self._experiment.builder.build(data.examples, ready)
         return replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
 
@@ -234,7 +232,9 @@ def scoring_config(
     texts or a key are sent."""
     # 1. the card's parts, agreed to, with the user's settings
     overridden = overridden or {}
-    hosts = [send_to] if isinstance(send_to, str) else [] if send_to is None else send_to
+    hosts = [] if send_to is None else send_to
+    if isinstance(hosts, str):
+        hosts = [hosts]
     if not isinstance(hosts, Sequence) or not all(isinstance(host, str) for host in hosts):
         raise UserError(
             f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list "
@@ -244,9 +244,8 @@ def scoring_config(
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
     check_arguments(parts)
-    if parts["judge"]["_target_"] == REPLAYED_JUDGE and "path" not in (
-        overridden.get("judge") or {}
-    ):
+    replayed = parts["judge"]["_target_"] == REPLAYED_JUDGE
+    if replayed and "path" not in (overridden.get("judge") or {}):
         # the answers that were calibrated: the path could name any file here
         path = user_path(str(card.parts["judge"].get("path")))
         remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
@@ -275,22 +274,26 @@ def scoring_config(
             "dimensions": [card.dimension],
             **data,
         },
-        **{
-            "name": "score",
-            "dimensions": [card.dimension],
-            "ranges": [card.range.given],
-            "attacks": ["none"],
-        },
+        "name": "score",
+        "dimensions": [card.dimension],
+        "ranges": [card.range.given],
+        "attacks": ["none"],
         **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
-        **{"store": str(store), "run_dir": "outputs/score", "dry_run": dry_run},
-        **{"report": False, "worth": False, "examples": False, "tables": []},
+        "store": str(store),
+        "run_dir": "outputs/score",
+        "dry_run": dry_run,
+        "report": False,
+        "worth": False,
+        "examples": False,
+        "tables": [],
         "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
     usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
     config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     if trainer is None:
-        trainer = {**OmegaConf.load(FOLDER / "trainer" / "auto.yaml"), "enable_progress_bar": False}
+        trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
+        trainer.enable_progress_bar = False
     config.trainer = trainer
     config.runner = runner
     return config
@@ -302,7 +305,9 @@ def literal(node: Any) -> Any:
         return {key: literal(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
         return [literal(value) for value in node]
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", node) if isinstance(node, str) else node
+    if isinstance(node, str):
+        return re.sub(r"(\\*)\$\{", r"\1\1\\${", node)
+    return node
 
 
 COLUMNS = (
@@ -360,15 +365,11 @@ def scored(
     frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
     frame = frame.assign(low=np.nan, high=np.nan, wide=None)
     if card.intervals is not None and card.scale is not None:
-        low, high = card.intervals.ends(
-            frame["estimate"].to_numpy(dtype=float), settings.level, card.scale
-        )
-        wide = pd.array(
-            high - low > settings.wide * (card.scale[1] - card.scale[0]) + 1e-9, dtype="boolean"
-        )
-        frame = frame.assign(
-            low=low, high=high, wide=pd.Series(wide).astype(object).where(~np.isnan(low), None)
-        )
+        estimates = frame["estimate"].to_numpy(dtype=float)
+        low, high = card.intervals.ends(estimates, settings.level, card.scale)
+        widest = settings.wide * (card.scale[1] - card.scale[0])
+        wide = pd.Series(high - low > widest + 1e-9).astype(object)
+        frame = frame.assign(low=low, high=high, wide=wide.where(~np.isnan(low), None))
     return frame[list(COLUMNS)]
 
 
@@ -404,15 +405,10 @@ def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None
     mistakes = Mistakes()
     for role, of in (("judge", "main"), ("assistant", "assistant")):
         path = card.parts[role].get("path")
-        if (
-            not path
-            or of not in card.models
-            or config[role].get("path") != path
-            or not card.models[of].get("sha256")
-        ):
+        model = card.models.get(of, {})
+        if not path or config[role].get("path") != path or not model.get("sha256"):
             continue
         if ModelSource(path).elsewhere:
-            model = card.models[of]
             mistakes.add(
                 f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), "
                 f"which is not here at {path}; say where its folder is, as "
@@ -469,12 +465,12 @@ def check_models(
 
 def _served_names(model: Mapping[str, Any]) -> set[str]:
     """The names that servers gave a model, without folders."""
-    names = [
-        str(served["model"])
-        for served in model.get("served_as") or ()
-        if served.get("model") is not None
-    ]
-    return {re.split(r"[/\\]", name.rstrip("/\\"))[-1] for name in names}
+    names = set()
+    for served in model.get("served_as") or ():
+        if served.get("model") is not None:
+            path = str(served["model"]).rstrip("/\\")
+            names.add(re.split(r"[/\\]", path)[-1])
+    return names
 
 
 def check_consent(
@@ -486,29 +482,27 @@ def check_consent(
     This machine's own servers need no consent to texts; a key needs it everywhere. Who names an
     address or a key variable in the `settings` agrees to it, and to texts for the `hosts`.
     """
-    given = settings.get("url", part.get("url"))
+    address = settings.get("url", part.get("url"))
     variable = part.get("key_variable")
-    if given is None:
+    if address is None:
         return
-    urls = [given] if isinstance(given, str) or not isinstance(given, Sequence) else given
+    several = isinstance(address, Sequence) and not isinstance(address, str)
+    urls = address if several else [address]
     # all hosts, and those that texts may not be sent to
     named = []
     others = []
     for url in urls:
-        try:
-            host = (
-                urlsplit(url).hostname
-                if isinstance(url, str) and url.isascii() and url.isprintable()
-                else None
-            )
-        except ValueError:
-            host = None
+        host = None
+        if isinstance(url, str) and url.isascii() and url.isprintable():
+            with suppress(ValueError):
+                host = urlsplit(url).hostname
         if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
             raise UserError(
                 f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one."
             )
         named.append(host)
-        if not ("url" in settings or is_loopback(url) or host in (name.lower() for name in hosts)):
+        agreed = "url" in settings or host in [name.lower() for name in hosts]
+        if not agreed and not is_loopback(url):
             others.append(host)
     key = variable is not None and "key_variable" not in settings
     if key and not (isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)):
@@ -520,27 +514,27 @@ def check_consent(
     asked = []
     others = list(dict.fromkeys(others))
     if others:
-        agreed = others[0] if len(others) == 1 else f"[{','.join(others)}]"
-        python_of = others[0] if len(others) == 1 else others
-        asked.append(("every text that is scored", f"send_to={agreed}", f"send_to={python_of!r}"))
+        typed = f"send_to={others[0]}"
+        python = f"send_to={others[0]!r}"
+        if len(others) > 1:
+            typed = f"send_to=[{','.join(others)}]"
+            python = f"send_to={others!r}"
+        asked.append(("every text that is scored", typed, python))
     if key:
-        variable_of = f"the key in the environment variable {variable}"
-        asked.append(
-            (
-                variable_of,
-                f"+{role}.key_variable={variable}",
-                f"{role}={{'key_variable': {variable!r}}}",
-            )
-        )
+        content = f"the key in the environment variable {variable}"
+        typed = f"+{role}.key_variable={variable}"
+        python = f"{role}={{'key_variable': {variable!r}}}"
+        asked.append((content, typed, python))
     if not asked:
         return
-    sent, more, python = zip(*asked, strict=True)
-    typed = [masked_argument(argument) for argument in typed_overrides()]
+    sent, more, arguments = zip(*asked, strict=True)
     command = " ".join(more)
-    if any(argument.startswith("card=") for argument in typed):
-        command = shlex.join(["python", "-m", str(HydraConfig.get().help.app_name), *typed, *more])
+    overrides = [masked_argument(argument) for argument in typed_overrides()]
+    if any(argument.startswith("card=") for argument in overrides):
+        module = str(HydraConfig.get().help.app_name)
+        command = shlex.join(["python", "-m", module, *overrides, *more])
     raise UserError(
         f"card: its {role} is at {', '.join(urls)} and would be sent {' and '.join(sent)}. If you "
         f"trust {', '.join(dict.fromkeys(others or named))}, say so: {command} (in Python "
-        f"{', '.join(python)})."
+        f"{', '.join(arguments)})."
     )

@@ -97,22 +97,22 @@ def figures_of(
     """Figures of labelled texts with the ends of their intervals, of the judge's records of
     verdict.json, its record of metrics.json over all pairs, and its rows of scores.parquet that
     humans rated; `drawn` are resamples and seed."""
-    figures = {
-        f"spearman{end}": 0.0 if metric["constant"] else metric[f"spearman{end}"] for end in ENDS
-    }
+    figures = {f"spearman{end}": metric[f"spearman{end}"] for end in ENDS}
+    if metric["constant"]:
+        figures = dict.fromkeys(figures, 0.0)
     figures["failed"] = metric["failed_share"]
     for record in verdict:
         name = {"order_texts": "pairs", "compare_systems": "systems"}.get(record["use"])
-        figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS if name}
+        if name is not None:
+            figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS}
     rows = rows[rows["status"] != FAILED]
     if card.estimate is not None and len(rows):
-        off = card.estimate(rows["score"].to_numpy(dtype=float)) - rows["human"].to_numpy(
-            dtype=float
-        )
+        scores = rows["score"].to_numpy(dtype=float)
+        humans = rows["human"].to_numpy(dtype=float)
+        off = card.estimate(scores) - humans
         clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
-        figures |= clusters.record(
-            {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
-        )
+        means = {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
+        figures |= clusters.record(means)
     return figures
 
 
@@ -131,22 +131,24 @@ def outcomes_of(
     outcomes = []
     by_use = {record["use"]: record for record in verdict}
     for name, bound in required.items():
-        least = name.partition("_")[0] in AT_LEAST
-        text = (
-            LEAST[str(bound)] if name in RULES else f"at {'least' if least else 'most'} {bound:g}"
-        )
-        record = by_use.get(name, {"verdict": UNMEASURED, "clause": "no rater, no figures"})
-        value = figures.get(name)
-        said = "it has no number here"
         met = None
         if name in RULES:
-            said = f"{record['verdict']}; {record['clause']}"
+            text = LEAST[str(bound)]
+            record = by_use.get(name, {"verdict": UNMEASURED, "clause": "no rater, no figures"})
+            clause = f"{record['verdict']}; {record['clause']}"
             met = {YES: True, CARE: text == CARE, NO: False}.get(record["verdict"])
-        elif value is not None:
-            said = f"{value:.3f}"
-            met = bool(value >= bound if least else value <= bound)  # type: ignore[operator]
-        state = UNMEASURED if met is None or reason is not None else "passed" if met else "failed"
-        outcomes.append(Outcome(name, text, state, reason or said))
+        else:
+            least = name.partition("_")[0] in AT_LEAST
+            text = f"at {'least' if least else 'most'} {bound:g}"
+            value = figures.get(name)
+            clause = "it has no number here"
+            if value is not None:
+                clause = f"{value:.3f}"
+                met = bool(value >= bound if least else value <= bound)  # type: ignore[operator]
+        state = "passed" if met else "failed"
+        if met is None or reason is not None:
+            state = UNMEASURED
+        outcomes.append(Outcome(name, text, state, reason or clause))
     return outcomes
 
 
@@ -170,13 +172,22 @@ def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]
     z = float(special.ndtri(CONFIDENCE[1]))
     changes = list[Change]()
     for name in ("spearman", "error", "bias"):
-        pair: Any = [[side.get(f"{name}{end}") for end in ENDS] for side in (card, here)]
-        before, now = pair
+        names = [f"{name}{end}" for end in ENDS]
+        before: Any = [card.get(name_) for name_ in names]
+        now: Any = [here.get(name_) for name_ in names]
         if None in before + now:
             continue
-        change = now[0] - before[0]
-        error = math.hypot(before[2] - before[1], now[2] - now[1]) / (2 * z)
-        p = 2 * float(special.ndtr(-abs(change) / error)) if error > 0 else float(change == 0)
-        changes.append(Change(name, before[0], now[0], change - z * error, change + z * error, p))
+        # 1. the change, and its standard error by the widths of both intervals
+        value_before, low_before, high_before = before
+        value_now, low_now, high_now = now
+        change = value_now - value_before
+        error = math.hypot(high_before - low_before, high_now - low_now) / (2 * z)
+        # 2. its interval and p
+        low = change - z * error
+        high = change + z * error
+        p = float(change == 0)
+        if error > 0:
+            p = 2 * float(special.ndtr(-abs(change) / error))
+        changes.append(Change(name, value_before, value_now, low, high, p))
     corrected = holm(np.array([change.p for change in changes])).tolist()
     return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

@@ -11,6 +11,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 from omegaconf import DictConfig
 
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
-from judgebench.cards.judge import COLUMNS, Judge, check_settings
+from judgebench.cards.judge import COLUMNS, Judge
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
@@ -59,12 +60,18 @@ _ANSWERS = "answers (judge.path)"
 # share of texts with too wide an interval, above which scores do not serve for single texts
 _MOST_WIDE = 0.5
 
-_SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
-for _name, _type in {
-    **dict.fromkeys(("score", "estimate", "low", "high"), pa.float64()),
+_TYPES = {
+    "score": pa.float64(),
+    "estimate": pa.float64(),
+    "low": pa.float64(),
+    "high": pa.float64(),
     "wide": pa.bool_(),
-}.items():
-    _SCHEMA = _SCHEMA.set(COLUMNS.index(_name), pa.field(_name, _type))
+}
+_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
+
+
+_SETTINGS = ("trainer", "runner", "dry_run", "check_models", "level", "wide")
+"""Keys of conf/score.yaml that are arguments of `Judge`."""
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
@@ -78,20 +85,9 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         raise UserError(
             f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
         )
-    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
-    if config.check_models:
-        check_settings(card, overridden)
-    settings: Any = {
-        name: config[name]
-        for name in ("trainer", "runner", "dry_run", "check_models", "level", "wide")
-    }
-    judge = Judge(
-        card,
-        store=path_of(config, "store"),
-        send_to=plain(config.send_to),
-        **overridden,
-        **settings,
-    )
+    settings: Any = {name: config[name] for name in _SETTINGS}
+    settings |= {name: plain(config[name]) for name in ("judge", "assistant", "send_to")}
+    judge = Judge(card, store=path_of(config, "store"), **settings)
     # 2. the texts, all of them checked before the first is read
     data = plain(config.data)
     dimensions = [card.dimension]
@@ -107,13 +103,10 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         _, rows = next(texts.shards([0]))
         show_dry_run(judge.about(Unrated(texts=rows, **known)), console)
         if len(texts.sizes) > 1:
-            times = texts.rows / texts.sizes[0]
-            first = (
-                f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
-                "are like them, all"
-            )
             console.print(
-                f"{first} take {times:,.3g} times the tokens, requests, dollars and time above.",
+                f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
+                f"are like them, all take {texts.rows / texts.sizes[0]:,.3g} times the tokens, "
+                "requests, dollars and time above.",
                 highlight=False,
             )
         return None
@@ -122,12 +115,8 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
-        whole = Progressing(
-            "Scoring",
-            texts.rows,
-            unit="texts",
-            before=texts.rows - sum(texts.sizes[i] for i in todo),
-        )
+        before = texts.rows - sum(texts.sizes[i] for i in todo)
+        whole = Progressing("Scoring", texts.rows, unit="texts", before=before)
         several = len(texts.sizes) > 1 and processes.first
         if several:
             stack.enter_context(whole)
@@ -144,15 +133,28 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
                     parts.write(number, frame, answers.served)
         if not processes.first:
             return None
-        if away:
-            first = (
+        if away and len(texts.sizes) > 1:
+            raise ComeBack(
                 f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
-                "them: "
+                f"them: {away[-1]}"
             )
-            raise ComeBack(f"{first if len(texts.sizes) > 1 else ''}{away[-1]}")
+        if away:
+            raise ComeBack(str(away[-1]))
         notes = parts.join()
-    # 4. what came of it
-    rows, failed, wide = (sum(note[name] for note in notes) for name in ("rows", "failed", "wide"))
+    # 4. the result in sentences
+    lines = _summary(card, texts, notes, judge.intervals)
+    for line in [*lines, *card.verdict]:
+        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
+    return target
+
+
+def _summary(
+    card: JudgeCard, texts: Texts, notes: Sequence[Mapping[str, Any]], intervals: IntervalSettings
+) -> list[str]:
+    """What the notes of all shards say together, and the purposes of the scores."""
+    rows = sum(note["rows"] for note in notes)
+    failed = sum(note["failed"] for note in notes)
+    wide = sum(note["wide"] for note in notes)
     lines = [f"{rows} texts scored by {card.title}; {failed} without a score."]
     if texts.cut:
         lines.append(
@@ -160,14 +162,9 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
             "larger ones."
         )
     if notes[0]["served"] is not None:
-        served = notes[0]["served"]
-        for note in notes[1:]:
-            served = _together(served, note["served"])
-        lines.append(served_lines(served))
-    lines.append(_serving(card, wide / rows, judge.intervals))
-    for line in [*lines, *card.verdict]:
-        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
-    return target
+        lines.append(served_lines(reduce(_together, [note["served"] for note in notes])))
+    lines.append(_serving(card, wide / rows, intervals))
+    return lines
 
 
 def _target(config: DictConfig, card: JudgeCard) -> Path:
@@ -196,16 +193,19 @@ def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
     by it and by the share of texts whose interval is too wide."""
     from judgebench.stats.verdict import CARE, NO, YES  # statistics take a while to import
 
-    verdict = next((use["verdict"] for use in card.uses if use["use"] == "report_scores"), None)
+    verdicts = {use["use"]: use["verdict"] for use in card.uses}
+    verdict = verdicts.get("report_scores")
     means = {YES: "yes", CARE: "with care", NO: "no"}.get(str(verdict), "unknown")
     if card.no_intervals is not None:
         return f"Means of many texts: {means}. Single texts: unknown. {card.no_intervals}"
-    single = means if wide == 0 else f"{means}, but for those that are flagged wide"
+    single = means
     if verdict == NO or wide > _MOST_WIDE:
         single = "no"
-    share = f"{100 * wide:.0f} % of their {100 * settings.level:g} % intervals are wider"
+    elif wide > 0:
+        single += ", but for those that are flagged wide"
     return (
-        f"Means of many texts: {means}. Single texts: {single}; {share} than "
+        f"Means of many texts: {means}. Single texts: {single}; "
+        f"{100 * wide:.0f} % of their {100 * settings.level:g} % intervals are wider than "
         f"{100 * settings.wide:g} % of the scale."
     )
 
@@ -246,16 +246,14 @@ class _Parts:
                 here = self._made_with["settings"]
                 there = made_with["settings"]
                 differs = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-                if not differs and len(list(folder.glob("part-*.parquet"))) > len(
-                    self._texts.sizes
-                ):
+                shards = list(folder.glob("part-*.parquet"))
+                if not differs and len(shards) > len(self._texts.sizes):
                     differs = ["data.path (there were more texts)"]
             else:
                 others = [file.name for file in folder.iterdir() if file.name != LOCK]
                 differs = [] if hidden or not others else [f"{others[0]}, which is no scoring's"]
-            for number, digest in (
-                enumerate(self._texts.digests) if manifest.is_file() and not differs else ()
-            ):
+            earlier = manifest.is_file() and not differs
+            for number, digest in enumerate(self._texts.digests if earlier else ()):
                 note = self._note(number)
                 if note is not None and note["texts"] == digest:
                     self._notes[number] = note
@@ -277,19 +275,21 @@ class _Parts:
 
     def write(self, number: int, frame: pd.DataFrame, served: Mapping[str, Any] | None) -> None:
         """Writes a shard, whole or not at all."""
-        note = {"texts": self._texts.digests[number], "rows": len(frame), "served": served}
-        note |= {
+        note = {
+            "texts": self._texts.digests[number],
+            "rows": len(frame),
+            "served": served,
             "failed": int((frame["status"] == FAILED).sum()),
             "wide": int(frame["wide"].eq(True).sum()),
         }
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))
+        manifest = self._folder / _MANIFEST
         with self._written():
-            if not (self._folder / _MANIFEST).is_file():
-                with atomic(self._folder / _MANIFEST) as temporary:
-                    temporary.write_text(
-                        json.dumps(self._made_with, indent=1) + "\n", encoding="utf-8"
-                    )
+            if not manifest.is_file():
+                text = json.dumps(self._made_with, indent=1) + "\n"
+                with atomic(manifest) as temporary:
+                    temporary.write_text(text, encoding="utf-8")
             with atomic(self._part(number)) as temporary:
                 write_table(temporary, table)
         self._notes[number] = json.loads(json.dumps(note))
@@ -323,10 +323,10 @@ class _Parts:
             done = sum(note["rows"] for note in self._notes.values())
             command = command_line()
             out = "" if typed("out") else f" out={self._target}"
+            again = f"`{command}{out}`" if command else "the same command"
             raise UserError(
                 f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is "
-                f"mended, {f'`{command}{out}`' if command else 'the same command'} goes on behind "
-                "them."
+                f"mended, {again} goes on behind them."
             ) from error
 
     @contextmanager
@@ -349,12 +349,10 @@ class _Parts:
     def _note(self, number: int) -> dict[str, Any] | None:
         """The note of a shard; None of one that is missing or damaged."""
         try:
-            table = read_table(self._part(number))
-            return (
-                dict(json.loads(table.schema.metadata[_NOTE]))
-                if table.schema.names == _SCHEMA.names
-                else None
-            )
+            schema = read_table(self._part(number)).schema
+            if schema.names != _SCHEMA.names:
+                return None
+            return dict(json.loads(schema.metadata[_NOTE]))
         except (Damaged, pa.ArrowException, OSError, KeyError, TypeError, ValueError):
             return None
 
@@ -369,12 +367,12 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
         writer = csv.writer(file, lineterminator="\n")
         for i, table in enumerate(map(read_table, parts)):
             if ending == ".csv":
-                writer.writerows([map(csv_cell, table.column_names)] if i == 0 else [])
+                if i == 0:
+                    writer.writerow(map(csv_cell, table.column_names))
                 writer.writerows(map(csv_cell, row.values()) for row in table.to_pylist())
-            else:
-                file.writelines(
-                    f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist()
-                )
+                continue
+            for row in table.to_pylist():
+                file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
 
 
 def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
@@ -382,19 +380,19 @@ def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
     settings["card"] = sha256_of(path_of(config, "card"))
     for role in ("judge", "assistant"):
-        settings |= {
-            f"{role}.{key}": value
-            for key, value in (plain(config[role]) or {}).items()
-            if key not in _FREE
-        }
-    settings |= {f"data.{name}": plain(config.data[name]) for name in ("fields", "limit_groups")}
-    if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:
-        answers = user_path(settings.pop("judge.path", None) or card.parts["judge"].get("path"))
-        settings[_ANSWERS] = sha256_of(answers)
+        part = plain(config[role]) or {}
+        for key, value in part.items():
+            if key not in _FREE:
+                settings[f"{role}.{key}"] = value
+    for name in ("fields", "limit_groups"):
+        settings[f"data.{name}"] = plain(config.data[name])
+    judge = card.parts["judge"]
+    if judge["_target_"] == REPLAYED_JUDGE:
+        path = settings.pop("judge.path", None) or judge.get("path")
+        settings[_ANSWERS] = sha256_of(user_path(path))
     return dict(json.loads(json.dumps(mask_secrets(settings), default=str)))
 
 
-_FREE: tuple[str, ...]
 _FREE = (
     "url",
     "key_variable",
@@ -403,39 +401,41 @@ _FREE = (
     "concurrency",
     "requests_per_minute",
     "tokens_per_minute",
+    "timeout",
+    "retries",
+    "backoff",
+    "longest_wait",
+    "batch",
+    "retry_refused",
 )
-_FREE += ("timeout", "retries", "backoff", "longest_wait", "batch", "retry_refused")
 """Settings of served judges that say where and how fast they are asked."""
 
 
-def _together(one: Any, other: Any) -> Any:
+def _together(first: Any, second: Any) -> Any:
     """Two shards' records of requests as one: numbers are added, shares weighted by their
     readings."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        joint = {
-            name: _together(one.get(name), other.get(name))
-            for name in {**one, **other}
-            if name not in _ALIKE
-        }
-        joint |= {name: one[name] for name in _ALIKE if name in one}
-        if "unlisted" in joint and None not in (one["unlisted"], other["unlisted"]):
-            joint["unlisted"] = np.average(
-                [one["unlisted"], other["unlisted"]], weights=[one["readings"], other["readings"]]
-            )
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        joint = {}
+        for name in {**first, **second}:
+            if name not in _ALIKE:
+                joint[name] = _together(first.get(name), second.get(name))
+        joint |= {name: first[name] for name in _ALIKE if name in first}
+        if "unlisted" in joint and None not in (first["unlisted"], second["unlisted"]):
+            readings = [first["readings"], second["readings"]]
+            shares = [first["unlisted"], second["unlisted"]]
+            joint["unlisted"] = np.average(shares, weights=readings)
         return joint
-    if (
-        isinstance(one, list)
-        and isinstance(other, list)
-        and all(isinstance(part, Mapping) for part in [*one, *other])
-    ):
-        rows: dict[Any, Any] = {}
-        for part in [*one, *other]:
-            key = tuple(value for value in part.values() if isinstance(value, str))
-            rows[key] = _together(rows[key], part) if key in rows else part
-        return list(rows.values())
-    if type(one) in (int, float) and type(other) in (int, float):
-        return one + other
-    return other if one is None else one
+    if isinstance(first, list) and isinstance(second, list):
+        parts = [*first, *second]
+        if all(isinstance(part, Mapping) for part in parts):
+            rows: dict[Any, Any] = {}
+            for part in parts:
+                key = tuple(value for value in part.values() if isinstance(value, str))
+                rows[key] = _together(rows[key], part) if key in rows else part
+            return list(rows.values())
+    if type(first) in (int, float) and type(second) in (int, float):
+        return first + second
+    return second if first is None else first
 
 
 _ALIKE = ("max_cost", "samples", "temperature", "price", "explicit")

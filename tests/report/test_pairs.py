@@ -25,7 +25,8 @@ from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.rankings import pairwise_records
-from judgebench.tracking.wandb import example_rows, rankings, scalars, tables_of
+from judgebench.tracking.content import rankings, scalars
+from judgebench.tracking.wandb import example_rows, tables_of
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 from tests.report.conftest import ENVIRONMENT, in_terminal, words_of
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from judgebench.tracking.wandb import QuietWandbLogger, artifact_kind, log_run, used_files
+from judgebench.tracking.content import artifact_kind, used_files
+from judgebench.tracking.wandb import QuietWandbLogger, log_run
 from tests.tracking.test_wandb_logger import results_of
 from tests.tracking.wandb_file import read_finished, records, the_file
 

@@ -10,7 +10,7 @@ import pytest
 from judgebench.results.folder import RunFolder
 from judgebench.stats.paired import compare, default_pairs
 from judgebench.stats.scores import Scores
-from judgebench.tracking.wandb import differences, scalars
+from judgebench.tracking.content import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns
 

@@ -18,7 +18,8 @@ from PIL import Image
 
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
-from judgebench.tracking.wandb import _PAIRWISE, differences, log_run, scalars
+from judgebench.tracking.content import _PAIRWISE, differences, scalars
+from judgebench.tracking.wandb import log_run
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
 

@@ -32,14 +32,16 @@ def phrase_figures(results: Results) -> dict[str, Figure | None]:
     of a learned phrase (after figures 6 and 7 of the CAP paper); None where no judge's scores
     move."""
     rows = phrase_frame(results)
-    figures = {}
-    for _, part in rows.groupby(PHRASE[:2], sort=False) if len(rows) else ():
-        ranges = [own for _, own in part.groupby(PHRASE[2], sort=False)]
-        for own in ranges:
-            name = [str(own[key].iloc[0]) for key in (PHRASE if len(ranges) > 1 else PHRASE[:2])]
-            figures["_".join(["suffix", *map(style.file_name, name)])] = phrase_figure(
-                own, results.titles
-            )
+    figures: dict[str, Figure | None] = {}
+    if not len(rows):
+        return figures
+    for _, part in rows.groupby(PHRASE[:2], sort=False):
+        ranges = [of_range for _, of_range in part.groupby(PHRASE[2], sort=False)]
+        keys = PHRASE if len(ranges) > 1 else PHRASE[:2]
+        for of_range in ranges:
+            words = [style.file_name(str(of_range[key].iloc[0])) for key in keys]
+            name = "_".join(["suffix", *words])
+            figures[name] = phrase_figure(of_range, results.titles)
     return figures
 
 
@@ -63,8 +65,10 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
         kind = "defenses"
         names = sorted(dict.fromkeys(moving[column]), key=lambda name: name != NO_DEFENSE)
         looks = style.defense_marks(names)
-        parts = parts if len(judges) * len(parts) <= _MOST_PANELS else parts[:1]
-        parts = [own for base in judges for part in parts if len(own := part[part["base"] == base])]
+        if len(judges) * len(parts) > _MOST_PANELS:
+            parts = parts[:1]
+        of_judges = [part[part["base"] == base] for base in judges for part in parts]
+        parts = [part for part in of_judges if len(part)]
     else:
         column = "series"
         kind = "decodings"
@@ -75,60 +79,60 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
         most = int(part["words"].iloc[0])
         for name, look in looks.items():
             means = part[(part[column] == name) & part["mean_score"].notna()]
-            style.line(
-                axis,
-                means["length"],
-                means["mean_score"],
-                look,
-                means["mean_score_low"],
-                means["mean_score_high"],
-                linewidth=1.3,
-                zorder=3,
-            )
-            for clean in means.loc[means["length"] == 0, "mean_score"]:
+            x = means["length"]
+            y = means["mean_score"]
+            low = means["mean_score_low"]
+            high = means["mean_score_high"]
+            style.line(axis, x, y, look, low, high, linewidth=1.3, zorder=3)
+            for clean in y[x == 0]:
                 axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]
-        judge = (
-            shorten(style.series_label(judges[head["base"]], titles), 52)
-            if by_defense and len(judges) > 1
-            else ""
-        )
-        size = (
-            f"words appended; {head['split']} split, n = {head['texts']} of {head['sources']} "
-            f"{groups}"
-        )
-        style.label(axis, "\n".join(filter(None, (head["panel"], judge))), x=size, y="mean score")
+        lines = [head["panel"]]
+        if by_defense and len(judges) > 1:
+            judge = style.series_label(judges[head["base"]], titles)
+            lines.append(shorten(judge, 52))
+        title = "\n".join(filter(None, lines))
+        texts = f"n = {head['texts']} of {head['sources']} {groups}"
+        size = f"words appended; {head['split']} split, {texts}"
+        style.label(axis, title, x=size, y="mean score")
 
-    texts = {name: style.series_label(key, titles) for name, key in series.items()} | {
-        NO_DEFENSE: "no defense"
-    }
-    legend: list[Any] = [(look, texts.get(name, name)) for name, look in looks.items()]
-    legend.append(
-        (Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2), "clean, without the phrase")
-    )
-    objective = rows["objective"].iloc[0]
+    labels = {name: style.series_label(key, titles) for name, key in series.items()}
+    labels[NO_DEFENSE] = "no defense"
+    legend: list[Any] = [(look, labels.get(name, name)) for name, look in looks.items()]
+    flat = Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2)
+    legend.append((flat, "clean, without the phrase"))
+    sentences = _phrase_sentences(rows, moving, groups)
+    if by_defense and len(judges) == 1:
+        (judge,) = judges.values()
+        sentences.insert(0, f"{style.series_label(judge, titles)}.")
     spare = len(names) - len(looks)
-    learned = f", learned for {objective}" if objective else ""
-    sentences = [
-        f"{style.series_label(next(iter(judges.values())), titles)}."
-        if by_defense and len(judges) == 1
-        else "",
-        f"Phrase{learned}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, "
-        "failed answers at the lowest score.",
-        f"Bands: 95 % interval, {groups} resampled."
-        if moving["mean_score_low"].notna().any()
-        else "",
-        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it "
-        "never saw them. n: texts scored both clean and attacked.",
-        silent_note(rows),
-        FREE_TEXT_NOTE if (moving["shown_defense"] != moving["defense"]).any() else "",
-        f"{spare} further {kind} are not drawn." if spare else "",
-    ]
-    suffix, dimension, score_range = (str(rows[name].iloc[0]) for name in PHRASE)
+    if spare:
+        sentences.append(f"{spare} further {kind} are not drawn.")
+    suffix, dimension, score_range = [str(rows[name].iloc[0]) for name in PHRASE]
     title = f"Mean score by words of {shorten(suffix, 30)}: {shorten(dimension, 24)}, {score_range}"
     return style.small_multiples(parts, draw, title, sentences, legend, height=2.6)
+
+
+def _phrase_sentences(rows: pd.DataFrame, moving: pd.DataFrame, groups: str) -> list[str]:
+    """The caption of a phrase's figure; `moving` are the rows that are drawn."""
+    objective = rows["objective"].iloc[0]
+    learned = f", learned for {objective}" if objective else ""
+    sentences = [
+        f"Phrase{learned}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, "
+        "failed answers at the lowest score."
+    ]
+    if moving["mean_score_low"].notna().any():
+        sentences.append(f"Bands: 95 % interval, {groups} resampled.")
+    sentences.append(
+        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it "
+        "never saw them. n: texts scored both clean and attacked."
+    )
+    sentences.append(silent_note(rows))
+    if (moving["shown_defense"] != moving["defense"]).any():
+        sentences.append(FREE_TEXT_NOTE)
+    return sentences
 
 
 def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:
@@ -150,14 +154,13 @@ _INCREASE = "#009E73"
 _WIDTH = 0.26
 _HALF = 0.36
 _MOST_BARS = 10
+_SETTING = ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature")
 
 
 def is_win_probability(record: Mapping[str, Any]) -> bool:
     """True where scores are probabilities of winning: they lie between 0 and 1."""
-    return (float(record["range_min"]), float(record["range_max"])) == (
-        0.0,
-        1.0,
-    ) and not record.get(LABELS)
+    ends = (float(record["range_min"]), float(record["range_max"]))
+    return ends == (0.0, 1.0) and not record.get(LABELS)
 
 
 @style.house_style()
@@ -184,29 +187,27 @@ def assessment_figure(
         ("attacked_mean_score", _ATTACKED, "attacked"),
         ("change", _INCREASE, "increase (right: comparative)"),
     )
-    wins, scores = (
-        [
-            (side, column, shift * _WIDTH, _WIDTH, color, None)
-            for shift, (column, color, _) in enumerate(parts, -1)
-        ]
-        for side in sides
-    )
+    comparative_bars: list[Any] = []
+    absolute_bars: list[Any] = []
+    for bars, side in ((comparative_bars, sides[0]), (absolute_bars, sides[1])):
+        for shift, (column, color, _) in enumerate(parts, -1):
+            bars.append((side, column, shift * _WIDTH, _WIDTH, color, None))
     shares = [
-        (side, "share", shift * _HALF, _HALF, _INCREASE, hatch)
-        for side, shift, hatch in zip(sides, (-0.5, 0.5), (None, "////"), strict=True)
+        (sides[0], "share", -0.5 * _HALF, _HALF, _INCREASE, None),
+        (sides[1], "share", 0.5 * _HALF, _HALF, _INCREASE, "////"),
     ]
     panels = [
-        ("comparative", "probability of winning", wins),
-        ("absolute", "mean score", scores),
+        ("comparative", "probability of winning", comparative_bars),
+        ("absolute", "mean score", absolute_bars),
         ("increase compared", "increase, % of the scale", shares),
     ]
     legend: list[Any] = [(color, name) for _, color, name in parts]
     legend.append((Patch(facecolor=_INCREASE, hatch="////", edgecolor="white"), "right: absolute"))
-    draw = partial(
-        _draw_bars, turned=len({record["label"] for side in sides for record in side}) > 2
-    )
+    records = [record for side in sides for record in side]
+    labels = {record["label"] for record in records}
+    draw = partial(_draw_bars, turned=len(labels) > 2)
     ranges = ", ".join(dict.fromkeys(str(range_of(record)) for record in sides[1]))
-    bounded = any(number(record.get("change_low")) is not None for side in sides for record in side)
+    bounded = any(number(record.get("change_low")) is not None for record in records)
     sentences = [
         "Mean probability that the judge prefers the text to another system's, and mean score in "
         f"range {ranges}, of the same texts clean and attacked. Right: how much of its scale (0 to "
@@ -241,10 +242,7 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
     size = ""
     if title != "increase compared":  # there both sides stand, each with an n of its own
         axis.set_xlim(-0.6, len(ticks) - 0.4)
-        size = (
-            "n = "
-            f"{max((int(record['paired']), int(record['groups'])) for record in groups[0][0])[0]}"
-        )
+        size = f"n = {max(int(record['paired']) for record in groups[0][0])}"
     if title == "comparative":
         axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1)
     axis.axhline(0, color=MUTED, linewidth=0.8)
@@ -257,37 +255,39 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
 def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[dict[str, Any]]:
     """A record an attack and data set, with its label and with the increase as per cent of the
     scale; of the first dimension, range, decoding and setting alone."""
-
-    def setting(record: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(
-            record.get(name)
-            for name in ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature")
-        )
-
     records: dict[str, dict[str, Any]] = {}
-    datasets = list(dict.fromkeys(record["dataset"] for record in metrics))
+    datasets = list(dict.fromkeys(row["dataset"] for row in metrics))
     for dataset in datasets:
-        rows = [
-            record for record in metrics if (record["dataset"], record["judge"]) == (dataset, judge)
-        ]
-        split = shown_split(row["split"] for row in rows)
-        level = shown_level(row["level"] for row in rows)
-        rows = [
-            row
-            for row in rows
-            if (row["split"], row["level"], row["defense"]) == (split, level, NO_DEFENSE)
-        ]
-        rows = [
-            row for row in rows if row["attack"] != CLEAN and number(row.get("change")) is not None
-        ]
-        by_rule = [row for row in rows if row.get("rule") == rule] or rows
-        for record in (row for row in by_rule if setting(row) == setting(by_rule[0])):
-            name = record["attack"] if len(datasets) == 1 else f"{dataset}, {record['attack']}"
-            scale = 100 / (float(record["range_max"]) - float(record["range_min"]))
-            ends = {end: number(record.get(f"change{end}")) for end in ("", "_low", "_high")}
-            shares = {
-                f"share{end}": None if value is None else scale * value
-                for end, value in ends.items()
-            }
-            records.setdefault(name, {**record, **shares, "label": name})
+        rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, judge)]
+        for row in _of_one_setting(rows, rule):
+            name = row["attack"]
+            if len(datasets) > 1:
+                name = f"{dataset}, {name}"
+            record = {**row, "label": name}
+            scale = 100 / (float(row["range_max"]) - float(row["range_min"]))
+            for end in ("", "_low", "_high"):
+                value = number(row.get(f"change{end}"))
+                record[f"share{end}"] = None if value is None else scale * value
+            records.setdefault(name, record)
     return list(records.values())[:_MOST_BARS]
+
+
+def _of_one_setting(rows: Sequence[Mapping[str, Any]], rule: str) -> list[Mapping[str, Any]]:
+    """The changes by attacks without a defense, of the first dimension, range and decoding, by the
+    rule where there is one."""
+    # 1. the changes
+    split = shown_split(row["split"] for row in rows)
+    level = shown_level(row["level"] for row in rows)
+    place = (split, level, NO_DEFENSE)
+    changed = []
+    for row in rows:
+        known = row["attack"] != CLEAN and number(row.get("change")) is not None
+        if known and (row["split"], row["level"], row["defense"]) == place:
+            changed.append(row)
+    # 2. those like the first
+    changed = [row for row in changed if row.get("rule") == rule] or changed
+    alike = []
+    for row in changed:
+        if all(row.get(name) == changed[0].get(name) for name in _SETTING):
+            alike.append(row)
+    return alike

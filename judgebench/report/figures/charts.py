@@ -106,9 +106,11 @@ class Chart:
         """The ends of the axis: as given, else of all numbers, a little wider."""
         if self.ends:
             return self.ends
-        marks = [mark for _, part in self.lines for mark in part]
-        numbers = [x for mark in marks for x in (mark.value, mark.low, mark.high) if x is not None]
-        numbers += [x for x in (self.rule, *(self.band or ())) if x is not None]
+        values = [self.rule, *(self.band or ())]
+        for _, marks in self.lines:
+            for mark in marks:
+                values += [mark.value, mark.low, mark.high]
+        numbers = [value for value in values if value is not None]
         low = min(numbers)
         high = max(numbers)
         room = 0.04 * (high - low) or 0.1

@@ -31,11 +31,14 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {}
-    for dimension in dict.fromkeys(str(record["dimension"]) for record in results.metrics):
-        figures[f"front_{style.file_name(dimension)}"] = defense_front_figure(results, dimension)
+    dimensions = dict.fromkeys(str(record["dimension"]) for record in results.metrics)
+    for dimension in dimensions:
+        name = style.file_name(dimension)
+        figures[f"front_{name}"] = defense_front_figure(results, dimension)
     standards: dict[str, Mapping[str, Any]] = {}
     for standard in results.standards:
-        standards.setdefault(style.file_name(str(standard["dimension"])), standard)
+        name = style.file_name(str(standard["dimension"]))
+        standards.setdefault(name, standard)
     for name, standard in standards.items():
         figures[f"candidates_{name}"] = candidates_figure(results, standard)
         figures[f"embeddings_{name}"] = embeddings_figure(results, standard)
@@ -49,6 +52,13 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 
 _MOST_PANELS = 8
 _SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
+_CROSS: dict[str, Any] = {
+    "markersize": 6,
+    "elinewidth": 0.9,
+    "capsize": 2.0,
+    "alpha": 0.9,
+    "zorder": 2,
+}
 
 
 @style.house_style()
@@ -61,9 +71,8 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
     None unless an attack was tried under two defenses.
     """
     # 1. the points of each attack and range that has several defenses
-    rows = labelled(
-        with_stand_ins([record for record in results.shown if record["dimension"] == dimension])
-    )
+    shown = [record for record in results.shown if record["dimension"] == dimension]
+    rows = labelled(with_stand_ins(shown))
     scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
     scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
     if not len(scored):
@@ -79,15 +88,14 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
         return None
     series = Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
     # 2. panels
-    looks = style.defense_marks(
-        sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
-    )
+    names = sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
+    looks = style.defense_marks(names)
     several = rows["range"].nunique() > 1
 
     def draw(axis: Axes, points: pd.DataFrame) -> None:
-        places = list(
-            zip(points["delta"].astype(float), points["spearman"].astype(float), strict=True)
-        )
+        changes = points["delta"].astype(float)
+        spearmans = points["spearman"].astype(float)
+        places = list(zip(changes, spearmans, strict=True))
         front = [places[i] for i in unbeaten(places)]
         axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
         for row in records(points):
@@ -99,26 +107,21 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
                     yerr=style.record_bars(row, "spearman"),
                     fmt=look.marker,
                     color=look.color,
-                    markersize=6,
-                    elinewidth=0.9,
-                    capsize=2.0,
-                    alpha=0.9,
-                    zorder=2,
+                    **_CROSS,
                 )
         # one wide interval must not crush all the rest
         reach = 1.3 * max(change for change, _ in places) or 1.0
         axis.set_xlim(-0.06 * reach, reach)
         attack = points["attack"].iloc[0]
         n = int(points["paired"].max())
-        title = shorten(f"{attack}, range {points['range'].iloc[0]}" if several else attack, 40)
-        style.label(
-            axis, title, f"n = {n}", "|score change| under attack", "Spearman, clean", grid="both"
-        )
+        title = f"{attack}, range {points['range'].iloc[0]}" if several else attack
+        x = "|score change| under attack"
+        style.label(axis, shorten(title, 40), f"n = {n}", x, "Spearman, clean", grid="both")
 
-    legend = [
-        (style.point(look.color, look.marker, 6), "no defense" if name == NO_DEFENSE else name)
-        for name, look in looks.items()
-    ]
+    legend: list[Any] = []
+    for name, look in looks.items():
+        point = style.point(look.color, look.marker, 6)
+        legend.append((point, "no defense" if name == NO_DEFENSE else name))
     legend.append((Line2D([], [], color=MUTED, linewidth=1.0), "beaten by no other in both"))
     bounded = any(points["delta_low"].notna().any() for points in parts)
     sentences = [
@@ -261,25 +264,26 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
     """Separability by layer with what chance seldom surpasses, and the layer that is steered (after
     figure 8 of the CAP paper); None where there are no layers."""
-    values, chance = (
-        np.array(standard[name], dtype=np.float64) for name in ("separability", "chance")
-    )
+    values = np.array(standard["separability"], dtype=np.float64)
+    chance = np.array(standard["chance"], dtype=np.float64)
     if not values.size:
         return None
     layers = np.arange(1, values.size + 1)
     layer = int(standard["layer"])
+    steered = values[layer - 1]
     color = STANDARDS["high"]
 
     def draw(axis: Axes, _: None) -> None:
         axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
         axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
         axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
-        axis.plot(
-            [layer], [values[layer - 1]], markersize=10, linestyle="none", **style.ring(INK, 1.4)
-        )
+        ring = style.ring(INK, 1.4)
+        axis.plot([layer], [steered], markersize=10, linestyle="none", **ring)
+        highest = float(np.nanmax([values, chance]))
         axis.set_xlim(0.4, values.size + 0.6)
-        axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
-        style.label(axis, x=f"layer of {shorten(str(standard['tutor']), 40)}", y="separability")
+        axis.set_ylim(0, 1.12 * highest)
+        tutor = shorten(str(standard["tutor"]), 40)
+        style.label(axis, x=f"layer of {tutor}", y="separability")
 
     legend = [
         (Line2D([], [], color=color, marker="o", markersize=4), "high against low texts"),
@@ -289,8 +293,7 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
         ),
         (
             Line2D([], [], linestyle="none", markersize=9, **style.ring(INK, 1.0)),
-            f"steered: layer {layer}, {three(values[layer - 1])} against "
-            f"{three(chance[layer - 1])}",
+            f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}",
         ),
     ]
     best = int(standard["best_layer"])
@@ -317,11 +320,10 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     dimension = standard["dimension"]
     tried = [strength for strength in results.strengths if strength["dimension"] == dimension]
     rows = pd.DataFrame([row for row in tried if number(row["mean"]) is not None])
-    sides = {
-        side: part for side in _MARKERS if len(rows) and len(part := rows[rows["side"] == side])
-    }
-    if not sides:
+    if not len(rows):
         return None
+    parts = {side: rows[rows["side"] == side] for side in _MARKERS}
+    sides = {side: part for side, part in parts.items() if len(part)}
     scale = float(tried[0]["scale"])
     low = float(standard["range_min"])
     high = float(standard["range_max"])
@@ -332,29 +334,27 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         for side, part in sides.items():
             look = looks[side]
             alpha = part["alpha"] / scale
-            style.line(
-                axis, alpha, part["mean"], look, part["low"], part["high"], linewidth=1.4, zorder=3
-            )
-            axis.axhline(part["target"].iloc[0], color=look.color, linestyle="--", linewidth=1.1)
+            mean = part["mean"]
+            style.line(axis, alpha, mean, look, part["low"], part["high"], linewidth=1.4, zorder=3)
+            target = part["target"].iloc[0]
+            axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
+            ring = style.ring(look.color, 1.6)
             chosen = part["chosen"].astype(bool)
-            for x, y in zip(alpha[chosen], part.loc[chosen, "mean"], strict=True):
-                axis.plot([x], [y], markersize=11, zorder=4, **style.ring(look.color, 1.6))
+            for x, y in zip(alpha[chosen], mean[chosen], strict=True):
+                axis.plot([x], [y], markersize=11, zorder=4, **ring)
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
         axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
-        unit = "" if scale == 1 else f", in mean lengths of the states at the layer ({scale:.3g})"
+        unit = ""
+        if scale != 1:
+            unit = f", in mean lengths of the states at the layer ({scale:.3g})"
         style.label(axis, x=f"strength alpha{unit}", y="mean score")
 
     legend: list[Any] = [(look, f"steered to the {side} standard") for side, look in looks.items()]
-    legend.append(
-        (Line2D([], [], color=MUTED, linestyle="--"), "target: the candidates' threshold")
-    )
-    legend.append(
-        (
-            Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0)),
-            "nearest to its target",
-        )
-    )
+    dashed = Line2D([], [], color=MUTED, linestyle="--")
+    legend.append((dashed, "target: the candidates' threshold"))
+    ring = Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0))
+    legend.append((ring, "nearest to its target"))
     ends = rows[["low", "high"]].to_numpy(float)
     ends = ends[~np.isnan(ends)]
     cut = ", cut where they leave the score range" if ((ends < low) | (ends > high)).any() else ""
@@ -370,7 +370,8 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
     written = results.references
     written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]
     if len(written):
-        up, down = (float(written[name].iloc[0]) / scale for name in ("alpha_high", "alpha_low"))
+        up = float(written["alpha_high"].iloc[0]) / scale
+        down = float(written["alpha_low"].iloc[0]) / scale
         sentences.append(
             f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the "
             "low standard."
@@ -420,12 +421,13 @@ def detector_figure(results: Results) -> Figure | None:
         lines = [
             f"best F1 {training['f1']:.3f}",
             f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
-            "" if test["f1"] is None else f"test F1 {test['f1']:.3f}",
-            ""
-            if (share := test["false_positive_rate"]) is None
-            else f"test, clean texts warned of: {percent(share)}",
         ]
-        text = "\n".join(filter(None, lines))
+        if test["f1"] is not None:
+            lines.append(f"test F1 {test['f1']:.3f}")
+        if test["false_positive_rate"] is not None:
+            share = percent(test["false_positive_rate"])
+            lines.append(f"test, clean texts warned of: {share}")
+        text = "\n".join(lines)
         place: dict[str, Any] = {
             "transform": axis.transAxes,
             "va": "bottom",
@@ -445,20 +447,17 @@ def detector_figure(results: Results) -> Figure | None:
         (style.point(_TESTED, "D", 5), "the same on test texts"),
         (Line2D([], [], **_CHANCE), "chance"),
     ]
-    attacks = list(
-        dict.fromkeys(
-            attack for detector in detectors for attack in detector["training"]["attacks"]
-        )
-    )
+    training = [detector["training"] for detector in detectors]
+    attacks = list(dict.fromkeys(attack for part in training for attack in part["attacks"]))
     helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
-    names = ", ".join(shorten(attack, 30) for attack in attacks[:6]) + (
-        ", …" if len(attacks) > 6 else ""
-    )
+    names = ", ".join(shorten(attack, 30) for attack in attacks[:6])
+    if len(attacks) > 6:
+        names += ", …"
     caption = (
         f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({names}); "
         "both kinds of texts weigh the same, so that chance is a precision of 0.5. Thresholds were "
         "chosen on the training texts, of "
-        f"{span([len(detector['training']['groups']) for detector in detectors])} groups; what "
+        f"{span([len(part['groups']) for part in training])} groups; what "
         "they find among test texts chose nothing."
     )
     title = "Detectors of attacked texts: precision and recall"

@@ -46,54 +46,45 @@ def score_figure(
     def draw(axis: Axes, panel: tuple[ScoreRange, pd.DataFrame]) -> None:
         score_range, part = panel
         parts = index.parts(part)
-        bars = [
-            (looks[series].color, bias.shares(parts[series]["score"], score_range))
-            for series in looks
-            if series in parts
-        ]
+        bars = []
+        for series, look in looks.items():
+            if series in parts:
+                shares = bias.shares(parts[series]["score"], score_range)
+                bars.append((look.color, shares))
         if bias.spans(scale):
             humans = bias.to_range(bias.human_scores(part), scale, score_range)
             bars.append((HUMANS, bias.shares(humans, score_range)))
         at = np.arange(len(score_range.values))
         width = 0.84 / max(1, len(bars))
+        middle = (len(bars) - 1) / 2
         for i, (color, heights) in enumerate(bars):
-            axis.bar(
-                at + (i - (len(bars) - 1) / 2) * width,
-                100 * heights,
-                width * 0.94,
-                color=color,
-                linewidth=0,
-            )
+            x = at + (i - middle) * width
+            axis.bar(x, 100 * heights, width * 0.94, color=color, linewidth=0)
         _candidate_ticks(axis, score_range)
         axis.tick_params(axis="x", length=0)
         axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         # lambda and t of this range, where the legend cannot say them as ranges differ; of several,
         # whose they are
-        settings = {
-            series: cells.setting(row)
-            for row in cells.distinct(
-                part, ["judge", "decoding", "lambda", "temperature", *cells.CELL]
-            )
-            if (series := index.of(row)) in looks
-            and not series.setting
-            and not index.settings[series]
-            and cells.setting(row)
-        }
-        texts = [
-            f"{series.decoding} {text}" if len(settings) > 1 else text
-            for series, text in settings.items()
-        ]
+        settings = {}
+        names = ["judge", "decoding", "lambda", "temperature", *cells.CELL]
+        for row in cells.distinct(part, names):
+            series = index.of(row)
+            text = cells.setting(row)
+            known = series.setting or (series in looks and index.settings[series])
+            if series in looks and text and not known:
+                settings[series] = text
         sizes = sorted({len(part) for part in parts.values()})
-        size = " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))
-        style.label(
-            axis, f"range {score_range}", " · ".join([f"n = {size}", *texts]), "score", "texts (%)"
-        )
+        notes = ["n = " + " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))]
+        for series, text in settings.items():
+            notes.append(f"{series.decoding} {text}" if len(settings) > 1 else text)
+        style.label(axis, f"range {score_range}", " · ".join(notes), "score", "texts (%)")
 
-    legend = [
-        (mark.color, style.series_label(series, titles, index.settings[series]))
-        for series, mark in looks.items()
-    ]
-    legend += [(HUMANS, "humans")] if bias.spans(scale) else []
+    legend = []
+    for series, mark in looks.items():
+        label = style.series_label(series, titles, index.settings[series])
+        legend.append((mark.color, label))
+    if bias.spans(scale):
+        legend.append((HUMANS, "humans"))
     note = bias.mapping_note(scale)
     if scale is not None:
         note = note.replace("the range", f"the range from their scale {scale[0]:g}-{scale[1]:g}")

@@ -22,6 +22,7 @@ from judgebench.results.results import Results, number, range_of
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
+_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
@@ -31,34 +32,30 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     """Spearman on dev and test over kappa = lambda / t, a panel a range: the grid's points, joined;
     the choice is ringed. The rows are those of one tuned decoding in one dimension, see
     `tuning_blocks`; None where scores are expectations, or no point has a value."""
-    splits = [
-        split
-        for split in COLORS
-        if any(point[split] is not None for row in rows for point in row["grid"])
-    ]
-    if rows[0]["rule"] != "argmax" or not splits:
+    first = rows[0]
+    points = [point for row in rows for point in row["grid"]]
+    splits = [split for split in COLORS if any(point[split] is not None for point in points)]
+    if first["rule"] != "argmax" or not splits:
         return None
-    most = 3 * max([point["kappa"] for row in rows for point in [*row["grid"], row]] + [1.0])
-    legend: list[tuple[Any, str]] = [
-        (Line2D([], [], color=COLORS[split], linewidth=1.2), f"Spearman, {split}")
-        for split in splits
-    ]
-    ring = Line2D(
-        [], [], color=_CHOSEN, marker="o", markersize=8, markerfacecolor="none", linestyle="none"
-    )
+    most = 3 * max([1.0, *(point["kappa"] for point in [*points, *rows])])
+    legend: list[tuple[Any, str]] = []
+    for split in splits:
+        line = Line2D([], [], color=COLORS[split], linewidth=1.2)
+        legend.append((line, f"Spearman, {split}"))
+    ring = Line2D([], [], color=_CHOSEN, marker="o", linestyle="none", **_RING)
     legend.append((ring, "selected"))
-    sizes = ", ".join(
-        f"{split} {rows[0][f'{split}_examples']} texts of {rows[0][f'{split}_groups']} "
-        f"{results.groups}"
-        for split in COLORS
-        if rows[0][f"{split}_examples"]
-    )
+    counts = []
+    for split in COLORS:
+        texts = first[f"{split}_examples"]
+        if texts:
+            counts.append(f"{split} {texts} texts of {first[f'{split}_groups']} {results.groups}")
+    sizes = ", ".join(counts)
     caption = (
         "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = "
         f"0 is the main model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = "
         f"{_LEAST:g} and logarithmic beyond. Sizes: {sizes}."
     )
-    if any(point["constant"] for row in rows for point in row["grid"]):
+    if any(point["constant"] for point in points):
         caption += (
             " Hollow: every dev text gets the same score; the correlation is undefined, and lies "
             "at 0."
@@ -69,7 +66,7 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
         _path_panel(axis, row, splits, most)
         axis.set_xlabel("κ = λ / t" if place >= len(rows) - 2 else "")
 
-    title = f"Spearman over κ, {rows[0]['dimension']}: {rows[0]['decoding']}"
+    title = f"Spearman over κ, {first['dimension']}: {first['decoding']}"
     return style.small_multiples(list(enumerate(rows)), draw, title, caption, legend, height=2.5)
 
 
@@ -79,45 +76,27 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most:
         known = [(point["kappa"], point[split]) for point in points if point[split] is not None]
         axis.plot(*zip(*known, strict=True), color=COLORS[split], linewidth=1.2, zorder=2)
     for hollow in (True, False):
-        part = [
-            (p["kappa"], p["dev"])
-            for p in points
-            if p["dev"] is not None and bool(p["constant"]) is hollow
-        ]
-        if part:
-            face = "white" if hollow else COLORS["dev"]
-            axis.plot(
-                *zip(*part, strict=True),
-                "o",
-                color=COLORS["dev"],
-                markerfacecolor=face,
-                markersize=3.5,
-                zorder=3,
-            )
+        part = [point for point in points if bool(point["constant"]) is hollow]
+        known = [(point["kappa"], point["dev"]) for point in part if point["dev"] is not None]
+        if known:
+            color = COLORS["dev"]
+            face = "white" if hollow else color
+            x, y = zip(*known, strict=True)
+            axis.plot(x, y, "o", color=color, markerfacecolor=face, markersize=3.5, zorder=3)
     for split in COLORS:
-        if (value := number(row[split])) is not None:
-            axis.plot(
-                [row["kappa"]],
-                [value],
-                "o",
-                color=_CHOSEN,
-                markerfacecolor="none",
-                markersize=8,
-                zorder=4,
-            )
+        value = number(row[split])
+        if value is not None:
+            axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, zorder=4, **_RING)
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
-    axis.set_xticks([0.0, *(10.0**power for power in range(-3, 6) if 10.0**power <= most)])
+    powers = [10.0**power for power in range(-3, 6)]
+    axis.set_xticks([0.0, *(power for power in powers if power <= most)])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     best = row["grid_best"]
-    style.label(
-        axis,
-        f"range {range_of(row)}",
-        f"best on dev {best['dev']:.3f}" if best else "",
-        y="Spearman",
-    )
+    note = f"best on dev {best['dev']:.3f}" if best else ""
+    style.label(axis, f"range {range_of(row)}", note, y="Spearman")
 
 
 _COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
@@ -151,25 +130,37 @@ def heat_map_figure(
     `names` are those of the rows' and the columns' value, such as ("λ", "t")."""
 
     def draw(axis: Axes, heat: HeatMap) -> None:
+        # 1. the colors, and the numbers in the cells
+        low = 0.0
+        high = 1.0
         finite = heat.values[np.isfinite(heat.values)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+        if finite.size:
+            low = float(finite.min())
+            high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
         style.heat_map(axis, heat.values, norm, _COLORS, three, 7.5, origin="lower")
+        # 2. marks
+        dash: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "color": MUTED}
         for row, column in heat.undefined:
-            axis.text(column, row, DASH, ha="center", va="center", fontsize=7.5, color=MUTED)
+            axis.text(column, row, DASH, **dash)
+        frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
-            frame = Rectangle(
-                (column - 0.47, row - 0.45), 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2
-            )
-            axis.add_patch(frame)
-        axis.set_xticks(range(len(heat.columns)), [f"{value:.3g}" for value in heat.columns])
-        axis.set_yticks(range(len(heat.rows)), [f"{value:.3g}" for value in heat.rows])
+            corner = (column - 0.47, row - 0.45)
+            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
+        # 3. words
+        columns = [f"{value:.3g}" for value in heat.columns]
+        rows = [f"{value:.3g}" for value in heat.rows]
+        axis.set_xticks(range(len(columns)), columns)
+        axis.set_yticks(range(len(rows)), rows)
         style.label(axis, heat.title, x=names[1], grid="")
         axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
 
-    chosen = any(heat.chosen for heat in maps)
-    legend = [(Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2), framed)] if chosen else []
-    height = 0.85 + 0.28 * max(len(heat.rows) for heat in maps)
+    legend = []
+    if any(heat.chosen for heat in maps):
+        patch = Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)
+        legend.append((patch, framed))
+    most = max(len(heat.rows) for heat in maps)
+    height = 0.85 + 0.28 * most
     return style.small_multiples(maps, draw, title, caption, legend, height=height, share_y=False)
 
 
@@ -181,25 +172,21 @@ def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") ->
         return None
     maps = []
     for row in rows:
-        lambdas, temperatures = (
-            sorted({point[name] for point in row["grid"]}) for name in ("lambda", "temperature")
-        )
+        lambdas = sorted({point["lambda"] for point in row["grid"]})
+        temperatures = sorted({point["temperature"] for point in row["grid"]})
         values = np.full((len(lambdas), len(temperatures)), np.nan)
         for point in row["grid"]:
+            i = lambdas.index(point["lambda"])
+            j = temperatures.index(point["temperature"])
             # the 0 that stands for the correlation of equal scores would outshine every negative
             # one
-            value = np.nan if point["constant"] else point["dev"]
-            values[lambdas.index(point["lambda"]), temperatures.index(point["temperature"])] = value
-        inside = row["lambda"] in lambdas and row["temperature"] in temperatures
-        chosen = (
-            [(lambdas.index(row["lambda"]), temperatures.index(row["temperature"]))]
-            if inside
-            else []
-        )
+            values[i, j] = np.nan if point["constant"] else point["dev"]
+        chosen = []
+        if row["lambda"] in lambdas and row["temperature"] in temperatures:
+            chosen.append((lambdas.index(row["lambda"]), temperatures.index(row["temperature"])))
         undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        maps.append(
-            HeatMap(f"range {range_of(row)}", lambdas, temperatures, values, chosen, undefined)
-        )
+        title = f"range {range_of(row)}"
+        maps.append(HeatMap(title, lambdas, temperatures, values, chosen, undefined))
     caption = (
         "Spearman correlation with the humans on the dev split at each point of the grid; points "
         "of one λ / t are one decoding. Colors compare within a range. Selected: "

@@ -106,6 +106,23 @@ _ORDER = [NO_DEFENSE, "cot", "perplexity", "", RANDOM, W_CAP, CAP]
 _FAMILIES = {"llama": re.compile(r"(meta-)?llama"), "mistral": re.compile("mistral")}
 _SUFFIX = re.compile(rf"adv_suffix_(?:.+_)?{SUFFIX_LENGTH}")
 _RULES = ("expectation", "argmax")  # the paper's open judges score by expectation
+_RECORD = (
+    "attack",
+    "phrase",
+    "tutor",
+    "decoding",
+    "split",
+    "word",
+    "n",
+    "paired",
+    "groups",
+    "change",
+    "delta",
+    "clean_mean_score",
+    "spearman",
+    "spearman_low",
+    "spearman_high",
+)
 _WORDS = "greedy"  # how an answer in words is written, under any decodings of the run
 
 
@@ -125,16 +142,20 @@ def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
         >>> column_of("w_cap", "SmolLM2-135M-Instruct")["defense_label"]
         'W-CAP (SmolLM2-135M-Instruct)'
     """
-    family = tutor_family(tutor) if tutor is not None and defense in _BY_TUTOR else None
-    label = _LABELS.get(defense, defense)
     column = defense
-    if family is not None:
-        initial = family in _FAMILIES and defense != RANDOM
-        label = f"{label}_{family[0].upper()}" if initial else f"{label} ({shorten(family, 30)})"
+    label = _LABELS.get(defense, defense)
+    family = None
+    if tutor is not None and defense in _BY_TUTOR:
+        family = tutor_family(tutor)
         column = f"{defense}_{family}"
-    place = _ORDER.index(defense if defense in _ORDER else "")
-    rank = place + 0.5 * (defense in _BY_TUTOR and family not in _FAMILIES)
-    return dict(zip(COLUMN, (column, defense, label, rank), strict=True))
+        if family in _FAMILIES and defense != RANDOM:
+            label += f"_{family[0].upper()}"
+        else:
+            label += f" ({shorten(family, 30)})"
+    rank = float(_ORDER.index(defense if defense in _ORDER else ""))
+    if defense in _BY_TUTOR and family not in _FAMILIES:
+        rank += 0.5
+    return {"column": column, "defense": defense, "defense_label": label, "rank": rank}
 
 
 def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
@@ -142,17 +163,17 @@ def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
     and `<key>_unread` where the print cannot be read."""
     rows = published(name)
     rows = rows[rows["table"] == table].reset_index(drop=True)
-    figures = {f"{key}_published": rows[key].astype(float) for key in keys}
-    unread = {f"{key}_unread": rows[key].isna() for key in keys}
-    parts = [defense.rpartition("_") for defense in rows["defense"]]
-    columns = [
-        column_of(head, tail) if tail in TUTORS else column_of(name)
-        for name, (head, _, tail) in zip(rows["defense"], parts, strict=True)
-    ]
+    columns = []
+    for defense in rows["defense"]:
+        head, _, tail = defense.rpartition("_")
+        columns.append(column_of(head, tail) if tail in TUTORS else column_of(defense))
     keyed = [column for column in ("attack", "judge_key") if column in rows]
-    return pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1).assign(
-        **figures, **unread, printed=True
-    )
+    cells = pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1)
+    for key in keys:
+        cells[f"{key}_published"] = rows[key].astype(float)
+    for key in keys:
+        cells[f"{key}_unread"] = rows[key].isna()
+    return cells.assign(printed=True)
 
 
 @dataclass(frozen=True)
@@ -206,33 +227,33 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 "paper": paper,
             }
             places.setdefault(tuple(place.values()), place)
-            role, defense, attack = (str(record[name]) for name in ("judge", "defense", "attack"))
+            role = str(record["judge"])
+            defense = str(record["defense"])
+            attack = str(record["attack"])
             if (role, defense) not in decodings:
                 same = [other for other in run.shown if other["defense"] == defense]
                 names = (decoding_of(same, role, rule) for rule in _RULES)
                 decodings[role, defense] = next((name for name in names if name is not None), None)
             kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
-            counts = (
-                role in judges
-                and record["decoding"] == decodings[role, defense]
-                and kind in (CLEAN, *ATTACKS)
-            )
+            if role not in judges or kind not in (CLEAN, *ATTACKS):
+                continue
+            if record["decoding"] != decodings[role, defense]:
+                continue
             # a null context is never attacked: it says the same of everything
-            if counts and not (role == "assistant" and record.get("constant")):
-                judge, label = judges[role]
-                about = {
-                    "judge_key": judge,
-                    "label": label,
-                    "attack": kind,
-                    "phrase": attack,
-                    "word": run.groups,
-                }
-                written = {"tutor": tutor if defense in _BY_TUTOR else None}
-                # the paper gives failed answers the lowest score
-                lowest = record.get("lowest") or {}
-                records.append(
-                    {**record, **lowest, **place, **about, **written, **column_of(defense, tutor)}
-                )
+            if role == "assistant" and record.get("constant"):
+                continue
+            judge, label = judges[role]
+            about = {
+                "judge_key": judge,
+                "label": label,
+                "attack": kind,
+                "phrase": attack,
+                "word": run.groups,
+                "tutor": tutor if defense in _BY_TUTOR else None,
+            }
+            # the paper gives failed answers the lowest score
+            lowest = record.get("lowest") or {}
+            records.append({**record, **lowest, **place, **about, **column_of(defense, tutor)})
         # 2. costs of defenses and strengths of steering, by place
         judge, label = judges["main"]
         # else they are no cost of a defense
@@ -245,39 +266,22 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             if strengths := _steered(run, place["dimension"], tutor):
                 steered.append(about | strengths)
     # 3. frames, which have their columns in any case, of the first of equal cells
-    words = [
-        *COLUMN,
-        "attack",
-        "phrase",
-        "tutor",
-        "decoding",
-        "split",
-        "word",
-        "n",
-        "paired",
-        "groups",
-        "change",
-    ]
-    words += ["delta", "clean_mean_score", *(f"spearman{end}" for end in _ENDS)]
-    rows = _frame(records, words)
+    rows = _frame(records, [*COLUMN, *_RECORD])
     cell = [*PLACE, "judge_key"]
-    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()].drop_duplicates(
-        [*cell, "column", "attack"]
-    )
-    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()].drop_duplicates(
-        [*cell, "column"]
-    )
-    cost_rows = _frame(costs, COLUMN).drop_duplicates([*cell, "column"])
+    attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()]
+    clean = rows[(rows["attack"] == CLEAN) & rows["spearman"].notna()]
     return CapCells(
-        attacked, clean, cost_rows, _frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"])
+        attacked=attacked.drop_duplicates([*cell, "column", "attack"]),
+        clean=clean.drop_duplicates([*cell, "column"]),
+        costs=_frame(costs, COLUMN).drop_duplicates([*cell, "column"]),
+        steered=_frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"]),
     )
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
-    return frame.reindex(
-        columns=list(dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns]))
-    )
+    names = dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])
+    return frame.reindex(columns=list(names))
 
 
 def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] | None:
@@ -360,18 +364,23 @@ def _table(
 def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
     """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's
     judges first."""
-    keys = ["judge_key", *COLUMN, *(["attack"] if attacks else [])]
+    # 1. joined
+    keys = ["judge_key", *COLUMN]
+    if attacks:
+        keys.append("attack")
     rows = printed.merge(ours.assign(ours=True), how="outer", on=keys)
-    order = [*_NAMES, *ours["judge_key"]]
-    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | _NAMES
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, "printed"])))
-    rows = rows.assign(
-        judge=rows["judge_key"].map(names),
-        ours=rows["ours"].notna(),
-        printed=rows["printed"].notna(),
-        judge_rank=rows["judge_key"].map(order.index),
-        attack_rank=rows["attack"].map(list(attacks).index) if attacks else 0,
-    )
+    # 2. their judges' names, and where they are from
+    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | _NAMES
+    rows["judge"] = rows["judge_key"].map(names)
+    rows["ours"] = rows["ours"].notna()
+    rows["printed"] = rows["printed"].notna()
+    # 3. sorted
+    order = [*_NAMES, *ours["judge_key"]]
+    rows["judge_rank"] = rows["judge_key"].map(order.index)
+    rows["attack_rank"] = 0
+    if attacks:
+        rows["attack_rank"] = rows["attack"].map(list(attacks).index)
     return rows.sort_values(["judge_rank", "attack_rank", "rank"], kind="stable", ignore_index=True)
 
 
@@ -397,12 +406,14 @@ def _scored_notes(rows: pd.DataFrame) -> list[str]:
     for judge, how in zip(rows["label"], rows["decoding"], strict=True):
         if usual.get(judge, _WORDS) == _WORDS:
             usual[judge] = how
-    notes = [f"Scores of ours: {', '.join(f'{judge} by {how}' for judge, how in usual.items())}."]
+    judges = ", ".join(f"{judge} by {how}" for judge, how in usual.items())
+    notes = [f"Scores of ours: {judges}."]
     in_words = rows[(rows["decoding"] == _WORDS) & (rows["label"].map(usual) != _WORDS)]
     if len(in_words):
+        defenses = ", ".join(in_words["defense_label"].unique())
         notes.append(
-            f"Under {', '.join(in_words['defense_label'].unique())} the judge answers in words: "
-            "the number that it ends with counts, and no expectation."
+            f"Under {defenses} the judge answers in words: the number that it ends with counts, "
+            "and no expectation."
         )
     return notes + _tutor_notes(rows)
 
@@ -605,29 +616,41 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
 
-    def taken(row: pd.Series, **columns: str) -> dict[str, Any]:
-        return {
-            f"{name}{end}": row.get(f"{column}{end}")
-            for name, column in columns.items()
-            for end in _ENDS
-        }
+    def figure(row: pd.Series, name: str, column: str) -> dict[str, Any]:
+        return {f"{name}{end}": row.get(f"{column}{end}") for end in _ENDS}
 
     lines = []
     for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
         base = part[part["defense"] == NO_DEFENSE].iloc[0]
-        cell = {"dataset": dataset, "judge_key": judge, "judge": base["label"], "attack": attack}
-        lines.append({**cell, "key": "original", **taken(base, score="clean_mean_score")})
-        lines.append(
-            {**cell, "key": "attack", **taken(base, score="attacked_mean_score", change="change")}
-        )
+        cell = {
+            "dataset": dataset,
+            "judge_key": judge,
+            "judge": base["label"],
+            "attack": attack,
+        }
+        # 1. the clean texts
+        line = {**cell, "key": "original"}
+        line |= figure(base, "score", "clean_mean_score")
+        lines.append(line)
+        # 2. the attacked ones
+        line = {**cell, "key": "attack"}
+        line |= figure(base, "score", "attacked_mean_score")
+        line |= figure(base, "change", "change")
+        lines.append(line)
+        # 3. these with references
         for defense, condition in _REFERENCES.items():
-            for _, row in part[part["defense"] == defense].iterrows():
-                line = taken(row, score="attacked_mean_score", clean="clean_mean_score")
-                line |= {"change": line["score"] - base["clean_mean_score"], "tutor": row["tutor"]}
-                lines.append({**cell, "key": condition, **line})
+            defended = part[part["defense"] == defense]
+            for _, row in defended.iterrows():
+                line = {**cell, "key": condition}
+                line |= figure(row, "score", "attacked_mean_score")
+                line |= figure(row, "clean", "clean_mean_score")
+                line["change"] = line["score"] - base["clean_mean_score"]
+                line["tutor"] = row["tutor"]
+                lines.append(line)
     conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
-    return conditions.assign(condition=conditions["key"].str.replace("_", " ") + by)
+    condition = conditions["key"].str.replace("_", " ")
+    return conditions.assign(condition=condition + by)
 
 
 # --- Spearman of clean texts, and what a defense changes of it ----------------------------------

@@ -1,0 +1,246 @@
+"""What any tracker is given of a finished run: its numbers under readable names, and the files that
+other runs use.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judgebench.report.views.run import served_scalars
+from judgebench.results.results import Results, range_of
+from judgebench.runtime.files import user_path
+from judgebench.stats.correlation import shown_level
+from judgebench.stats.scores import shown_split
+from judgebench.types import ScoreRange
+
+_SCALARS = (
+    "pearson",
+    "spearman",
+    "spearman_low",
+    "spearman_high",
+    "kendall",
+    "failed_share",
+    "clamped_share",
+    "mean_score",
+    "lambda",
+    "temperature",
+    "n",
+    "bias_wasserstein",
+    "bias_kl",
+    "bias_shift",
+    "modal_share",
+    "stability",
+    "self_agreement",
+    "position_bias",
+    "consistency",
+    "human_agreement",
+    "change",
+    "change_low",
+    "change_high",
+    "delta",
+    "rate_of_means",
+    "mean_of_rates",
+    "raised_share",
+    "win_share",
+)
+
+_PAIRWISE = (
+    "strength_pearson",
+    "strength_spearman",
+    "strength_spearman_low",
+    "strength_spearman_high",
+    "strength_kendall",
+    "tau",
+    "auc",
+    "accuracy",
+    "accuracy_calibrated",
+    "tie_threshold",
+    "place_effect",
+)
+
+_DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
+
+Records = Sequence[Mapping[str, Any]]
+Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+"""A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
+
+
+def headlines(results: Results) -> dict[str, float | str]:
+    """The numbers of a run under readable names, and the verdict on each use."""
+    shown: dict[str, float | str] = {}
+    shown |= scalars(results.metrics)
+    shown |= differences(results.comparisons)
+    for row in results.verdict:
+        shown[f"verdict/{row['dimension']}/{row['use']}"] = row["verdict"]
+    shown |= rankings(results.pairwise)
+    return shown | served_scalars(results.environment.get("served"))
+
+
+def scalars(records: Records) -> dict[str, float]:
+    """One level's numbers (`dataset`, or the first where there is no such level) under readable
+    names, without nulls.
+
+    Names are split/dimension/range/judge/decoding/number, with attack, defense and a level other
+    than `dataset` after the dimension where there are such, and lambda and t after the decoding
+    where one cell holds several.
+
+    Example:
+        >>> record = {"level": "dataset", "split": "test", "dimension": "coherence", "attack": "none",
+        ...           "defense": "none", "range_min": 1, "range_max": 5, "range_step": 1, "judge":
+        "main",
+        ...           "decoding": "greedy", "lambda": None, "temperature": None, "spearman": 0.25}
+        >>> scalars([record])
+        {'test/coherence/1-5/main/greedy/spearman': 0.25}
+    """
+    level = shown_level(record["level"] for record in records)
+    shown = [record for record in records if record["level"] == level]
+    named = []
+    for record in shown:
+        numbers = {key: record.get(key) for key in _SCALARS}
+        named.append((_within(record), record, numbers))
+    return _named(named)
+
+
+def differences(comparisons: Records) -> dict[str, float]:
+    """One level's paired differences in Spearman on the test split (else the first), under readable
+    names, without nulls.
+
+    Names are as in `scalars`, with `pair contrastive minus/main greedy` for judge and decoding and
+    `mean` for the range of that over the ranges; the numbers are difference, low, high, p and
+    p_holm.
+    """
+    level = shown_level(record["level"] for record in comparisons)
+    split = shown_split(record["split"] for record in comparisons)
+    named = []
+    for record in comparisons:
+        if (record["split"], record["level"], record["statistic"]) != (split, level, "spearman"):
+            continue
+        first = f"{record['first_judge']} {record['first_decoding']}"
+        second = f"{record['second_judge']} {record['second_decoding']}"
+        name = _within({**record, "judge": f"{first} minus", "decoding": second})
+        setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}
+        numbers = {key: record[key] for key in _DIFFERENCES}
+        named.append((name, setting, numbers))
+    return _named(named)
+
+
+def rankings(records: Records) -> dict[str, float]:
+    """Rankings of systems under readable names: the numbers of a record of pairwise.json, named as
+    in `scalars`, and the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
+    named = []
+    for record in records:
+        numbers = {key: record[key] for key in _PAIRWISE}
+        for place in record["ranking"]:
+            numbers[f"elo/{place['system']}"] = place["elo"]
+        named.append((_name(record), record, numbers))
+    return _named(named)
+
+
+def best_scalars(cells: Records) -> dict[str, float]:
+    """The best setting's figure of each cell of a sweep, as `best/test/coherence/1-5/spearman`;
+    without nulls."""
+    numbers = {}
+    for cell in cells:
+        for split in ("dev", "test"):
+            value = cell["best"][split]
+            if value is not None:
+                place = f"{cell['dimension']}/{range_of(cell)}"
+                numbers[f"best/{split}/{place}/{cell['metric']}"] = value
+    return numbers
+
+
+def _named(numbers: Sequence[Named]) -> dict[str, float]:
+    """The finite numbers by name; where several records share a name, it has lambda and t too."""
+    several = Counter(name for name, _, _ in numbers)
+    named = {}
+    for name, record, values in numbers:
+        place = name + setting_name(record) if several[name] > 1 else name
+        for key, value in values.items():
+            if value is not None and math.isfinite(value):
+                named[f"{place}/{key}"] = float(value)
+    return named
+
+
+def _name(record: Mapping[str, Any], *more: str) -> str:
+    changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
+    texts = [record["split"], record["dimension"]]
+    return "/".join([*texts, *changes, *more, record["judge"], record["decoding"]])
+
+
+def _within(record: Mapping[str, Any]) -> str:
+    """The name of a record of one level and range."""
+    level = [] if record["level"] == "dataset" else [f"level={record['level']}"]
+    return _name(record, *level, range_name(record))
+
+
+def range_name(row: Mapping[str, Any]) -> str:
+    """The range of a row; "mean" where it is about several."""
+    return "mean" if row["range_min"] is None else str(ScoreRange.of(row))
+
+
+def setting_name(row: Mapping[str, Any]) -> str:
+    """Lambda and t, as ` lambda=1 t=0.5`, or the one of them that the row has."""
+    name = ""
+    for symbol, key in (("lambda", "lambda"), ("t", "temperature")):
+        value = row[key]
+        if value is not None and math.isfinite(value):
+            name += f" {symbol}={value:g}"
+    return name
+
+
+# --- files --------------------------------------------------------------------------------------
+
+RESULTS = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
+"""Files of the run folder that a tracker keeps, next to all of `defense/` and those of `KINDS`."""
+
+PHRASE = "phrase"
+
+KINDS = {
+    PHRASE: re.compile(r"phrase(_\w+)?\.json"),
+    "vectors": re.compile(r"vectors_[\w-]+\.safetensors"),
+    "detectors": re.compile(r"detectors\.json"),
+}
+"""Kinds of files that other runs use, and their names."""
+
+
+def artifact_kind(path: Path) -> str | None:
+    """The kind of a file that other runs use; None for any other."""
+    return next((kind for kind, name in KINDS.items() if name.fullmatch(path.name)), None)
+
+
+def tracked_files(files: Sequence[Path]) -> dict[str, list[Path]]:
+    """The files of a run folder that a tracker keeps, by kind; `results` are those that no other
+    run uses."""
+    kinds: dict[str, list[Path]] = {"results": []}
+    for path in files:
+        kind = artifact_kind(path)
+        if kind is not None:
+            kinds.setdefault(kind, []).append(path)
+        elif path.name in RESULTS or path.parent.name == "defense":
+            kinds["results"].append(path)
+    return kinds
+
+
+def used_files(config: Mapping[str, Any]) -> list[Path]:
+    """The existing files of other runs that a configuration names."""
+    defense = config.get("defense") or {}
+    tutor = config.get("tutor") or {}
+    names = []
+    for attack in (config.get("attack"), *(config.get("attacks") or ())):
+        if isinstance(attack, Mapping):
+            names.append(attack.get("phrase_file"))
+    names.append(defense.get("detectors"))
+    paths = [user_path(name) for name in names if name]
+    vectors = tutor.get("vectors")
+    if isinstance(vectors, str):
+        path = user_path(vectors)
+        if path.is_dir():
+            paths += sorted(path.glob("vectors_*.safetensors"))
+        else:
+            paths.append(path)
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
