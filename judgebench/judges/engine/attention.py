@@ -112,6 +112,25 @@ class Cache:
     articles: dict[int, KeysValues] = field(default_factory=dict)
     tails: dict[int, KeysValues] = field(default_factory=dict)
 
+    @property
+    def root_length(self) -> int:
+        return 0 if self.root is None else self.root.length
+
+    def place(self, layer: int, tokens: Tensor, key: Tensor, value: Tensor) -> KeysValues:
+        """A layer's `tails` once one key and one value of each prompt, [1, kv heads, prompts, dim],
+        stand at `tokens` [prompts] among its own; the room grows where it is too small."""
+        keys, values = self.tails[layer]
+        missing = max(self.lengths) - keys.shape[1]
+        if missing > 0:
+            room = (0, 0, 0, 0, 0, missing + GROWTH)
+            keys = F.pad(keys, room)
+            values = F.pad(values, room)
+        prompts = torch.arange(len(tokens), device=key.device)
+        keys[prompts, tokens] = key[0].transpose(0, 1)
+        values[prompts, tokens] = value[0].transpose(0, 1)
+        self.tails[layer] = (keys, values)
+        return keys, values
+
 
 @dataclass(frozen=True)
 class ReadRoot:
@@ -127,9 +146,8 @@ class ReadRoot:
         tokens = query.shape[2]
         if how.separable(tokens):
             out = torch.empty_like(query)
-            kernels.merge_into(
-                out, [kernels.attend_ragged(query, key, value, self.segments, how.scale)], how.sinks
-            )
+            part = kernels.attend_ragged(query, key, value, self.segments, how.scale)
+            kernels.merge_into(out, [part], how.sinks)
             return out
         row = kernels.places(np.arange(tokens), np.arange(tokens))
         blocks = kernels.blocks_of([Context(row, row)], query, key, how.window)
@@ -163,13 +181,14 @@ class Prefill:
         `packed.reads`."""
         packed = self.packed
         root = None if self.root is None else self.root.layers[layer]
+        # 1. parts that may be attended to separately
         if how.separable(packed.reach):
             return _merged(packed, query, row, root, how, only_reads)
+        # 2. windows and soft caps: whole contexts under an explicit mask
         kind = (how.window, only_reads)
         if kind not in self.blocks:
-            self.blocks[kind] = kernels.blocks_of(
-                _contexts(packed, only_reads), query, row[0], how.window
-            )
+            contexts = _contexts(packed, only_reads)
+            self.blocks[kind] = kernels.blocks_of(contexts, query, row[0], how.window)
         seen = row if root is None else kernels.joined([root, row])
         ancestry = packed.ancestry if packed.forks.numel() else None
         return kernels.attend_blocks(query, seen, self.blocks[kind], ancestry, how)
@@ -180,8 +199,12 @@ class Prefill:
         above = self.packed.groups[-1].shared.stop
         self.cache.root = self.root
         self.cache.articles[layer] = (key[:, :, :above].clone(), value[:, :, :above].clone())
-        tails = (x[0][:, self.packed.leaves].permute(1, 2, 0, 3) for x in (key, value))
-        self.cache.tails[layer] = tuple(F.pad(x, (0, 0, 0, 0, 0, GROWTH)) for x in tails)  # type: ignore[assignment]
+        self.cache.tails[layer] = (self._tails(key), self._tails(value))
+
+    def _tails(self, row: Tensor) -> Tensor:
+        """Each prompt's own keys or values, [prompts, room, kv heads, dim]."""
+        tails = row[0][:, self.packed.leaves].permute(1, 2, 0, 3)
+        return F.pad(tails, (0, 0, 0, 0, 0, GROWTH))
 
 
 class KeysTaken(Exception):
@@ -232,53 +255,38 @@ class Step:
     def of(cls, cache: Cache, device: torch.device) -> Step:
         at = torch.tensor(cache.lengths)
         live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]
-        sizes = [last - first for first, last in pairwise(cache.article_ends)]
-        articles = Segments.of([last - first for first, last in cache.spans], sizes).to(device)
-        root = Segments.of([len(at)], [0 if cache.root is None else cache.root.length]).to(device)
-        used = to_device((at + 1).int(), device)
-        return cls(cache, to_device(at, device), to_device(live, device), articles, root, used)
+        prompts = [last - first for first, last in cache.spans]
+        sizes = [stop - start for start, stop in pairwise(cache.article_ends)]
+        return cls(
+            cache,
+            at=to_device(at, device),
+            live=to_device(live, device),
+            articles=Segments.of(prompts, sizes).to(device),
+            root=Segments.of([len(at)], [cache.root_length]).to(device),
+            used=to_device((at + 1).int(), device),
+        )
 
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
     ) -> Tensor:
         cache = self.cache
-        longest = self.live.shape[-1]
         # 1. the new keys and values, in their places
-        if longest > cache.tails[layer][0].shape[1]:
-            room = (0, 0, 0, 0, 0, longest - cache.tails[layer][0].shape[1] + GROWTH)
-            cache.tails[layer] = tuple(F.pad(x, room) for x in cache.tails[layer])  # type: ignore[assignment]
-        prompts = torch.arange(len(self.at), device=query.device)
-        for stored, new in zip(cache.tails[layer], (key, value), strict=True):
-            stored[prompts, self.at] = new[0].transpose(0, 1)
-        tails = cache.tails[layer]
+        tails = cache.place(layer, self.at, key, value)
         articles = cache.articles[layer]
         root = None if cache.root is None else cache.root.layers[layer]
         # 2. windows and soft caps: each prompt's whole context under an explicit mask
-        if not how.separable(max(map(sum, zip(cache.offsets, cache.lengths, strict=True)))):
-            latest = tuple(
-                x[:, :longest].transpose(1, 2).transpose(0, 1).flatten(1, 2)[None] for x in tails
-            )
+        ends = [start + count for start, count in zip(cache.offsets, cache.lengths, strict=True)]
+        if not how.separable(max(ends)):
             if how.window not in self.blocks:
+                contexts = self._contexts()
                 self.blocks[how.window] = kernels.blocks_of(
-                    self._contexts(), query, articles[0], how.window
+                    contexts, query, articles[0], how.window
                 )
-            seen = kernels.joined([*([] if root is None else [root]), articles, latest])  # type: ignore[list-item]
+            above = articles if root is None else kernels.joined([root, articles])
+            seen = kernels.joined([above, self._as_row(tails)])
             return kernels.attend_blocks(query, seen, self.blocks[how.window], None, how)
         # 3. else part by part: each prompt's own keys, the article's, the root's
-        if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
-            keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
-            ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
-            stretches = kernels.VarlenStretches(
-                ends, ends * tails[0].shape[1], 1, longest, True, self.used
-            )
-            parts = [kernels.attend_varlen(query, keys, values, stretches, how.scale)]
-        else:
-            keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
-            bias = kernels.additive(self.live, query.dtype)
-            near, lse = kernels.attend(
-                query[0].transpose(0, 1)[:, :, None], keys, values, how.scale, bias=bias
-            )
-            parts = [(near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None])]
+        parts = [self._attend_tails(query, tails, how.scale)]
         if cache.article_ends[-1]:
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
         if root is not None:
@@ -287,26 +295,51 @@ class Step:
         kernels.merge_into(out, parts, how.sinks)
         return out
 
+    def _as_row(self, tails: KeysValues) -> KeysValues:
+        """The prompts' own keys and values one behind the other, as many of each as the longest has:
+        [1, kv heads, prompts * longest, dim]."""
+        longest = self.live.shape[-1]
+        keys, values = (x[:, :longest].permute(2, 0, 1, 3).flatten(1, 2)[None] for x in tails)
+        return keys, values
+
+    def _attend_tails(
+        self, query: Tensor, tails: KeysValues, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        """Attention to each prompt's own keys and the logarithm of its normalizer, as
+        `kernels.attend` gives them."""
+        longest = self.live.shape[-1]
+        # 1. variable-length attention, over the whole room of each prompt
+        if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
+            room = tails[0].shape[1]
+            keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
+            ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
+            stretches = kernels.VarlenStretches(ends, ends * room, 1, longest, True, self.used)
+            return kernels.attend_varlen(query, keys, values, stretches, scale)
+        # 2. prompts as a batch, [prompts, heads, 1, dim]
+        keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
+        bias = kernels.additive(self.live, query.dtype)
+        tokens = query[0].transpose(0, 1)[:, :, None]
+        near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
+        return near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None]
+
     def _contexts(self) -> list[Context]:
         """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
         then tails."""
         cache = self.cache
         longest = self.live.shape[-1]
-        before = np.arange(0 if cache.root is None else cache.root.length)
+        root = cache.root_length
+        first_tail = root + cache.article_ends[-1]
         contexts = []
         for (first, last), (start, stop) in zip(
             cache.spans, pairwise(cache.article_ends), strict=True
         ):
-            above = np.concatenate([before, len(before) + np.arange(start, stop)])
+            above = np.concatenate([np.arange(root), root + np.arange(start, stop)])
             for prompt in range(first, last):
                 tail = np.arange(cache.lengths[prompt])
-                keys = np.concatenate(
-                    [above, len(before) + cache.article_ends[-1] + prompt * longest + tail]
-                )
+                keys = np.concatenate([above, first_tail + prompt * longest + tail])
                 at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + tail])
-                contexts.append(
-                    Context(kernels.places(np.array([prompt]), at[-1:]), kernels.places(keys, at))
-                )
+                query = kernels.places(np.array([prompt]), at[-1:])
+                contexts.append(Context(query, kernels.places(keys, at)))
         return contexts
 
 
@@ -338,26 +371,24 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
         """A layer's input at `rows`: all that runs over the row's tokens, [1, tokens, ...] or
         [tokens]."""
         if isinstance(states, Tensor):
-            if states.ndim >= 2 and states.shape[:2] == (1, tokens):
+            if states.shape[:2] == (1, tokens):
                 return states[:, rows]
             return states[rows] if states.shape == (tokens,) else states
         if isinstance(states, tuple | list):
             return type(states)(map(at_rows, states))
-        return (
-            {name: at_rows(item) for name, item in states.items()}
-            if isinstance(states, dict)
-            else states
-        )
+        if isinstance(states, dict):
+            return {name: at_rows(item) for name, item in states.items()}
+        return states
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with attending(LastLayer(active)):
             with suppress(KeysTaken):
                 plain(*args, **kwargs)
             output = plain(*at_rows(args), **at_rows(kwargs))
-        states = output[0] if isinstance(output, tuple) else output
+        states, *others = output if isinstance(output, tuple) else (output,)
         row = states.new_zeros(1, tokens, states.shape[-1])
         row[:, rows] = states
-        return (row, *output[1:]) if isinstance(output, tuple) else row
+        return (row, *others) if isinstance(output, tuple) else row
 
     layer.forward = forward
     try:
@@ -372,9 +403,8 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
     or, without a cache, with `EXACT`."""
     packed = model.config._attn_implementation == NAME
     if packed:
-        model.set_attn_implementation(
-            EXACT if exact else "sdpa" if model._supports_sdpa else "eager"
-        )
+        own = "sdpa" if model._supports_sdpa else "eager"
+        model.set_attn_implementation(EXACT if exact else own)
     try:
         yield
     finally:
@@ -407,9 +437,8 @@ def packed_attention(
     if active is None:
         raise RuntimeError(f"attention implementation {NAME!r} was called outside of a packed pass")
     layer: int = module.layer_idx  # type: ignore[assignment]
-    return active.attend(layer, query, key, value, _how(query, options)).transpose(
-        1, 2
-    ).contiguous(), None
+    out = active.attend(layer, query, key, value, _how(query, options))
+    return out.transpose(1, 2).contiguous(), None
 
 
 def exact_attention(
@@ -425,13 +454,22 @@ def exact_attention(
     at = torch.arange(query.shape[2], device=query.device)
     behind = at[:, None] - at
     allowed = (behind >= 0) & (behind < (how.window or len(at)))
-    return kernels.attend_masked(query, key, value, how, allowed).transpose(1, 2).contiguous(), None
+    out = kernels.attend_masked(query, key, value, how, allowed)
+    return out.transpose(1, 2).contiguous(), None
 
 
 def _how(query: Tensor, options: dict[str, Any]) -> AttentionOptions:
     scale = options.get("scaling")
-    more = (options.get(name) for name in ("sliding_window", "softcap", "s_aux"))
-    return AttentionOptions(query.shape[-1] ** -0.5 if scale is None else scale, *more)
+    return AttentionOptions(
+        scale=query.shape[-1] ** -0.5 if scale is None else scale,
+        window=options.get("sliding_window"),
+        softcap=options.get("softcap"),
+        sinks=options.get("s_aux"),
+    )
+
+
+_Part = tuple[slice, Tensor, Tensor]
+"""Rows of queries, their attention to a part of the keys, and the logarithm of its normalizer."""
 
 
 def _merged(
@@ -444,78 +482,87 @@ def _merged(
 ) -> Tensor:
     """Attention part by part, merged where several parts are seen."""
     # 1. each part of the keys, by the rows of queries that see it
-    parts = []
+    parts: list[_Part] = []
     for rows, keys, segments in packed.read_parts if only_reads else packed.parts:
-        seen = root if keys is None else tuple(x[:, :, keys] for x in row)
-        assert seen is not None
-        parts.append(
-            (rows, *kernels.attend_ragged(query[:, :, rows], seen[0], seen[1], segments, how.scale))
-        )
-    # 2. branches that fork, among each other; what is read first of a prompt is no branch
+        if keys is None:
+            assert root is not None
+            key, value = root
+        else:
+            key, value = (x[:, :, keys] for x in row)
+        near, lse = kernels.attend_ragged(query[:, :, rows], key, value, segments, how.scale)
+        parts.append((rows, near, lse))
+    # 2. branches that fork, among each other
     if packed.forks.numel():
-        prompts, inner = packed.forks.shape
-        rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
-        q = query[0, :, rows].unflatten(1, (prompts, -1)).transpose(0, 1)[:, :, -inner:]
-        k, v = (
-            x[0, :, -prompts * inner :].unflatten(1, (prompts, inner)).transpose(0, 1) for x in row
-        )
-        near, lse = kernels.attend(
-            q, k, v, how.scale, bias=kernels.additive(packed.ancestry[None, None], query.dtype)
-        )
-        if only_reads:
-            near = F.pad(near, (0, 0, 1, 0))
-            lse = F.pad(lse, (1, 0), value=float("-inf"))
-        parts.append(
-            (
-                rows,
-                near.transpose(0, 1).flatten(1, 2)[None],
-                lse.transpose(0, 1).flatten(1, 2)[None],
-            )
-        )
+        parts.append(_forks(packed, query, row, how.scale, only_reads))
     # 3. merged, stretch by stretch of queries that see the same parts
     out = torch.empty_like(query)
-    for start, stop in pairwise(
-        sorted({at for rows, _, _ in parts for at in (rows.start, rows.stop)})
-    ):
-        seen_here = [
-            tuple(x[:, :, start - rows.start : stop - rows.start] for x in part)
-            for rows, *part in parts
-            if rows.start <= start and stop <= rows.stop
-        ]
-        kernels.merge_into(out[:, :, start:stop], seen_here, how.sinks)  # type: ignore[arg-type]
+    bounds = {at for rows, _, _ in parts for at in (rows.start, rows.stop)}
+    for start, stop in pairwise(sorted(bounds)):
+        seen = []
+        for rows, near, lse in parts:
+            if rows.start <= start and stop <= rows.stop:
+                stretch = slice(start - rows.start, stop - rows.start)
+                seen.append((near[:, :, stretch], lse[:, :, stretch]))
+        kernels.merge_into(out[:, :, start:stop], seen, how.sinks)
     return out
+
+
+def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_reads: bool) -> _Part:
+    """Attention of branches that fork to each other, at the end of the row or, with what is read
+    first of each prompt, in `packed.reads`."""
+    prompts, inner = packed.forks.shape
+    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+    # [prompts, heads, branches, dim]; what is read first of a prompt is no branch
+    q = kernels.as_batch(query[0, :, rows], prompts)[:, :, -inner:]
+    k, v = (kernels.as_batch(x[0, :, -prompts * inner :], prompts) for x in row)
+    bias = kernels.additive(packed.ancestry[None, None], query.dtype)
+    near, lse = kernels.attend(q, k, v, scale, bias=bias)
+    if only_reads:
+        near = F.pad(near, (0, 0, 1, 0))
+        lse = F.pad(lse, (1, 0), value=float("-inf"))
+    return rows, near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
     host = packed.host or packed
-    at, reads, forks = (x.numpy() for x in (host.positions, host.reads, host.forks))
+    at = host.positions.numpy()
+    reads = host.reads.numpy()
+    forks = host.forks.numpy()
+
+    def in_row(tokens: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
+        return kernels.places(tokens, at[tokens], branch)
+
+    def as_keys(tokens: np.ndarray) -> np.ndarray:
+        """The same behind the root's."""
+        return tokens + np.array([[packed.root], [0], [0]])
+
+    # branches from 1, of which the first that is read of a prompt is none
     inner = np.arange(1, forks.shape[1] + 1)
     width = reads.shape[1]
     read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
     root = kernels.places(np.arange(packed.root), np.arange(packed.root))
     contexts = []
     for group in packed.groups:
-        shared = np.arange(group.shared.start, group.shared.stop)
-        above = np.concatenate([root, kernels.places(packed.root + shared, at[shared])], axis=1)
-        if len(shared) and not only_reads:
-            contexts.append(Context(kernels.places(shared, at[shared]), above))
+        # 1. what the prompts of a group share
+        shared = in_row(np.arange(group.shared.start, group.shared.stop))
+        above = np.concatenate([root, as_keys(shared)], axis=1)
+        if shared.size and not only_reads:
+            contexts.append(Context(shared, above))
         for prompt in range(group.prompts.start, group.prompts.stop):
-            tail = np.arange(*packed.spans[prompt])
-            branches = forks[prompt]
-            before = np.concatenate([above, kernels.places(packed.root + tail, at[tail])], axis=1)
-            every = np.concatenate(
-                [before, kernels.places(packed.root + branches, at[branches], inner)], axis=1
-            )
+            # 2. a prompt's own tokens, and the branches behind them
+            tail = in_row(np.arange(*packed.spans[prompt]))
+            branches = in_row(forks[prompt], inner)
+            before = np.concatenate([above, as_keys(tail)], axis=1)
+            every = np.concatenate([before, as_keys(branches)], axis=1)
             if only_reads:
-                queries = kernels.places(
-                    prompt * width + np.arange(width), at[reads[prompt]], read_branches
-                )
+                index = prompt * width + np.arange(width)
+                queries = kernels.places(index, at[reads[prompt]], read_branches)
                 contexts.append(Context(queries, every))
                 continue
-            contexts.append(Context(kernels.places(tail, at[tail]), before))
-            if len(branches):
-                contexts.append(Context(kernels.places(branches, at[branches], inner), every))
+            contexts.append(Context(tail, before))
+            if branches.size:
+                contexts.append(Context(branches, every))
     return contexts
 
 

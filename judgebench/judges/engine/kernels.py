@@ -84,7 +84,7 @@ def attend(
     each sees up to itself; `bias` is added to the scaled products, broadcastable to [batch, heads,
     queries, keys]."""
     # PyTorch's kernel gives no gradient of the log-sum-exp
-    if query.device.type != "cpu" or (torch.is_grad_enabled() and query.requires_grad):
+    if query.device.type != "cpu" or _wants_gradient(query):
         return attend_plain(query, key, value, scale, causal, bias)
     if causal and query.shape[2] != key.shape[2]:
         causal = False
@@ -105,19 +105,26 @@ def attend_plain(
     """`attend` written out, some queries at a time: the products are never rounded to half
     precision, which has no room for those of some models (Qwen2's first layers reach 140,000)."""
     batch, heads, queries, _ = query.shape
+    keys = max(1, key.shape[2])
     allowed = _lower_right(query, key) if causal else None
-    together = max(1, CHUNK_BYTES // (4 * batch * heads * max(1, key.shape[2])))
+    together = max(1, CHUNK_BYTES // (4 * batch * heads * keys))
     outs = []
     normalizers = []
     for start in range(0, max(1, queries), together):
         rows = slice(start, min(start + together, queries))
+        # 1. scores [batch, heads, rows, keys]
         scores = _products(query[:, :, rows], key) * scale
         if allowed is not None:
             scores = scores.masked_fill(~allowed[rows], float("-inf"))
-        if bias is not None:
-            scores = scores + (bias if bias.shape[-2] == 1 else bias[..., rows, :])
-        normalizers.append(torch.logsumexp(scores, dim=-1))
-        outs.append(_weighted(torch.exp(scores - normalizers[-1][..., None]), value))
+        if bias is not None and bias.shape[-2] == 1:
+            scores = scores + bias
+        elif bias is not None:
+            scores = scores + bias[..., rows, :]
+        # 2. their softmax
+        lse = torch.logsumexp(scores, dim=-1)
+        weights = torch.exp(scores - lse[..., None])
+        normalizers.append(lse)
+        outs.append(_weighted(weights, value))
     if len(outs) == 1:
         return outs[0], normalizers[0]
     return torch.cat(outs, dim=2), torch.cat(normalizers, dim=2)
@@ -133,10 +140,11 @@ def attend_masked(
         scores = how.softcap * torch.tanh(scores / how.softcap)
     scores = scores.masked_fill(~allowed, float("-inf"))
     if how.sinks is not None:
-        scores = torch.cat(
-            [scores, how.sinks.float()[None, :, None, None].expand(*scores.shape[:3], 1)], dim=-1
-        )
-    return _weighted(torch.softmax(scores, dim=-1)[..., : key.shape[2]], value)
+        sinks = how.sinks.float()[None, :, None, None]
+        sinks = sinks.expand(*scores.shape[:3], 1)
+        scores = torch.cat([scores, sinks], dim=-1)
+    weights = torch.softmax(scores, dim=-1)
+    return _weighted(weights[..., : key.shape[2]], value)
 
 
 def merge_into(
@@ -192,25 +200,37 @@ def joined(parts: list[KeysValues]) -> KeysValues:
 def _products(query: Tensor, key: Tensor) -> Tensor:
     """[batch, heads, queries, keys] float32: products of half precision are exact there, and keys
     are not repeated."""
-    heads = query.shape[1]
-    kept = key.shape[1]
-    rows = query.unflatten(1, (kept, heads // kept)).flatten(2, 3)
+    rows = _by_key_head(query, key)
     if query.dtype not in (torch.float16, torch.bfloat16):
         scores = rows @ key.transpose(-1, -2)
-    elif query.device.type == "cuda" and not (torch.is_grad_enabled() and query.requires_grad):
-        columns = key.flatten(0, 1).transpose(-1, -2)
-        scores = torch.bmm(rows.flatten(0, 1), columns, out_dtype=torch.float32).unflatten(
-            0, key.shape[:2]
-        )
+    elif query.device.type == "cuda" and not _wants_gradient(query):
+        columns = key.flatten(0, 1).transpose(-1, -2)  # [batch * kv heads, dim, keys]
+        flat = torch.bmm(rows.flatten(0, 1), columns, out_dtype=torch.float32)
+        scores = flat.unflatten(0, key.shape[:2])
     else:
         scores = rows.float() @ key.float().transpose(-1, -2)
-    return scores.unflatten(2, (heads // kept, query.shape[2])).flatten(1, 2)
+    return _by_head(scores, query)
+
+
+def _by_key_head(rows: Tensor, key: Tensor) -> Tensor:
+    """[batch, heads, queries, any] -> [batch, kv heads, heads a kv head * queries, any]."""
+    return rows.unflatten(1, (key.shape[1], -1)).flatten(2, 3)
+
+
+def _by_head(rows: Tensor, query: Tensor) -> Tensor:
+    """What `_by_key_head` has put together, apart again as in `query`."""
+    heads, queries = query.shape[1:3]
+    return rows.unflatten(2, (heads // rows.shape[1], queries)).flatten(1, 2)
 
 
 def _weighted(weights: Tensor, value: Tensor) -> Tensor:
-    (heads, queries), kept = weights.shape[1:3], value.shape[1]
-    rows = weights.to(value.dtype).unflatten(1, (kept, heads // kept)).flatten(2, 3)
-    return (rows @ value).unflatten(2, (heads // kept, queries)).flatten(1, 2)
+    """The sums [batch, heads, queries, dim] of values by weights [batch, heads, queries, keys]."""
+    sums = _by_key_head(weights.to(value.dtype), value) @ value
+    return _by_head(sums, weights)
+
+
+def _wants_gradient(query: Tensor) -> bool:
+    return torch.is_grad_enabled() and query.requires_grad
 
 
 def _lower_right(query: Tensor, key: Tensor) -> Tensor:
@@ -237,8 +257,10 @@ class Segments:
 
     @classmethod
     def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
-        ends = tuple(accumulate(queries, initial=0)), tuple(accumulate(keys, initial=0))
-        return cls(*ends, causal, torch.tensor(ends, dtype=torch.int32))
+        query_ends = tuple(accumulate(queries, initial=0))
+        key_ends = tuple(accumulate(keys, initial=0))
+        ends = torch.tensor([query_ends, key_ends], dtype=torch.int32)
+        return cls(query_ends, key_ends, causal, ends)
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
@@ -259,8 +281,8 @@ def attend_ragged(
 ) -> tuple[Tensor, Tensor]:
     """Attention of each stretch and the logarithm of its normalizer, as `attend` gives them; 0 and
     -inf where a stretch has no keys."""
-    wants_gradient = torch.is_grad_enabled() and query.requires_grad
-    if wants_gradient or not varlen_fits(query.device, query.dtype, query.shape[-1]):
+    fits = varlen_fits(query.device, query.dtype, query.shape[-1])
+    if _wants_gradient(query) or not fits:
         return _looped(query, key, value, segments, scale)
     out, lse = attend_varlen(query, key, value, VarlenStretches.of(segments, segments.ends), scale)
     if any(keys == 0 for _, keys in segments.sizes):
@@ -282,7 +304,8 @@ class VarlenStretches(NamedTuple):
 
     @classmethod
     def of(cls, segments: Segments, ends: Tensor, used: Tensor | None = None) -> VarlenStretches:
-        most_queries, most_keys = (max(column) for column in zip(*segments.sizes, strict=True))
+        most_queries = max(queries for queries, _ in segments.sizes)
+        most_keys = max(keys for _, keys in segments.sizes)
         # where stretches have one query each at most, the kernel takes every one to have just one,
         # and some have none
         return cls(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, used)
@@ -294,12 +317,11 @@ def attend_varlen(
     """PyTorch's variable-length attention, which wants features in multiples of 8; see
     `attend_ragged`."""
     dim = query.shape[-1]
-    rows = (x[0].transpose(0, 1) for x in (query, key, value))
-    q, k, v = (F.pad(row, (0, -dim % 8)) if dim % 8 else row for row in rows)
+    tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
+    if dim % 8:
+        tokens_first = [F.pad(x, (0, -dim % 8)) for x in tokens_first]
     out, lse = varlen_attn(
-        q,
-        k,
-        v,
+        *tokens_first,
         *stretches[:4],
         return_aux=AuxRequest(lse=True),
         scale=scale,
@@ -339,61 +361,81 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         ([1, 1, 1], [64, 64, 64], True, [3, 64, 17]),
         ([4, 4], [64, 64], True, [9, 50]),
     )
+    scale = dim**-0.5
     for queries, keys, causal, used in cases:
         draw = torch.Generator().manual_seed(0)
         segments = Segments.of(queries, keys, causal)
         query = torch.randn(1, 4, sum(queries), dim, generator=draw).to(dtype)
-        key, value = (torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype) for _ in range(2))
-        # by the kernel, on the device
-        q, k, v, ends = (x.to(device) for x in (query, key, value, segments.ends))
-        seen_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
-        out, lse = attend_varlen(q, k, v, VarlenStretches.of(segments, ends, seen_keys), dim**-0.5)
-        # written out, with the keys that are not used left out
+        key = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
+        value = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
+        # 1. by the kernel, on the device
+        ends = segments.ends.to(device)
+        used_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
+        out, lse = attend_varlen(
+            query.to(device),
+            key.to(device),
+            value.to(device),
+            VarlenStretches.of(segments, ends, used_keys),
+            scale,
+        )
+        # 2. written out, without the keys that are not used
         if used is not None:
             firsts = segments.key_ends[:-1]
-            kept = torch.cat(
-                [torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)]
-            )
-            key = key[:, :, kept]
-            value = value[:, :, kept]
+            ranges = [torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)]
+            places_used = torch.cat(ranges)
+            key = key[:, :, places_used]
+            value = value[:, :, places_used]
             segments = Segments.of(queries, used, causal)
-        true, true_lse = _looped(query.double(), key.double(), value.double(), segments, dim**-0.5)
-        seen = true_lse.isfinite()
-        for ours, theirs in ((out, true), (lse[..., None], true_lse[..., None])):
-            if ours.shape != theirs.shape:
-                return False
-            gap = (ours.cpu().double() - theirs).abs().amax(-1)[seen]
-            if not bool((gap <= _CLOSE[dtype]).all()):
-                return False
+        true, true_lse = _looped(query.double(), key.double(), value.double(), segments, scale)
+        # 3. compared where a query sees a key
+        finite = true_lse.isfinite()
+        if not _near(out, true, finite, _CLOSE[dtype]):
+            return False
+        if not _near(lse[..., None], true_lse[..., None], finite, _CLOSE[dtype]):
+            return False
     return True
+
+
+def _near(ours: Tensor, theirs: Tensor, places: Tensor, tolerance: float) -> bool:
+    """True where two results have one shape and differ by no more than `tolerance` at `places`,
+    which are bool of all their dimensions but the last."""
+    if ours.shape != theirs.shape:
+        return False
+    gap = (ours.cpu().double() - theirs).abs().amax(-1)
+    return bool((gap[places] <= tolerance).all())
 
 
 def _looped(
     query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float
 ) -> tuple[Tensor, Tensor]:
     """`attend_ragged` by a call for each run of stretches of one size."""
-    runs = [(size, len(list(run))) for size, run in groupby(segments.sizes)]
-    if len(runs) == 1 and runs[0][1] == 1 and runs[0][0][1]:
+    if len(segments.sizes) == 1 and key.shape[2]:
         return attend(query, key, value, scale, segments.causal)
     out = torch.empty_like(query)
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     q0 = k0 = 0
-    for (queries, keys), count in runs:
+    for (queries, keys), run in groupby(segments.sizes):
+        count = len(list(run))
         q1 = q0 + queries * count
         k1 = k0 + keys * count
         if keys == 0:
-            out[:, :, q0:q1], lse[:, :, q0:q1] = 0.0, float("-inf")
+            out[:, :, q0:q1] = 0.0
+            lse[:, :, q0:q1] = float("-inf")
         elif queries:
-            q = query[0, :, q0:q1].unflatten(1, (count, queries)).transpose(0, 1)
-            k, v = (
-                x[0, :, k0:k1].unflatten(1, (count, keys)).transpose(0, 1) for x in (key, value)
-            )
+            q = as_batch(query[0, :, q0:q1], count)
+            k = as_batch(key[0, :, k0:k1], count)
+            v = as_batch(value[0, :, k0:k1], count)
             part, part_lse = attend(q, k, v, scale, segments.causal)
             out[:, :, q0:q1] = part.transpose(0, 1).flatten(1, 2)
             lse[:, :, q0:q1] = part_lse.transpose(0, 1).flatten(1, 2)
         q0 = q1
         k0 = k1
     return out, lse
+
+
+def as_batch(row: Tensor, count: int) -> Tensor:
+    """[heads, tokens, dim] -> [count, heads, tokens of one, dim]: stretches of one size."""
+    return row.unflatten(1, (count, -1)).transpose(0, 1)
 
 
 class Context(NamedTuple):
@@ -455,21 +497,14 @@ def blocks_of(
     blocks = []
     for block in together:
         queries = _padded([piece.queries for piece in block], None)
-        starts = np.arange(len(block)) * queries.shape[2]
         keys = _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]]))
-        real = [
-            start + np.arange(piece.queries.shape[1])
-            for start, piece in zip(starts, block, strict=True)
-        ]
-        tables = (
-            queries,
-            keys,
-            np.concatenate(real),
-            np.concatenate([piece.queries[0] for piece in block]),
-        )
-        blocks.append(
-            PaddedBlock(*(to_device(torch.from_numpy(table), query.device) for table in tables))
-        )
+        real = []
+        for number, piece in enumerate(block):
+            real.append(number * queries.shape[2] + np.arange(piece.queries.shape[1]))
+        row = [piece.queries[0] for piece in block]
+        tables = (queries, keys, np.concatenate(real), np.concatenate(row))
+        tensors = [to_device(torch.from_numpy(table), query.device) for table in tables]
+        blocks.append(PaddedBlock(*tensors))
     return blocks
 
 
@@ -493,15 +528,15 @@ def attend_blocks(
     whole context under an explicit mask. `seen` are all keys and values that the blocks number;
     `ancestry` [branches, branches] bool, see `Packed`, or None where no branch is a query."""
     out = torch.empty_like(query)
+    keys, values = seen
     for block in blocks:
-        (query_index, query_at, query_branch), (key_index, key_at, key_branch) = (
-            block.queries,
-            block.keys,
-        )
-        q, k, v = (
-            x[0][:, at].transpose(0, 1)
-            for x, at in ((query, query_index), *((x, key_index) for x in seen))
-        )
+        query_index, query_at, query_branch = block.queries
+        key_index, key_at, key_branch = block.keys
+        # 1. [contexts, heads, most of one, dim]
+        q = query[0][:, query_index].transpose(0, 1)
+        k = keys[0][:, key_index].transpose(0, 1)
+        v = values[0][:, key_index].transpose(0, 1)
+        # 2. [contexts, queries, keys] whether a query sees a key
         behind = query_at[:, :, None] - key_at[:, None]
         allowed = behind >= 0
         if how.window is not None:
@@ -509,8 +544,10 @@ def attend_blocks(
         if ancestry is not None and len(ancestry):
             related = F.pad(ancestry, (1, 0, 1, 0), value=True)
             allowed = allowed & related[query_branch[:, :, None], key_branch[:, None]]
-        each = attend_masked(q, k, v, how, allowed[:, None])
-        out[:, :, block.row] = each.transpose(1, 2).flatten(0, 1)[block.real].transpose(0, 1)[None]
+        # 3. the results of the queries that are no padding
+        results = attend_masked(q, k, v, how, allowed[:, None])
+        rows = results.transpose(1, 2).flatten(0, 1)[block.real]  # [queries, heads, dim]
+        out[:, :, block.row] = rows.transpose(0, 1)[None]
     return out
 
 
@@ -544,13 +581,13 @@ class Hardware:
     `compiled` where possible.
 
     Attributes:
-        told: features of a head, or None -> the `answers` of the device that reads in place of this
-            one.
+        elsewhere: features of a head, or None -> the `answers` of the device that reads in place of
+            this one.
     """
 
     device: torch.device
     compiled: bool = True
-    told: Callable[[int | None], Mapping[str, str | None]] | None = field(
+    elsewhere: Callable[[int | None], Mapping[str, str | None]] | None = field(
         default=None, compare=False, repr=False
     )
 
@@ -561,43 +598,53 @@ class Hardware:
 
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""
-        if self.told is not None and saved in HALF:
-            return str(self.told(None)[saved])
-        if saved in HALF and self.device.type == "cpu":
+        if saved not in HALF:
+            return saved
+        if self.elsewhere is not None:
+            return str(self.elsewhere(None)[saved])
+        has_units = True
+        if self.device.type == "cpu":
             flags = torch.cpu.get_capabilities()
-            return saved if any(flags.get(name) for name in _UNITS[saved]) else "float32"
-        if saved == "bfloat16" and self.device.type == "cuda":
-            return saved if torch.cuda.get_device_capability(self.device) >= (8, 0) else "float32"
-        return saved
+            has_units = any(flags.get(name) for name in _UNITS[saved])
+        elif saved == "bfloat16" and self.device.type == "cuda":
+            has_units = torch.cuda.get_device_capability(self.device) >= (8, 0)
+        return saved if has_units else "float32"
 
     def arithmetic(self) -> str:
         """The arithmetic that all processes of a run must share: fast dtypes, and kernels of half
         precision."""
-        return str([(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF])
+        pairs = [(self.fast_dtype(dtype), self.kernels(dtype, 128)) for dtype in HALF]
+        return str(pairs)
 
     def kernels(self, dtype: str, dim: int | None) -> str | None:
         """Name of the kernels that results in half precision on a GPU depend on; `dim`: features of
         an attention head, None where the model's own attention is used."""
-        if self.told is not None and dtype in HALF:
-            return self.told(dim)[f"{dtype} kernels"]
-        if dtype not in HALF or self.device.type == "cpu":
+        kind = self.device.type
+        if dtype not in HALF:
+            return None
+        if self.elsewhere is not None:
+            return self.elsewhere(dim)[f"{dtype} kernels"]
+        if kind == "cpu":
             return None
         if dim is None:
-            return self.device.type
-        varlen = "varlen" if varlen_fits(self.device, getattr(torch, dtype), dim) else "plain"
-        compiled = " compiled" if self.compiled and layers.compiles(self.device) else ""
-        return f"{self.device.type} {varlen}{compiled}"
+            return kind
+        name = "plain"
+        if varlen_fits(self.device, getattr(torch, dtype), dim):
+            name = "varlen"
+        if self.compiled and layers.compiles(self.device):
+            name += " compiled"
+        return f"{kind} {name}"
 
 
 _here: Hardware | None = None
 
 
-def compute_on(device: torch.device, compiled: bool = True, told: Any = None) -> Hardware:
+def compute_on(device: torch.device, compiled: bool = True, elsewhere: Any = None) -> Hardware:
     """Models run on this device from now on, see `Hardware`. Products in float32 are computed in
     float32: some installations have TF32, with three digits, forced on."""
     global _here
     torch.set_float32_matmul_precision("highest")
-    _here = Hardware(device, compiled, told)
+    _here = Hardware(device, compiled, elsewhere)
     return _here
 
 
@@ -655,8 +702,8 @@ def memory_of(device: torch.device) -> int:
 def free_memory(device: torch.device) -> int:
     """Bytes of a device's memory that this process can have."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
     return int(psutil.virtual_memory().available)
 
 

@@ -16,12 +16,19 @@ import os
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+)
 
 from judgebench.judges.served.fleet import Server, available
 from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
@@ -30,11 +37,15 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
 
+Result = TypeVar("Result")
+
 _TEMPORARY = (408, 409, 425, 429)
 _CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _LARGEST_RATIO = 16.0
 """Tokens for each that was estimated at four characters, which have at most so many bytes; a server
 that counts more does not make others wait for it."""
+_KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+"""Protocol -> the header of the key; the others have it in `Authorization`."""
 _SHOWN = 300
 """Characters of a server's own words that an error repeats."""
 _SHORTEST_KEY = 8
@@ -75,23 +86,29 @@ class RateLimit:
             await asyncio.sleep(start - now)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Failure(Exception):
-    """One try that failed, for a reason that may pass.
+    """One attempt that failed, for a reason that may pass.
 
     Attributes:
         kind: for counting: an HTTP status, or a word.
         event: a clause that says what happened.
         wait: seconds that the server asks to wait.
         billed: the server may have done the work.
-        sent: when.
+        server: of the attempt.
     """
 
     kind: str
     event: str
     wait: float | None = None
     billed: bool = False
-    sent: float = 0.0
+    server: Server = field(init=False, repr=False)
+
+
+def _failure_of(state: RetryCallState) -> _Failure:
+    failure = state.outcome and state.outcome.exception()
+    assert isinstance(failure, _Failure)
+    return failure
 
 
 class Client:
@@ -111,12 +128,13 @@ class Client:
             "Content-Type": "application/json",
             "Accept": "application/json",
             "User-Agent": "judgebench",
+            "Accept-Encoding": "gzip, deflate",
         }
-        headers |= {"Accept-Encoding": "gzip, deflate"}
+        if spec.protocol == "anthropic":
+            headers["anthropic-version"] = "2023-06-01"
         if self._key:
-            named = {"anthropic": {"x-api-key": self._key}, "gemini": {"x-goog-api-key": self._key}}
-            headers |= named.get(spec.protocol, {"Authorization": f"Bearer {self._key}"})
-        headers |= {"anthropic-version": "2023-06-01"} if spec.protocol == "anthropic" else {}
+            name = _KEY_HEADERS.get(spec.protocol)
+            headers |= {name: self._key} if name else {"Authorization": f"Bearer {self._key}"}
         self._servers: list[Server] = []
         for url in spec.urls:
             try:
@@ -140,12 +158,10 @@ class Client:
                 "models": [],
                 "concurrency": spec.concurrency,
             }
-            told = account.servers.setdefault(url, new)
-            self._servers.append(Server(url, http, asyncio.Semaphore(spec.concurrency), told))
-        self._requests, self._tokens = (
-            RateLimit(spec.requests_per_minute),
-            RateLimit(spec.tokens_per_minute),
-        )
+            record = account.servers.setdefault(url, new)
+            self._servers.append(Server(url, http, asyncio.Semaphore(spec.concurrency), record))
+        self._requests = RateLimit(spec.requests_per_minute)
+        self._tokens = RateLimit(spec.tokens_per_minute)
         self.stopped = False
 
     def _at(self, url: str) -> str:
@@ -168,43 +184,62 @@ class Client:
             Stopped: `stopped` was set before it could be sent.
         """
         spec = self._spec
-        # the waits of a request are drawn from the seed and the request alone
-        seed = hashlib.sha256(
-            f"{spec.seed} {json.dumps(request.body, sort_keys=True)}".encode()
-        ).digest()
-        draw = random.Random(seed)
-        tries = 1
         servers = [self._servers[number] for number in order]
-        while True:
-            server = available(servers, spec.timeout)
-            try:
+
+        async def attempt() -> Answer:
+            while True:
+                server = available(servers, spec.timeout)
                 answer = await self._try(request, server, servers)
                 if answer is not None:
                     return answer
-                continue
-            except _Failure as failure:
-                server.told["failures"] += 1
-                if failure.kind != "429":
-                    server.strike(failure.sent, spec.backoff, spec.longest_wait)
-                if tries > spec.retries:
-                    times = f"{tries} times" if spec.retries else "once"
-                    raise UserError(
-                        f"{self._at(server.url)}: {failure.event} (tried {times}); see whether the "
-                        f"server runs and is not overloaded, or raise {spec.role}.retries, "
-                        f"{spec.role}.timeout or lower {spec.role}.concurrency."
-                    ) from None
-                wait = min(spec.longest_wait, spec.backoff * 2 ** (tries - 1)) * draw.uniform(
-                    0.5, 1.0
-                )
-                if failure.wait is not None:
-                    # others that are about to send would get the same answer
-                    server.paused_until = max(server.paused_until, time.monotonic() + failure.wait)
-                    wait = max(wait, failure.wait)
-                if not server.well() and any(other.well() for other in servers):
-                    wait = 0.0  # the next one takes it
-            tries += 1
+
+        try:
+            return await self._retried(attempt, json.dumps(request.body, sort_keys=True), servers)
+        except _Failure as failure:
+            times = f"{spec.retries + 1} times" if spec.retries else "once"
+            raise UserError(
+                f"{self._at(failure.server.url)}: {failure.event} (tried {times}); see whether the "
+                f"server runs and is not overloaded, or raise {spec.role}.retries, "
+                f"{spec.role}.timeout or lower {spec.role}.concurrency."
+            ) from None
+
+    async def _retried(
+        self, attempt: Callable[[], Awaitable[Result]], name: str, servers: Sequence[Server]
+    ) -> Result:
+        """The result of an attempt, which is made again after a `_Failure` as often as `retries`
+        says; the last failure is raised.
+
+        The waits double up to `longest_wait`, and last as long as the server asks at least; what is
+        random about them is drawn from the seed and the `name` of what is asked alone.
+        """
+        spec = self._spec
+        draw = random.Random(hashlib.sha256(f"{spec.seed} {name}".encode()).digest())
+        backoff = wait_exponential(multiplier=spec.backoff, max=spec.longest_wait)
+
+        def pause(state: RetryCallState) -> float:
+            failure = _failure_of(state)
+            seconds = backoff(state) * draw.uniform(0.5, 1.0)
+            if not failure.server.well() and any(other.well() for other in servers):
+                return 0.0  # the next one takes it
+            return max(seconds, failure.wait or 0.0)
+
+        def before_pause(state: RetryCallState) -> None:
+            failure = _failure_of(state)
             self._account.retries += 1
-            await asyncio.sleep(wait)
+            if failure.wait is not None:
+                # others that are about to send would get the same answer
+                end = time.monotonic() + failure.wait
+                failure.server.paused_until = max(failure.server.paused_until, end)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_Failure),
+            stop=stop_after_attempt(spec.retries + 1),
+            wait=pause,
+            before_sleep=before_pause,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        return await retrying(attempt)
 
     async def _try(
         self, request: Request, server: Server, servers: Sequence[Server]
@@ -240,10 +275,8 @@ class Client:
                 self._note(server, answer)
                 return answer
             except (_Failure, BrokenAnswer) as error:
-                failure = self._failed(error)
+                failure = self._failed(error, server)
                 billed = failure.billed
-                failure.sent = sent
-                self._account.failures[failure.kind] += 1
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
                     raise UserError(
                         f"{self._at(server.url)}: {failure.event}, and asks to wait "
@@ -251,22 +284,27 @@ class Client:
                         f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again "
                         "then."
                     ) from None
+                server.record["failures"] += 1
+                if failure.kind != "429":
+                    server.strike(sent, self._spec.backoff, self._spec.longest_wait)
                 raise failure from None
             finally:
                 self._bill.lose(self._account, reserved, billed)
 
-    def _failed(self, error: _Failure | BrokenAnswer) -> _Failure:
-        return (
-            error
-            if isinstance(error, _Failure)
-            else _Failure("broken answer", self._scrubbed(str(error)), billed=True)
-        )
+    def _failed(self, error: _Failure | BrokenAnswer, server: Server) -> _Failure:
+        """The failure of an attempt at a server, counted."""
+        failure = error
+        if isinstance(failure, BrokenAnswer):
+            failure = _Failure("broken answer", self._scrubbed(str(error)), billed=True)
+        failure.server = server
+        self._account.failures[failure.kind] += 1
+        return failure
 
     def _note(self, server: Server, answer: Answer) -> None:
         """Records what a server answers as; `OtherModel` where that is not the model of the judge's
         other answers."""
-        server.told["requests"] += 1
-        models = server.told["models"]
+        server.record["requests"] += 1
+        models = server.record["models"]
         if answer.model and answer.model not in [model for model, _ in models]:
             self.agree(server.url, answer.model)
         if [answer.model, answer.fingerprint] not in models:
@@ -307,25 +345,24 @@ class Client:
             Unclear: it may have done what was asked.
         """
         server = self._servers[0]
-        tries = 0
         address = f"{server.url.rstrip('/')}{path}"
-        while True:
+        headers = {"Content-Type": kind}
+
+        async def attempt() -> bytes:
             try:
-                return await self._exchange(
-                    method, address, body, _LARGEST_FILE, server, {"Content-Type": kind}
-                )
+                return await self._exchange(method, address, body, _LARGEST_FILE, server, headers)
             except (_Failure, BrokenAnswer) as error:
-                failure = self._failed(error)
-                tries += 1
+                failure = self._failed(error, server)
                 if method != "GET" and failure.kind not in ("429", "no connection"):
                     raise Unclear(f"{self._at(server.url)}: {failure.event}.") from None
-                if tries > self._spec.retries:
-                    raise UserError(
-                        f"{self._at(server.url)}: {failure.event} (tried {tries} times)."
-                    ) from None
-                self._account.failures[failure.kind] += 1
-                self._account.retries += 1
-                await asyncio.sleep(max(failure.wait or 0.0, self._spec.backoff * 2 ** (tries - 1)))
+                raise failure from None
+
+        try:
+            return await self._retried(attempt, f"{method} {path}", [server])
+        except _Failure as failure:
+            raise UserError(
+                f"{self._at(server.url)}: {failure.event} (tried {self._spec.retries + 1} times)."
+            ) from None
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
@@ -408,21 +445,7 @@ class Client:
                 f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it "
                 "takes."
             )
-        # the server's own words, from the places where servers put them
-        try:
-            answer = parse_json(content, "its answer")
-            error = answer.get("error", answer) if isinstance(answer, dict) else answer
-            words = str(error)
-            if isinstance(error, dict):
-                parts_ = [
-                    error[name]
-                    for name in ("message", "code", "detail")
-                    if error.get(name) is not None
-                ]
-                words = " ".join(dict.fromkeys(map(str, parts_))) or words
-        except UserError:
-            words = content[: 4 * _SHOWN].decode("utf-8", "replace")
-        words = self._scrubbed(words)
+        words = self._words(content)
         reason = f"(HTTP {status}: {words})" if words else f"(HTTP {status})"
         if status == 404:
             return UserError(
@@ -444,6 +467,20 @@ class Client:
         elif "max_completion_tokens" in words or "max_tokens" in words:
             hint = f"; see {role}.length_name and {role}.max_new_tokens"
         return UserError(f"{here}: it refuses the request {reason}{hint}.")
+
+    def _words(self, content: bytes) -> str:
+        """The server's own words of an error, from the places where servers put them."""
+        try:
+            answer = parse_json(content, "its answer")
+        except UserError:
+            return self._scrubbed(content[: 4 * _SHOWN].decode("utf-8", "replace"))
+        error = answer.get("error", answer) if isinstance(answer, dict) else answer
+        words = ""
+        if isinstance(error, dict):
+            parts = [error.get(name) for name in ("message", "code", "detail")]
+            texts = [str(part) for part in parts if part is not None]
+            words = " ".join(dict.fromkeys(texts))
+        return self._scrubbed(words or str(error))
 
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())

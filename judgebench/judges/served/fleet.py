@@ -28,36 +28,38 @@ def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, 
     """
     counts = Counter(articles)
     load = [0] * len(urls)
-    found = {}
+    order_of = {}
     most = math.ceil(_UNEVEN * counts.total() / len(urls))
     for article, count in counts.items():
         weights = [hashlib.sha256(f"{url} {article}".encode()).digest() for url in urls]
         order = sorted(range(len(urls)), key=weights.__getitem__, reverse=True)
+        # the first with room for it, or else the one with the least load
         free = [server for server in order if load[server] + count <= most]
         home = free[0] if free else min(order, key=load.__getitem__)
         load[home] += count
-        found[article] = (home, *(server for server in order if server != home))
-    return found
+        others = [server for server in order if server != home]
+        order_of[article] = (home, *others)
+    return order_of
 
 
 class Server:
-    """One server: its connections, its health, and what it has told.
+    """One server: its connections, its health, and the record of its answers.
 
     Attributes:
         slots: as many as requests may be under way.
-        told: its part of `Account.servers`.
+        record: its part of `Account.servers`.
         paused_until: when requests may be sent again; it asked for a pause.
         struck: when it was last taken for down.
         down_until: when one request may try whether it is well again; 0 for one that is.
     """
 
     def __init__(
-        self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, told: dict[str, Any]
+        self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, record: dict[str, Any]
     ):
         self.url = url
         self.http = http
         self.slots = slots
-        self.told = told
+        self.record = record
         self.paused_until = self.down_until = self.struck = 0.0
         self._strikes = 0
 
@@ -80,9 +82,8 @@ class Server:
 def available(order: Sequence[Server], trial: float) -> Server:
     """The first that is well; of those that were down one request is the trial, for so many seconds
     the only one."""
-    server = next((one for one in order if one.well()), None) or min(
-        order, key=lambda one: one.down_until
-    )
+    well = [server for server in order if server.well()]
+    server = well[0] if well else min(order, key=lambda server: server.down_until)
     if server.down_until and len(order) > 1:
         server.down_until = time.monotonic() + trial
     return server
