@@ -479,7 +479,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 source.locate(weights=False)
     if mistakes.found and here and parts is not None and parts.cells:
         with caught():  # what is wrong with data and rubrics is said at once, too
-            with_read(parts)
+            _read(parts)
     mistakes.tell()
     assert parts is not None
     return parts
@@ -493,7 +493,16 @@ def with_data(parts: Parts) -> Parts:
 
 
 def with_read(parts: Parts) -> Parts:
-    """The same with the data read; `UserError` of all mistakes in data and rubrics."""
+    """The same with the data read; `UserError` of all mistakes in data and rubrics, or in the run
+    folder."""
+    parts = _read(parts)
+    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+    RunFolder.check(path_of(parts.config, "run_dir"))
+    return parts
+
+
+def _read(parts: Parts) -> Parts:
     mistakes = Mistakes()
     with mistakes.caught():
         parts = replace(parts, data=data_of(parts))
@@ -506,9 +515,6 @@ def with_read(parts: Parts) -> Parts:
         with mistakes.caught():
             check_tables(parts.config.tables)
     mistakes.tell()
-    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
-
-    RunFolder.check(path_of(parts.config, "run_dir"))
     return parts
 
 

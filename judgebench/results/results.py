@@ -74,7 +74,7 @@ class Results:
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
-            humans, see `STUDIES` in `judgebench.pipeline`.
+            humans, see `STUDIES` in `judgebench.measurement`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
