@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,9 @@ class Decision:
     def code(self) -> int:
         """The exit code: what has failed counts more than what could not be measured."""
         states = {outcome.state for outcome in self.outcomes}
-        return 1 if "failed" in states else 2 if "not measured" in states else 0
+        if "failed" in states:
+            return 1
+        return 2 if "not measured" in states else 0
 
     @property
     def title(self) -> str:
@@ -75,14 +77,15 @@ class Decision:
 
     def terminal(self) -> str:
         """At most 24 lines, first the requirements that are not met."""
-        rows = [(row.state, f"{row.name}: {row.bound}", row.reason) for row in self.outcomes]
-        rows.sort(key=lambda row: row[0] == "passed")
-        left = len(rows) - _MOST_LINES
-        lines = [
-            f"  {state:13} {name:{max(len(row[1]) for row in rows)}}  {said}"
-            for state, name, said in rows
-        ]
-        lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"] if left > 0 else []
+        outcomes = sorted(self.outcomes, key=lambda outcome: outcome.state == "passed")
+        names = [f"{outcome.name}: {outcome.bound}" for outcome in outcomes]
+        width = max(map(len, names), default=0)
+        lines = []
+        for outcome, name in zip(outcomes, names, strict=True):
+            lines.append(f"  {outcome.state:13} {name:{width}}  {outcome.reason}")
+        if len(lines) > _MOST_LINES:
+            left = len(lines) - _MOST_LINES
+            lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"]
         return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
 
     def write(self, settings: GateSettings) -> None:
@@ -162,45 +165,12 @@ def _measured(
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there
     cannot be one."""
     from judgebench.cards.calibration import share_in_card
-    from judgebench.cards.judge import check_models, check_places, check_settings, scoring_config
-    from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
-    from judgebench.stats.verdict import ENDS
+    from judgebench.cards.judge import check_models
+    from judgebench.cards.requirements import figures_of, outcomes_of
 
-    # 1. the texts, all of which are reported, on the card's scale
-    data = plain(config.data)
-    data |= {"dimensions": [card.dimension]} | ({"dev_share": 0} if "dev_share" in data else {})
-    if "scale" in data and data["scale"] is None and card.scale is not None:
-        data["scale"] = list(card.scale)
-    card.check_task(None, data["scale"] if isinstance(data.get("scale"), list) else None)
-    # 2. the card's judge, or what it has said of these texts
-    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
-    if settings.check_models:
-        check_settings(card, overridden)
-    given = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
-    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **given)
-    if settings.readings is not None:
-        for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
-            whole[role] = {
-                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
-                "path": settings.readings,
-            }
-            del whole[role]["defaults"]
-    check_places(
-        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
-    )
-    attacks = plain(config.attacks) or [
-        row["attack"] for row in card.attacks if "resist_attacks" in required
-    ]
-    changed: dict[str, Any] = {
-        "name": "gate",
-        "run_dir": str(path_of(config, "run_dir")),
-        "attacks": ["none", *attacks],
-    }
-    changed |= {"report": config.report, "examples": config.report, "worth": True, "print": "none"}
-    whole.merge_with(changed, {"metrics": config.metrics})
-    parts = check_config(whole)
+    # 1. the run
+    parts = check_config(_run_config(config, card, settings, required))
     parts = replace(parts, data=data_of(parts))
-    # 3. the run
     results = run_checked(parts)
     if results is None:
         return None
@@ -210,42 +180,104 @@ def _measured(
             "check_models=false"
         )
         check_models(card, results.environment["model_fingerprints"], compared)
-    place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
+    # 2. what it says of the card's judge, on clean texts that humans rated
+    judge = card.series["judge"]
+    place = {"level": "dataset", "attack": "none", "judge": judge}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
-    rows = results.scores[(results.scores[list(place)[1:]] == list(place.values())[1:]).all(axis=1)]
-    rows = rows[rows["human"].notna()]
-    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
+    rows = results.scores
+    rows = rows[(rows["attack"] == "none") & (rows["judge"] == judge) & rows["human"].notna()]
+    # 3. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
-    reason = (
-        "too few rated articles"
-        if metric is None or not clauses
-        else clauses.pop()
-        if len(clauses) == 1
-        else None
-    )
-    figures = (
-        figures_of(card, results.verdict, metric, rows, **config.metrics)
-        if metric and reason is None
-        else {}
-    )
-    outcomes = outcomes_of(required, results.verdict, figures, reason)
+    reason = None
+    if metric is None or not clauses:
+        reason = "too few rated articles"
+    elif len(clauses) == 1:
+        reason = clauses.pop()
+    figures = {}
+    if metric and reason is None:
+        figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
+    outcomes = list(outcomes_of(required, results.verdict, figures, reason))
+    if settings.drift != "off":
+        outcomes += _drift(card, figures, settings.drift)
+    # 4. the decision
     notes = []
-    test, promised = (card.figures.get(name, {}) for name in ("test", "promised"))
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS} | {
-        **test,
-        **promised,
-    }
-    for change in changes_of(promised, figures) if settings.drift != "off" else ():
-        state = {"fail": "failed", "warn": "warning"}[settings.drift] if change.worse else "passed"
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    if share := share_in_card(card, parts.data):
+    share = share_in_card(card, parts.data)
+    if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         notes.append(
             f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see."
         )
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
+
+
+def _drift(card: JudgeCard, figures: Mapping[str, Any], drift: str) -> list[Outcome]:
+    """An outcome for each figure that the card promised, compared with that of these texts."""
+    from judgebench.cards.requirements import Outcome, changes_of
+    from judgebench.stats.verdict import ENDS
+
+    test = card.figures.get("test", {})
+    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
+    promised |= {**test, **card.figures.get("promised", {})}
+    outcomes = []
+    for change in changes_of(promised, figures):
+        state = "passed"
+        if change.worse:
+            state = {"fail": "failed", "warn": "warning"}[drift]
+        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+    return outcomes
+
+
+def _run_config(
+    config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
+) -> DictConfig:
+    """The configuration of the card's judge on the labelled texts."""
+    from judgebench.cards.judge import check_places, check_settings, scoring_config
+
+    # 1. the texts, all of which are reported, on the card's scale
+    data = plain(config.data)
+    data["dimensions"] = [card.dimension]
+    if "dev_share" in data:
+        data["dev_share"] = 0
+    if "scale" in data and data["scale"] is None and card.scale is not None:
+        data["scale"] = list(card.scale)
+    scale = data.get("scale")
+    card.check_task(None, scale if isinstance(scale, list) else None)
+    # 2. the card's judge, or what it has said of these texts
+    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
+    if settings.check_models:
+        check_settings(card, overridden)
+    machine = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
+    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **machine)
+    if settings.readings is not None:
+        roles = ["judge"]
+        if card.series["judge"] == "pair":
+            roles.append("assistant")
+        for role in roles:
+            whole[role] = {
+                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
+                "path": settings.readings,
+            }
+            del whole[role]["defaults"]
+    check_places(
+        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
+    )
+    # 3. what is measured and shown
+    attacks = plain(config.attacks) or []
+    if not attacks and "resist_attacks" in required:
+        attacks = [row["attack"] for row in card.attacks]
+    changed = {
+        "name": "gate",
+        "run_dir": str(path_of(config, "run_dir")),
+        "attacks": ["none", *attacks],
+        "report": config.report,
+        "examples": config.report,
+        "worth": True,
+        "print": "none",
+    }
+    whole.merge_with(changed, {"metrics": config.metrics})
+    return whole
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ class _Measures:
         )
 
     def _samples(self) -> list[Any]:
-        """What all studies take: each judge with the humans."""
+        """Each judge with the humans, as all studies take them."""
         # a served model has no digest, and its probabilities are not over all tokens
         models = self.readings.fingerprints.items()
         over_vocabulary = {role for role, model in models if model.get("sha256")}
@@ -251,7 +251,7 @@ class _Measures:
     # --- defenses, texts -------------------------------------------------------------------------
 
     def of_defenses(self) -> dict[str, Any]:
-        """What defenses found, and what they cost; nothing without one."""
+        """Findings of defenses, and their cost; nothing without a defense."""
         if list(self.experiment.defenses) == [NONE]:
             return {}
         findings = self.experiment.findings

@@ -155,7 +155,8 @@ def check_recorded(
     recorded: dict[str, list[str]] = {}
     for condition in recording.about["conditions"]:
         ranges = recorded.setdefault(condition["dimension"], [])
-        ranges += [condition["range"]] if condition["range"] not in ranges else []
+        if condition["range"] not in ranges:
+            ranges.append(condition["range"])
     for dimension, score_range in cells:
         if str(score_range) not in recorded.get(dimension, ()):
             file = recording.path.name
@@ -470,12 +471,10 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         if here and recording is not None:
             with caught():
                 check_recorded(config, recording, parts.cells)
-    for part in (made.get("judge"), made.get("assistant")) if here else ():
+    for role in ("judge", "assistant") if here else ():
         with caught():  # a model that can only be on this machine
-            if (
-                isinstance(source := getattr(part, "source", None), ModelSource)
-                and not source.on_hub
-            ):
+            source = getattr(made.get(role), "source", None)
+            if isinstance(source, ModelSource) and not source.on_hub:
                 source.locate(weights=False)
     if mistakes.found and here and parts is not None and parts.cells:
         with caught():  # what is wrong with data and rubrics is said at once, too

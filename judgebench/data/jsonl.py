@@ -153,21 +153,21 @@ def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None
     for name, (least, most) in dataset.scale.items():
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
-        outside = [
-            i for i, mean in enumerate(means) if mean < least - ROUNDING or mean > most + ROUNDING
-        ]
+        outside = []
+        for i, mean in enumerate(means):
+            if mean < least - ROUNDING or mean > most + ROUNDING:
+                outside.append(i)
         if len(outside) <= _FEW:
             continue
-        fitting = next(
-            (ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high)
-        )
+        holding = [ends for ends in _SCALES if ends[0] <= low and high <= ends[1]]
+        narrowest = holding[0] if holding else (low, high)
         first = outside[0]
         raise UserError(
             f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human "
             f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
             f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
             "is what data.scale must hold.",
-            give=["data.scale=[{:g},{:g}]".format(*fitting)],
+            give=["data.scale=[{:g},{:g}]".format(*narrowest)],
         )
 
 

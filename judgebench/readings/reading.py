@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,8 +165,10 @@ def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
     for name in ("main_logprobs", "assistant_logprobs", "text"):
         columns[name] = [getattr(reading, name) for reading in readings]
-    for name, field in (("judge", "judge"), ("decoding", "decoding"), ("lambda", "lambda_")):
-        columns[name] = [getattr(way, field, None) for way in ways]
+    # None, where the answer is no text, has none of them
+    columns["judge"] = [getattr(way, "judge", None) for way in ways]
+    columns["decoding"] = [getattr(way, "decoding", None) for way in ways]
+    columns["lambda"] = [getattr(way, "lambda_", None) for way in ways]
     columns["temperature"] = [getattr(way, "temperature", None) for way in ways]
     columns["prompt"] = [prompt.text for prompt in prompts]
     columns["prompt_tokens"] = [len(prompt.token_ids) for prompt in prompts]
@@ -353,13 +354,16 @@ class Recording:
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_AGAIN}.")
-        keys = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
-        counts = Counter(tuple(row[key] for key in keys) for row in rows)
-        if twice := next((key for key, count in counts.items() if count > 1), None):
-            raise UserError(
-                f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; "
-                f"{_AGAIN}."
-            )
+        names = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
+        keys = set()
+        for row in rows:
+            key = tuple(row[name] for name in names)
+            if key in keys:
+                raise UserError(
+                    f"{self.path}: example '{key[0]}' ({', '.join(key[1:3])}) is there twice; "
+                    f"{_AGAIN}."
+                )
+            keys.add(key)
         return rows
 
 
