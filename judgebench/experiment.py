@@ -282,13 +282,14 @@ class Experiment(Parts):
     @property
     def _unrated(self) -> str | None:
         """A sentence on how many texts, or pairs, humans rated; None where they rated all."""
-        dimensions = list(dict.fromkeys(condition.dimension for condition in self.conditions))
+        dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
         counts = {name: len(rated(self.examples, name)) for name in dimensions}
-        if not self.data.rated or min(counts.values()) == len(self.examples):
+        least = min(counts.values())
+        if not self.data.rated or least == len(self.examples):
             return None
         numbers = "; ".join(f"{count:,} on {name}" for name, count in counts.items())
-        if len(set(counts.values())) == 1:
-            numbers = f"{counts[dimensions[0]]:,}"
+        if least == max(counts.values()):
+            numbers = f"{least:,}"
         word = "pairs" if self.comparative else "texts"
         return (
             f"Humans rated {numbers} of {len(self.examples):,} {word}; agreement with them is of "

@@ -77,16 +77,16 @@ class Decision:
 
     def terminal(self) -> str:
         """At most 24 lines, first the requirements that are not met."""
-        outcomes = sorted(self.outcomes, key=lambda outcome: outcome.state == "passed")
-        names = [f"{outcome.name}: {outcome.bound}" for outcome in outcomes]
-        width = max(map(len, names), default=0)
+        width = max((len(outcome.requirement) for outcome in self.outcomes), default=0)
         lines = []
-        for outcome, name in zip(outcomes, names, strict=True):
-            lines.append(f"  {outcome.state:13} {name:{width}}  {outcome.reason}")
-        if len(lines) > _MOST_LINES:
-            left = len(lines) - _MOST_LINES
+        for outcome in sorted(self.outcomes, key=lambda outcome: outcome.state == "passed"):
+            requirement = outcome.requirement.ljust(width)
+            lines.append(f"  {outcome.state:13} {requirement}  {outcome.reason}")
+        left = len(lines) - _MOST_LINES
+        if left > 0:
             lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"]
-        return "\n".join([self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes])
+        lines = [self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]
+        return "\n".join(lines)
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps

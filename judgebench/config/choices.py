@@ -58,10 +58,14 @@ def help_text() -> str:
     # 1. the template, and the header that it names
     text = (FOLDER / "config.yaml").read_text("utf-8")
     lines = text.partition("    template: |")[2].splitlines()[1:]
-    inside = takewhile(lambda line: not line.strip() or line[:6].isspace(), lines)
-    template = "\n".join(line[6:] for line in inside)
+    template = ""
+    for line in lines:
+        if line.strip() and not line[:6].isspace():
+            break
+        template += f"{line[6:]}\n"
     header = re.search(r"^    header: (.*)$", text, re.MULTILINE)
-    filled = template.replace("${hydra.help.header}", header[1] if header else "")
+    title = header[1] if header else ""
+    filled = template.removesuffix("\n").replace("${hydra.help.header}", title)
     # 2. the choices of each group
     filled = filled.replace("$$", "$")
     filled = re.sub(r"\$\{choices_of:(\w+)\}", lambda match: choice_list(match[1]), filled)

@@ -37,10 +37,10 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
     for name in _GROUPS:
         for key, text in _texts(name, plain(config.get(name))):
             # of os.path, which takes any text for a path
-            path = os.path.expanduser(text)
-            files = [Path(path)]
-            if os.path.isdir(path):
-                files = sorted(Path(path).iterdir())
+            place = os.path.expanduser(text)
+            files = [Path(place)]
+            if os.path.isdir(place):
+                files = sorted(Path(place).iterdir())
             for file in files:
                 if os.path.isfile(file):
                     yield Input(f"{key}={text}", file)
@@ -80,8 +80,9 @@ def _data(path: str, layouts: Any) -> Input:
     here = local_path(path.removeprefix("file://"))
     name = f"data.path={path}"
     if glob.has_magic(path) and not here.exists():
-        folder = os.path.dirname(re.split(r"[*?\[]", str(here))[0])
-        pattern = str(here)[len(folder) :].lstrip("/")
+        plain_part = re.split(r"[*?\[]", str(here))[0]
+        folder = os.path.dirname(plain_part)
+        pattern = str(here).removeprefix(folder).lstrip("/")
         return Input(name, Path(folder), [pattern.replace("**/", "*")])
     patterns = []
     for layout in layouts if isinstance(layouts, list) else [{}]:

@@ -109,18 +109,17 @@ def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
     set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
     others = [key for key in keys if not typed(key)]
     who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
-    for key in others if set_here else ():
+    if not set_here:
+        return
+    for key in others:
         node = OmegaConf.select(config, key)
-        names = (
-            [name for name, entry in node.items() if "_target_" in str(entry)]
-            if key == "decoding"
-            else []
-        )
-        if (
-            value := f"[{','.join(names)}]"
-            if names
-            else choice_of(key) or (shown(plain(node)) if node is not None else "")
-        ):
+        value = choice_of(key)
+        if not value and node is not None:
+            value = shown(plain(node))
+        if key == "decoding":
+            names = [name for name, entry in node.items() if "_target_" in str(entry)]
+            value = f"[{','.join(names)}]" if names else value
+        if value:
             yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
 
 
@@ -438,23 +437,23 @@ disk."""
 def there(folder: str | None) -> list[str]:
     """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
     root = None if folder is None else user_path(folder)
-    names: list[str] = []  # of files, by their path in the folder
-    for place, folders, files in os.walk(root) if root is not None and root.is_dir() else ():
-        within = Path(place).relative_to(root or "")
-        folders[:] = (
-            []
-            if len(within.parts) >= _DEPTH
-            else [name for name in folders if not name.startswith(".")]
-        )
+    if root is None or not root.is_dir():
+        return []
+    # 1. the files, by their path in the folder
+    names: list[str] = []
+    for place, folders, files in os.walk(root):
+        within = Path(place).relative_to(root)
         names += (f"/{(within / file).as_posix()}" for file in files)
-    patterns = {
-        task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS
-    }
-    return [
-        task
-        for task in TASKS
-        if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])
-    ]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if len(within.parts) >= _DEPTH:
+            folders.clear()
+    # 2. the tasks with one of them
+    tasks = []
+    for task in TASKS:
+        layouts = _declared(task).get("layouts") or ()
+        if any(fnmatch.filter(names, f"*/{layout.files}") for layout in layouts):
+            tasks.append(task)
+    return tasks
 
 
 def tasks_in(folder: str | None) -> str:

@@ -169,13 +169,11 @@ def check_recorded(
 
 def _check_packages(parts: Parts) -> None:
     """Refuses models where what reads them, or tokenizes for a server, is not installed."""
-    needed = (
-        _OF_MODELS
-        if parts.computes
-        else _OF_MODELS[:1]
-        if getattr(parts.judge, "own_tokenizer", None)
-        else ()
-    )
+    needed: Sequence[str] = ()
+    if parts.computes:
+        needed = _OF_MODELS
+    elif getattr(parts.judge, "own_tokenizer", None):
+        needed = _OF_MODELS[:1]
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(
             "judge: a model that is read here needs packages that this installation leaves out; "
@@ -440,9 +438,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(
-            *(config.get(key) for key in [key.name for key in dataclasses.fields(RunSettings)])
-        )
+        RunSettings(*(config.get(key.name) for key in dataclasses.fields(RunSettings)))
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
@@ -578,14 +574,11 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     except InterpolationToMissingValueError:  # another part's key is not given, and is named there
         raise
     except (InstantiationException, ImportError, ValueError) as error:
-        cause = (
-            error.__cause__
-            if isinstance(error, InstantiationException) and error.__cause__
-            else error
-        )
-        raise UserError(
-            f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())})."
-        ) from error
+        cause: BaseException = error
+        if isinstance(error, InstantiationException) and error.__cause__:
+            cause = error.__cause__
+        reason = " ".join(str(cause).split())
+        raise UserError(f"{key}: {target!r} gives nothing ({reason}).") from error
     if not isinstance(made, kind):
         raise UserError(
             f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is."

@@ -353,7 +353,8 @@ def _tuning_mismatches(parts: Parts) -> Broken:
 def model_mismatches(parts: Parts) -> Broken:
     """Choices that do not go with the kind of the judge's model, once models' configurations can be
     read."""
-    source, other = parts.judge.source, parts.assistant.source
+    source = parts.judge.source
+    other = parts.assistant.source
     kinds = ("an encoder-decoder", "a decoder-only")
     if (
         other is not None

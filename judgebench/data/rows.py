@@ -254,7 +254,8 @@ class RemoteFile:
     path."""
 
     def __init__(self, system: Any, path: str):
-        self.system, self.path = system, PurePosixPath(path)
+        self.system = system
+        self.path = PurePosixPath(path)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.path, name)

@@ -80,7 +80,8 @@ class ReadingStore:
 
     def __init__(self, path: Path):
         self.path = path
-        self._absolute, self._network = Path(os.path.abspath(path)), on_network(path)
+        self._absolute = Path(os.path.abspath(path))
+        self._network = on_network(path)
         self._damaged_keys: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -391,10 +392,8 @@ def row_of(reading: ModelReading, store: Path) -> Row:
             "a number, so it is not stored. Whoever gave it, model or server, cannot be used as a "
             "judge."
         )
-    key, mark = (
-        reading.key.encode(),
-        checksum(reading.key.encode(), logprobs, text, reading.seconds, ids),
-    )
+    key = reading.key.encode()
+    mark = checksum(key, logprobs, text, reading.seconds, ids)
     return key, logprobs, text, reading.seconds, ids, mark  # type: ignore[return-value]  # what SQLite refuses
 
 
