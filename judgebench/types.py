@@ -171,11 +171,11 @@ class ScoreRange:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
-        numbers = [float(row[name]) for name in RANGE]
+        low, high, step = [float(row[name]) for name in RANGE]
         labels = row.get(LABELS)
         if not labels or not isinstance(labels, str):  # a missing one is NaN in a frame
-            return cls(*numbers)
-        return cls(*numbers, tuple(labels.split(_COMMA)))
+            return cls(low, high, step)
+        return cls(low, high, step, tuple(labels.split(_COMMA)))
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -177,9 +177,9 @@ def _from_geval(row: FileRow) -> Iterator[Rated]:
     have it."""
     source = row.text("source")
     group = row.identifier("doc_id") if row.has("doc_id") else group_hash(source)
-    dimensions = _DIMENSIONS
+    dimensions = list(_DIMENSIONS)
     if row.has("scores.overall"):
-        dimensions = (*_DIMENSIONS, "overall")
+        dimensions.append("overall")
     yield _text(row, group, "system_id", source, "system_output", _means(row, dimensions))
 
 
