@@ -42,10 +42,10 @@ def main() -> None:
 def _added(arguments: Sequence[str]) -> list[str]:
     """Arguments that calibration adds where the user gives none: its experiment; of recorded
     readings, the file's assistant and ranges."""
-    typed = {
-        key: value
-        for key, _, value in (argument.lstrip("+").partition("=") for argument in arguments)
-    }
+    typed = {}
+    for argument in arguments:
+        key, _, value = argument.lstrip("+").partition("=")
+        typed[key] = value
     if "exp" in typed:
         return []
     added = ["+exp=calibrate"]

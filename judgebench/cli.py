@@ -117,21 +117,19 @@ def ending(
                 mistake = remedied(mistake)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
-            said = hide(refusal.sentence if mistake is None else mistake.listed)
-            print_safely(f"judgebench: {said}", error=True)
+            sentence = hide(refusal.sentence if mistake is None else mistake.listed)
+            print_safely(f"judgebench: {sentence}", error=True)
             raise
         except KeyboardInterrupt as stop:
-            kept = (
-                stop.sentence
-                if isinstance(stop, Interrupted)
-                else "Nothing that was finished is lost."
-            )
+            rest = "Nothing that was finished is lost."
+            if isinstance(stop, Interrupted):
+                rest = stop.sentence
             again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
             # the processes that help to read end by the same key, and have nothing of their own to
             # say
             if not int(os.environ.get("LOCAL_RANK") or 0):
                 print_safely(
-                    f"\njudgebench: interrupted. {kept} Go on with the same command: {again}",
+                    f"\njudgebench: interrupted. {rest} Go on with the same command: {again}",
                     error=True,
                 )
             sys.exit(143 if _by_sigterm(stop) else 130)
@@ -139,6 +137,10 @@ def ending(
 
 _MOST_MENDED = 8
 """Mistakes that are looked for one behind the other."""
+
+_RIGHT = "This command is right"
+_RIGHT_IN_THE_REST = "Mend what is still wrong in this command, which is right in the rest"
+_UNCHECKED = "With that, the command is as follows; nothing else in it has been checked"
 
 
 def with_remedies(
@@ -158,34 +160,37 @@ def with_remedies(
     """
     if not mistake.give or any(argument.startswith("-") for argument in given):
         return mistake
-    overrides = list(given)
+    overrides = _overridden(given, mistake.give)
     sentences = list(mistake.sentences)
-    last = mistake
-    for _ in range(_MOST_MENDED):
-        overrides = _overridden(overrides, last.give)
+    state = _UNCHECKED
+    # 1. of a run all is checked again, with what each mistake says would be right
+    for _ in range(_MOST_MENDED if config_name == "config" else 0):
         try:
-            if config_name == "config":
-                _check_whole([*overrides, *added])
+            _check_whole([*overrides, *added])
+            state = _RIGHT
             break
         except UserError as error:
             sentences += [sentence for sentence in error.sentences if sentence not in sentences]
-            last = error
+            state = _RIGHT_IN_THE_REST
             if not error.give:
                 break
+            overrides = _overridden(overrides, error.give)
+    # 2. the command, as it can be typed
     words = [masked_argument(override) for override in overrides]
-    right = shlex.join(["python", "-m", module, *words]) if module else f"judgebench.run({words!r})"
-    which = (
-        "This command is right"
-        if last.give
-        else "Mend what is still wrong in this command, which is right in the rest"
-    )
-    return UserError(*sentences, command=f"{which}:\n  {right}")
+    command = f"judgebench.run({words!r})"
+    if module:
+        command = shlex.join(["python", "-m", module, *words])
+    return UserError(*sentences, command=f"{state}:\n  {command}")
 
 
 def _overridden(overrides: Sequence[str], new: Sequence[str]) -> list[str]:
     """Overrides with new ones, each in the place of those of its key."""
-    keys = {override.partition("=")[0].lstrip("+") for override in new}
-    return [*(one for one in overrides if one.partition("=")[0].lstrip("+") not in keys), *new]
+    keys = {_key(override) for override in new}
+    return [*(override for override in overrides if _key(override) not in keys), *new]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+")
 
 
 def _check_whole(overrides: Sequence[str]) -> None:
@@ -240,17 +245,20 @@ def as_sentence() -> Iterator[None]:
 
 def _sentence(error: Exception) -> str | None:
     """Advice on what a user can do about an error; None where the fault is ours."""
-    if (mistake := _mistake(error)) is not None:
+    mistake = _mistake(error)
+    if mistake is not None:
         return str(mistake)
     if isinstance(error, OmegaConfBaseException):
         return f"The configuration does not hold together: {str(error).splitlines()[0]}"
     if isinstance(error, InstantiationException):
         return f"The configuration does not fit: {' '.join(str(error).split())}"
-    if isinstance(error, OSError) and error.errno in _NO_NAMES and error.filename:
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _NO_NAMES and error.filename:
         name = str(error.filename)
         shown = name if len(name) < 200 else f"{name[:100]}..."
         return f"{shown}: cannot be a path here ({error.strerror}); name another"
-    if isinstance(error, OSError) and error.errno in _NO_WRITING:
+    if error.errno in _NO_WRITING:
         # of two files, where the second cannot be made of the first
         name = error.filename2 or error.filename
         where = f"{name}: cannot be written" if name else "A file cannot be written"

@@ -47,11 +47,14 @@ def main() -> None:
         print_safely(f"judgebench: {sentence}", error=True)
         sys.exit(2)
     if name not in COMMANDS:
-        meant = "run " + name if re.match(r"[+~]|[\w./@]+=", name) else ", ".join(COMMANDS)
+        is_override = re.match(r"[+~]|[\w./@]+=", name)
+        meant = f"run {name}" if is_override else ", ".join(COMMANDS)
         print_safely(
             f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True
         )
         sys.exit(2)
     module, _ = COMMANDS[name]
-    sys.argv = [f"judgebench {name}", *(["--multirun"] if name == "sweep" else []), *arguments]
+    if name == "sweep":
+        arguments = ["--multirun", *arguments]
+    sys.argv = [f"judgebench {name}", *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

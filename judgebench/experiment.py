@@ -31,6 +31,7 @@ from judgebench.types import Condition, Example, Prompt
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
     from judgebench.judges.local.models import Models, Trainers
+    from judgebench.judges.reader import BaseReader
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
@@ -91,13 +92,11 @@ class Experiment(Parts):
         # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of
         # a candidate
         dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
-        answer = judge.max_new_tokens if GENERATION in judge.capabilities else _CANDIDATE
-        thoughts = (
-            defense.thought_tokens + 2 * _CANDIDATE
-            for defense in parts.defenses
-            if defense.thought_tokens
-        )
-        room = max(answer, *(defense.answer_tokens or 0 for defense in parts.defenses), *thoughts)
+        room = judge.max_new_tokens if GENERATION in judge.capabilities else _CANDIDATE
+        for defense in parts.defenses:
+            room = max(room, defense.answer_tokens or 0)
+            if defense.thought_tokens:
+                room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
         closed = judge.source.encoder_decoder
         builder = PromptBuilder.from_config(
             tokenizer, parts.prompt, dimensions, limit - room, closed
@@ -107,11 +106,9 @@ class Experiment(Parts):
         defenses = [defense.fitted(data, parts.cells) for defense in parts.defenses]
         builder = builder.under(defenses)
         # 3. examples, or pairs of them
-        examples = (
-            pairs(data.examples, parts.rivals)
-            if parts.rivals and not data.paired
-            else data.examples
-        )
+        examples = data.examples
+        if parts.rivals and not data.paired:
+            examples = pairs(data.examples, parts.rivals)
         with mistakes.caught():
             tuner = parts.tuner_of(data)
         with mistakes.caught():
@@ -124,15 +121,14 @@ class Experiment(Parts):
                 select_words(tokenizer, search.vocabulary, search.words)
         mistakes.tell()
         # 4. prompts, of which a judge may have answered some already
-        made = {
+        prepared = {
             "data": data,
             "builder": builder,
             "examples": examples,
             "tuner": tuner,
             "defenses": defenses,
         }
-        whole = vars(parts) | made
-        experiment = cls(**whole).built()
+        experiment = cls(**vars(parts) | prepared).built()
         experiment.answers = judge.answers(experiment.prompts, data.split, data.name)
         if experiment.answers is not None:
             experiment.prompts = experiment.answers.answered(experiment.prompts)
@@ -149,7 +145,7 @@ class Experiment(Parts):
     def again(self, parts: Parts) -> Experiment:
         """The same data and prompts under parts that differ in how they decode, measure and
         show."""
-        other = copy.copy(self)  # with whatever of its properties is computed already
+        other = copy.copy(self)  # with those of its properties that are computed already
         other.config = parts.config
         other.decodings = parts.decodings
         other.ranking = parts.ranking
@@ -165,18 +161,17 @@ class Experiment(Parts):
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
         """The same with those defenses prepared that needed a stage (`defenses.STAGES`)."""
-        if not any(
-            isinstance(defense, Planned) and defense.stage == stage for defense in self.defenses
-        ):
+        planned = [defense for defense in self.defenses if isinstance(defense, Planned)]
+        due = [defense.name for defense in planned if defense.stage == stage]
+        if not due:
             return self
-        judged = attacked_text(self.attacks)
         resources = Resources(
             judge=self.judge,
             builder=self.builder,
             conditions=self.conditions,
             examples=self.examples,
             split=self.data.split,
-            judged=judged,
+            judged=attacked_text(self.attacks),
             dataset=self.data.name,
             prompt={
                 name: OmegaConf.select(self.config, f"prompt.{name}")
@@ -186,12 +181,10 @@ class Experiment(Parts):
             trainer=trainer,
             models=models,
         )
-        defenses = [
-            defense.prepared(resources)
-            if isinstance(defense, Planned) and defense.stage == stage
-            else defense
-            for defense in self.defenses
-        ]
+        defenses = list(self.defenses)
+        for i, defense in enumerate(defenses):
+            if isinstance(defense, Planned) and defense.name in due:
+                defenses[i] = defense.prepared(resources)
         return replace(self, defenses=defenses, builder=self.builder.under(defenses)).built()
 
     @property
@@ -227,8 +220,11 @@ class Experiment(Parts):
         assert self.search is not None
         defense = self.defenses[0].name
         clean = [
-            one for one in self.conditions if (one.attack, one.defense) == (NONE.name, defense)
+            condition
+            for condition in self.conditions
+            if condition.attack == NONE.name and condition.defense == defense
         ]
+        examples = self.search.examples(self.examples, self.data.split, DEV)
         known = {
             "dataset": self.data.name,
             "dimensions": list(dict.fromkeys(condition.dimension for condition in clean)),
@@ -237,9 +233,7 @@ class Experiment(Parts):
             "assessment": "comparative" if self.comparative else "absolute",
             "defense": defense,
         }
-        return Lesson(
-            self.search.examples(self.examples, self.data.split, DEV), clean, self.builder, known
-        )
+        return Lesson(examples, clean, self.builder, known)
 
     @property
     def comparative(self) -> bool:
@@ -250,20 +244,14 @@ class Experiment(Parts):
     def titles(self) -> dict[str, str | None]:
         """Short names of main model and assistant, names of groups and examples, a `note` on the
         scores and the data, and of it the part on what is `left_out`."""
-        answers = self.answers.note if self.answers else None
-        left_out = [
-            self.answers.left_out if self.answers else None,
-            self.data.note,
-            self._unrated,
-            self._foreign,
-        ]
+        answers = self.answers
+        of_data = [self.data.note, self._unrated, self._foreign]
+        left_out = [answers.left_out if answers else None, *of_data]
         notes = [
-            answers,
+            answers.note if answers else None,
             self.judge.note,
             _WON if self.comparative else None,
-            self.data.note,
-            self._unrated,
-            self._foreign,
+            *of_data,
             self._fewer_resamples,
             *(defense.note for defense in self.defenses),
         ]
@@ -285,24 +273,26 @@ class Experiment(Parts):
     def all_tokens(self) -> dict[str, int]:
         """Tokens of all prompts together (`total`), and those of them that must be computed
         (`unique`)."""
-        totals, uniques = zip(*self.tokens.values(), strict=True)
-        return {"total": sum(totals), "unique": sum(uniques)}
+        counts = self.tokens.values()
+        return {
+            "total": sum(total for total, _ in counts),
+            "unique": sum(unique for _, unique in counts),
+        }
 
     @property
     def _unrated(self) -> str | None:
         """A sentence on how many texts, or pairs, humans rated; None where they rated all."""
-        dimensions = list(dict.fromkeys(condition.dimension for condition in self.conditions))
+        dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
         counts = {name: len(rated(self.examples, name)) for name in dimensions}
-        if not self.data.rated or min(counts.values()) == len(self.examples):
+        least = min(counts.values())
+        if not self.data.rated or least == len(self.examples):
             return None
+        numbers = "; ".join(f"{count:,} on {name}" for name, count in counts.items())
+        if least == max(counts.values()):
+            numbers = f"{least:,}"
         word = "pairs" if self.comparative else "texts"
-        if len(set(counts.values())) == 1:
-            counts = {"": counts[dimensions[0]]}
-        named = "; ".join(
-            f"{count:,}{f' on {name}' if name else ''}" for name, count in counts.items()
-        )
         return (
-            f"Humans rated {named} of {len(self.examples):,} {word}; agreement with them is of "
+            f"Humans rated {numbers} of {len(self.examples):,} {word}; agreement with them is of "
             "those."
         )
 
@@ -314,7 +304,8 @@ class Experiment(Parts):
 
         groups = len(self.data.split)
         asked = int(OmegaConf.select(self.config, "metrics.resamples") or 0)
-        if (drawn := affordable(groups, asked)) == asked:
+        drawn = affordable(groups, asked)
+        if drawn == asked:
             return None
         return (
             f"Intervals over all {groups:,} {self.data.groups_are} are of {drawn} resamples, not "
@@ -331,31 +322,32 @@ class Experiment(Parts):
             return None
         from judgebench.attacks.adv_suffix import tokenizer_digest  # it needs torch
 
-        own = tokenizer_digest(self.builder.tokenizer)
-        others = [
-            str(learned.get("judge", "another judge"))
-            for learned in theirs
-            if learned["tokenizer"] != own
-        ]
-        if not others:
-            return None
-        return (
-            f"The phrase was learned on {others[0]} with another tokenizer; a phrase is text, and "
-            "is read as such."
-        )
+        digest = tokenizer_digest(self.builder.tokenizer)
+        for learned in theirs:
+            if learned["tokenizer"] != digest:
+                judge = learned.get("judge", "another judge")
+                return (
+                    f"The phrase was learned on {judge} with another tokenizer; a phrase is text, "
+                    "and is read as such."
+                )
+        return None
 
     @property
     def sources(self) -> list[ModelSource]:
         """The models here that judge."""
-        sources: list[Any] = [self.judge.source] if LOCAL in self.judge.capabilities else []
-        return [*sources, *([self.assistant.source] if self.assistant.source is not None else [])]
+        sources: list[Any] = []
+        if LOCAL in self.judge.capabilities:
+            sources.append(self.judge.source)
+        if self.assistant.source is not None:
+            sources.append(self.assistant.source)
+        return sources
 
     def served_estimate(self) -> str | None:
         """Estimate, for people to read, of what asking served models would take; None where none is
         served."""
         return self.reader().estimate()
 
-    def reader(self, models: Models | None = None) -> Any:
+    def reader(self, models: Models | None = None) -> BaseReader:
         """The reader of the prompts, with the configured store behind it; see `reader_for`.
 
         Args:
@@ -363,6 +355,8 @@ class Experiment(Parts):
         """
         from judgebench.judges.reader import ReadingTask  # torch with it
 
+        answers = {defense.name: defense.answer_tokens for defense in self.defenses}
+        thoughts = {defense.name: defense.thought_tokens for defense in self.defenses}
         task = ReadingTask(
             assistant=self.assistant,
             decodings=self.decodings,
@@ -371,16 +365,8 @@ class Experiment(Parts):
             null=self.builder.null,
             store=lambda: open_store(path_of(self.config, "store")),
             models=models,
-            free_text={
-                defense.name: defense.answer_tokens
-                for defense in self.defenses
-                if defense.answer_tokens
-            },
-            thinking={
-                defense.name: defense.thought_tokens
-                for defense in self.defenses
-                if defense.thought_tokens
-            },
+            free_text={name: most for name, most in answers.items() if most},
+            thinking={name: most for name, most in thoughts.items() if most},
             answers=self.answers,
         )
         return reader_for(self.judge, task)

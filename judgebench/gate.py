@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,17 +77,15 @@ class Decision:
 
     def terminal(self) -> str:
         """At most 24 lines, first the requirements that are not met."""
-        rows = sorted(self.outcomes, key=lambda row: row.state == "passed")
-        names = [f"{row.name}: {row.bound}" for row in rows]
-        width = max(map(len, names), default=0)
-        lines = [self.head, ""]
-        for row, name in zip(rows[:_MOST_LINES], names, strict=False):
-            lines.append(f"  {row.state:13} {name:{width}}  {row.reason}")
-        left = len(rows) - _MOST_LINES
+        width = max((len(outcome.requirement) for outcome in self.outcomes), default=0)
+        lines = []
+        for outcome in sorted(self.outcomes, key=lambda outcome: outcome.state == "passed"):
+            requirement = outcome.requirement.ljust(width)
+            lines.append(f"  {outcome.state:13} {requirement}  {outcome.reason}")
+        left = len(lines) - _MOST_LINES
         if left > 0:
-            lines.append(f"  and {left} more, which junit=FILE holds")
-        lines += ["", f"Gate: {self.title}."]
-        lines += self.notes
+            lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"]
+        lines = [self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]
         return "\n".join(lines)
 
     def write(self, settings: GateSettings) -> None:
@@ -161,60 +159,17 @@ def _main(config: DictConfig) -> None:
     sys.exit(decision.code)
 
 
-def _all_texts(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
-    """The labelled data of the configuration, without a development split and on the card's
-    scale; `UserError` where that is another than theirs."""
-    data: dict[str, Any] = plain(config.data)
-    data["dimensions"] = [card.dimension]
-    if "dev_share" in data:
-        data["dev_share"] = 0
-    if "scale" in data and data["scale"] is None and card.scale is not None:
-        data["scale"] = list(card.scale)
-    scale = data.get("scale")
-    card.check_task(None, scale if isinstance(scale, list) else None)
-    return data
-
-
 def _measured(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> Decision | None:
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there
     cannot be one."""
     from judgebench.cards.calibration import share_in_card
-    from judgebench.cards.judge import check_models, check_places, check_settings, scoring_config
-    from judgebench.cards.requirements import Outcome, changes_of, figures_of, outcomes_of
-    from judgebench.stats.clusters import ENDS
+    from judgebench.cards.judge import check_models
+    from judgebench.cards.requirements import figures_of, outcomes_of
 
-    # 1. the texts, all of which are reported, on the card's scale
-    data = _all_texts(config, card)
-    # 2. the card's judge, or its recorded answers to these texts
-    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
-    if settings.check_models:
-        check_settings(card, overridden)
-    places = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
-    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **places)
-    if settings.readings is not None:
-        for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
-            recorded = OmegaConf.load(FOLDER / role / "recorded.yaml")
-            whole[role] = {**recorded, "path": settings.readings}
-            del whole[role]["defaults"]
-    instead = "; or give the judge's recorded readings of these texts, as readings=FILE"
-    check_places(card, whole, instead)
-    # 3. the run
-    attacks = plain(config.attacks) or []
-    if not attacks and "resist_attacks" in required:
-        attacks = [row["attack"] for row in card.attacks]
-    changed: dict[str, Any] = {
-        "name": "gate",
-        "run_dir": str(path_of(config, "run_dir")),
-        "attacks": ["none", *attacks],
-        "report": config.report,
-        "examples": config.report,
-        "worth": True,
-        "print": "none",
-    }
-    whole.merge_with(changed, {"metrics": config.metrics})
-    parts = check_config(whole)
+    # 1. the run
+    parts = check_config(_run_config(config, card, settings, required))
     parts = replace(parts, data=data_of(parts))
     results = run_checked(parts)
     if results is None:
@@ -225,12 +180,13 @@ def _measured(
             "check_models=false"
         )
         check_models(card, results.environment["model_fingerprints"], compared)
-    place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
+    # 2. what it says of the card's judge, on clean texts that humans rated
+    judge = card.series["judge"]
+    place = {"level": "dataset", "attack": "none", "judge": judge}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
-    scores = results.scores
-    clean = (scores["attack"] == "none") & (scores["judge"] == card.series["judge"])
-    rows = scores[clean & scores["human"].notna()]
-    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
+    rows = results.scores
+    rows = rows[(rows["attack"] == "none") & (rows["judge"] == judge) & rows["human"].notna()]
+    # 3. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
     reason = None
@@ -241,24 +197,87 @@ def _measured(
     figures = {}
     if metric and reason is None:
         figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
-    outcomes = outcomes_of(required, results.verdict, figures, reason)
-    # 5. changes since the calibration
+    outcomes = list(outcomes_of(required, results.verdict, figures, reason))
     if settings.drift != "off":
-        test = card.figures.get("test", {})
-        calibrated = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
-        calibrated |= {**test, **card.figures.get("promised", {})}
-        worse = {"fail": "failed", "warn": "warning"}[settings.drift]
-        for change in changes_of(calibrated, figures):
-            state = worse if change.worse else "passed"
-            outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+        outcomes += _drift(card, figures, settings.drift)
+    # 4. the decision
     notes = []
-    if share := share_in_card(card, parts.data):
+    share = share_in_card(card, parts.data)
+    if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         notes.append(
             f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see."
         )
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder)
+
+
+def _drift(card: JudgeCard, figures: Mapping[str, Any], drift: str) -> list[Outcome]:
+    """An outcome for each figure that the card promised, compared with that of these texts."""
+    from judgebench.cards.requirements import Outcome, changes_of
+    from judgebench.stats.clusters import ENDS
+
+    test = card.figures.get("test", {})
+    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
+    promised |= {**test, **card.figures.get("promised", {})}
+    outcomes = []
+    for change in changes_of(promised, figures):
+        state = "passed"
+        if change.worse:
+            state = {"fail": "failed", "warn": "warning"}[drift]
+        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+    return outcomes
+
+
+def _run_config(
+    config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
+) -> DictConfig:
+    """The configuration of the card's judge on the labelled texts."""
+    from judgebench.cards.judge import check_places, check_settings, scoring_config
+
+    # 1. the texts, all of which are reported, on the card's scale
+    data = plain(config.data)
+    data["dimensions"] = [card.dimension]
+    if "dev_share" in data:
+        data["dev_share"] = 0
+    if "scale" in data and data["scale"] is None and card.scale is not None:
+        data["scale"] = list(card.scale)
+    scale = data.get("scale")
+    card.check_task(None, scale if isinstance(scale, list) else None)
+    # 2. the card's judge, or what it has said of these texts
+    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
+    if settings.check_models:
+        check_settings(card, overridden)
+    machine = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
+    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **machine)
+    if settings.readings is not None:
+        roles = ["judge"]
+        if card.series["judge"] == "pair":
+            roles.append("assistant")
+        for role in roles:
+            whole[role] = {
+                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
+                "path": settings.readings,
+            }
+            del whole[role]["defaults"]
+    check_places(
+        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
+    )
+    # 3. what is measured and shown
+    attacks = plain(config.attacks) or []
+    if not attacks and "resist_attacks" in required:
+        attacks = [row["attack"] for row in card.attacks]
+    changed = {
+        "name": "gate",
+        "run_dir": str(path_of(config, "run_dir")),
+        "attacks": ["none", *attacks],
+        "report": config.report,
+        "examples": config.report,
+        "worth": True,
+        "print": "none",
+    }
+    whole.merge_with(changed, {"metrics": config.metrics})
+    return whole
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ from judgebench.types import Reading
 if TYPE_CHECKING:
     import pandas as pd
 
+    from judgebench.judges.reader import BaseReader
+
 FREE = frozenset(
     (
         "decoding",
@@ -81,6 +83,17 @@ class RunReadings:
     served: Mapping[str, Any] | None = None
     evidence: Mapping[str, Sequence[Any]] | None = None
 
+    @classmethod
+    def of(cls, reader: BaseReader, trainer: Any, split: Mapping[str, str]) -> RunReadings:
+        """The readings of a reader; `trainer`: from its `read`; `split`: group_id -> dev or test."""
+        return cls(
+            readings=reader.readings(split),
+            fingerprints=reader.fingerprints,
+            device=reader.device(trainer),
+            served=reader.served,
+            evidence=reader.evidence,
+        )
+
     @cached_property
     def columns(self) -> Mapping[str, Sequence[Any]]:
         return reading_columns(self.readings)
@@ -104,7 +117,7 @@ class LastRun:
     key: str
     store: tuple[int, int] | None
     experiment: Experiment
-    read: RunReadings
+    readings: RunReadings
 
 
 _last: LastRun | None = None
@@ -115,30 +128,28 @@ def load_last(config: DictConfig) -> LastRun | None:
     forgotten, as where the store's file, which must hold what a run says it has stored, has
     gone."""
     global _last
-    if _last is not None and (_last.key, _last.store) != (
-        key_of(config),
-        _inode(path_of(config, "store")),
-    ):
+    wanted = key_of(config), _inode(path_of(config, "store"))
+    if _last is not None and (_last.key, _last.store) != wanted:
         _last = None  # before the next data and readings come, for there is room for one
     return _last
 
 
-def save_last(key: str, experiment: Experiment, read: RunReadings) -> None:
+def save_last(key: str, experiment: Experiment, readings: RunReadings) -> None:
     """Keeps a run whose readings are complete; not free answers, which depend on the decodings.
 
     Args:
         key: from `key_of`.
     """
     global _last
-    if (
-        key
-        and experiment.judge.mode == "score_tokens"
-        and not any(defense.answer_tokens for defense in experiment.defenses)
-    ):
-        kept = copy.copy(read)  # with its columns, where they are computed already
-        kept.device = read.device if RECORDED in experiment.judge.capabilities else IN_STORE
-        kept.served = None if kept.served is None else unpaid(kept.served)
-        _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, kept)
+    answered = any(defense.answer_tokens for defense in experiment.defenses)
+    if not key or experiment.judge.mode != "score_tokens" or answered:
+        return
+    again = copy.copy(readings)  # with its columns, where they are computed already
+    if RECORDED not in experiment.judge.capabilities:
+        again.device = IN_STORE
+    if again.served is not None:
+        again.served = unpaid(again.served)
+    _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, again)
 
 
 def key_of(config: DictConfig) -> str:
@@ -195,24 +206,14 @@ class Job:
         console = Terminal(width=max(WIDTH, Terminal().width))
         clock = Clock()
         with clock("load"):
+            # 1. the processes, all of which parse the experiment; the last run may know its data
             last = load_last(config)
-            key = last.key if last else key_of(config)
-            make = trainers(parts)
-            trainer = make([])
+            make_trainer = trainers(parts)
+            trainer = make_trainer([])
             processes = begin(trainer)
-
-            def parsed() -> Experiment:
-                # the last run may know the data and the prompts
-                experiment = (
-                    last.experiment.again(parts) if last else Experiment.parse(config, parts)
-                )
-                for source in experiment.sources:
-                    from judgebench.judges.local.sharding import check_split  # torch with it
-
-                    check_split(source, trainer)
-                return experiment
-
-            experiment = processes.together(parsed)
+            experiment = processes.together(lambda: _parsed(parts, last, trainer))
+            # 2. what the run writes to; the first process, which alone writes there, keeps others
+            # out
             tables: Sequence[str] = ()
             if config.tables:
                 from judgebench.report.paper import check_tables  # matplotlib with them
@@ -220,29 +221,43 @@ class Job:
                 tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             logger = instantiate(config.logger)
-            if not config.dry_run:  # the first process, which alone writes there, keeps others out
+            if not config.dry_run:
                 processes.agree(lambda: stack.enter_context(folder.alone()))
-        notes = dict.fromkeys(
-            source.dtype_note for source in experiment.sources if source.dtype_note is not None
-        )
+        notes = dict.fromkeys(source.dtype_note for source in experiment.sources)
+        notes.pop(None, None)
         if processes.first and notes:
-            console.print("\n".join(notes), highlight=False, markup=False)
-        return cls(config, experiment, folder, logger, last, key, tables, clock, console, make)
+            console.print("\n".join(map(str, notes)), highlight=False, markup=False)
+        return cls(
+            config=config,
+            experiment=experiment,
+            folder=folder,
+            logger=logger,
+            last=last,
+            key=last.key if last else key_of(config),
+            tables=tables,
+            clock=clock,
+            console=console,
+            trainer=make_trainer,
+        )
 
     def prepare(self, stage: str) -> None:
         """Prepares those defenses that needed what a stage brings."""
         with self.clock("defense"):
             self.experiment = self.experiment.prepared(stage, self.models, self.trainer)
-        self.clock.move(self.models.seconds, "defense", "load")
+        self._count_loading("defense")
+
+    def _count_loading(self, step: str) -> None:
+        """Counts the seconds in which models were loaded during a step as loading."""
+        self.clock.move(self.models.seconds, step, "load")
         self.models.seconds = 0.0
 
     def learn(self) -> pd.DataFrame | None:
         """Searches for the phrases that are to be learned; the search's trace, None without one."""
         search = self.experiment.search
-        config = self.config
         if search is None:
             return None
         from judgebench.attacks.adv_suffix import learn  # torch with it
+        from judgebench.judges.local.reader import Reader
 
         with self.clock("attack"):
             trainer = self.trainer([])
@@ -252,23 +267,20 @@ class Job:
                     "judge with attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many "
                     "as you like."
                 )
-            reader = self.experiment.reader(self.models)
-            lesson = self.experiment.lesson()
-            objectives = search.objectives(self.experiment.decodings, self.experiment.judge.mode)
-            folder = path_of(config, "store").parent / "attacks"
-            device = trainer.strategy.root_device
+            experiment = self.experiment
+            reader = experiment.reader(self.models)
+            assert isinstance(reader, Reader)  # a phrase is learned from gradients
             with self.console.status("attack") as status:
                 phrases, trace = learn(
                     search,
-                    objectives,
-                    lesson,
+                    search.objectives(experiment.decodings, experiment.judge.mode),
+                    experiment.lesson(),
                     reader,
-                    device,
-                    folder,
-                    lambda text: status.update(text),
+                    trainer.strategy.root_device,
+                    path_of(self.config, "store").parent / "attacks",
+                    status.update,
                 )
-        self.clock.move(self.models.seconds, "attack", "load")
-        self.models.seconds = 0.0
+        self._count_loading("attack")
         self.experiment = self.experiment.attacked(phrases)
         return trace
 
@@ -276,12 +288,19 @@ class Job:
         """Reads what judge and assistant answer; None in a process that only helped."""
         reader = self.experiment.reader(self.models)
         trainer = reader.read(self.trainer)
-        readings = reader.readings(self.experiment.data.split)
-        read = RunReadings(
-            readings, reader.fingerprints, reader.device(trainer), reader.served, reader.evidence
-        )
+        readings = RunReadings.of(reader, trainer, self.experiment.data.split)
         self.clock.move(reader.models.seconds, "read", "load")
-        return read if here().first else None
+        return readings if here().first else None
+
+
+def _parsed(parts: Parts, last: LastRun | None, trainer: Any) -> Experiment:
+    """The experiment of some parts; the last run may know the data and the prompts."""
+    experiment = last.experiment.again(parts) if last else Experiment.parse(parts.config, parts)
+    for source in experiment.sources:
+        from judgebench.judges.local.sharding import check_split  # torch with it
+
+        check_split(source, trainer)
+    return experiment
 
 
 def show_dry_run(experiment: Experiment, console: Terminal) -> None:
@@ -301,23 +320,24 @@ def trainers(parts: Parts) -> Trainers:
     """Makes the configured trainer, with some callbacks; what stands for it where one process reads
     no model here, as of recorded readings or served judges: nothing else needs Lightning and
     torch."""
-    given = plain(parts.config.trainer)
+    settings = plain(parts.config.trainer)
     usual = plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
-    differs = {name for name in {*given, *usual} if given.get(name) != usual.get(name)} - {
-        "enable_progress_bar"
-    }
-    if not parts.computes and (
-        not differs or (differs == {"accelerator"} and given["accelerator"] == "cpu")
-    ):
-        return lambda callbacks: Alone(given.get("enable_progress_bar", True) or None)
+    changed = {name for name in {*settings, *usual} if settings.get(name) != usual.get(name)}
+    changed.discard("enable_progress_bar")
+    # 1. no model is read here: nothing stands in for a trainer that is as usual, or on the CPU
+    on_cpu = changed == {"accelerator"} and settings["accelerator"] == "cpu"
+    if not parts.computes and (not changed or on_cpu):
+        return lambda callbacks: Alone(settings.get("enable_progress_bar", True) or None)
+    # 2. Lightning here
     from judgebench.judges.local.loop import trainer_of  # torch and Lightning with it
 
-    here = partial(trainer_of, parts.config)
+    local = partial(trainer_of, parts.config)
     if parts.runner is None:
-        return here
-    if odd := sorted(differs - {"accelerator"}):
+        return local
+    # 3. actors of Ray
+    if odd := sorted(changed - {"accelerator"}):
         raise UserError(
             f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a "
             "device of its own; leave the trainer as it is, or take runner=lightning."
         )
-    return RayTrainers(parts.runner, here)
+    return RayTrainers(parts.runner, local)

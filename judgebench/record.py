@@ -101,14 +101,17 @@ def record(run: Path, out: Path) -> list[str]:
         raise UserError(f"{run}: nothing is left to record, {computed}.")
     about = _about(folder, config, experiment, rows, left_out)
     write_recording(out, rows, about)
-    lines = [f"Left out, {computed}."] if left_out else []
-    models = " with ".join(model["title"] for model in about["models"].values())
+    lines = []
+    if left_out:
+        lines.append(f"Left out, {computed}.")
+    titles = [model["title"] for model in about["models"].values()]
     count = len(about["conditions"])
+    conditions = f"{count} conditions" if count > 1 else f"{count} condition"
     kind = "free answers" if about["mode"] == "generate" else "readings"
+    data = about["data"]
     lines.append(
-        f"{len(rows):,} {kind} of {models} on {about['data']['examples']:,} "
-        f"{about['data']['name']} texts under {count} condition{'s' if count > 1 else ''}, "
-        f"{out.stat().st_size:,} bytes."
+        f"{len(rows):,} {kind} of {' with '.join(titles)} on {data['examples']:,} {data['name']} "
+        f"texts under {conditions}, {out.stat().st_size:,} bytes."
     )
     return [*lines, str(out)]
 
@@ -136,7 +139,8 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
     content |= {"decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}}}
     left_out = []
     if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
-        content["attack"], left_out = None, ["attack adv_suffix"]
+        content["attack"] = None
+        left_out.append("attack adv_suffix")
     rebuilt = OmegaConf.create(content)
     try:
         refuse_settings(content)
@@ -222,25 +226,21 @@ def _about(
     ended = (folder.path / "environment.json").stat().st_mtime
     models = environment["model_fingerprints"]
     command = environment.get("command")
-    names = ("title", "sha256", "dtype", "kernels", "model")
+    if command is not None:
+        words = [public(word) for word in shlex.split(command)]
+        command = " ".join(map(shlex.quote, words))
+    scored = any(row["main_logprobs"] is not None for row in rows)
     groups = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
     cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
-        "mode": "score_tokens"
-        if any(row["main_logprobs"] is not None for row in rows)
-        else "generate",
+        "mode": "score_tokens" if scored else "generate",
         "compares": experiment.comparative,
-        "models": {
-            role: {name: model[name] for name in names if model.get(name) is not None}
-            for role, model in models.items()
-        },
+        "models": {role: _identity(model) for role, model in models.items()},
         "assistant": {
             "kind": config["assistant"].get("kind") or "api",
             "title": titles["assistant"],
         },
-        "command": None
-        if command is None
-        else " ".join(shlex.quote(public(word)) for word in shlex.split(command)),
+        "command": command,
         "made_with": {
             "judgebench": environment["packages"]["judgebench"],
             "git_commit": environment["git_commit"],
@@ -258,6 +258,12 @@ def _about(
     }
     masked: dict[str, Any] = mask_secrets(about)
     return masked
+
+
+def _identity(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and content of a model, without where it lay."""
+    names = ("title", "sha256", "dtype", "kernels", "model")
+    return {name: model[name] for name in names if model.get(name) is not None}
 
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")
@@ -278,10 +284,13 @@ def public(node: Any) -> Any:
         ('judge.url=...', 'attacks=[none,lead.txt]')
     """
     if isinstance(node, Mapping):
-        kept = {str(key): public(value) for key, value in node.items() if key not in _PRIVATE}
-        if isinstance(node.get("rubrics"), Mapping):  # which hold their texts
-            kept["rubrics"] = sorted(map(str, node["rubrics"]))
-        return kept
+        entries = {}
+        for key, value in node.items():
+            if key == "rubrics" and isinstance(value, Mapping):  # which hold their texts
+                entries[key] = sorted(map(str, value))
+            elif key not in _PRIVATE:
+                entries[str(key)] = public(value)
+        return entries
     if isinstance(node, list | tuple):
         return [public(value) for value in node]
     if not isinstance(node, str):
@@ -289,8 +298,9 @@ def public(node: Any) -> Any:
     if len(node) > 200 or not node.isprintable():
         return None
     # a relative path looks as the name of a model on the hub does, but is there
-    name = Path(node).name if node.count("/") and Path(node).exists() else node
-    return _FOLDERS.sub("", _URL.sub("...", name))
+    if "/" in node and Path(node).exists():
+        node = Path(node).name
+    return _FOLDERS.sub("", _URL.sub("...", node))
 
 
 if __name__ == "__main__":

@@ -144,10 +144,12 @@ class ScoreRange:
         """From configuration: `[minimum, maximum]` or `[minimum, maximum, step]`, the larger number
         first where the lowest score is the best, as in `[5, 1]`; or labels, worst first, as in `[E,
         D, C, B, A]`; else `UserError`."""
-        is_list = isinstance(given, Sequence) and not isinstance(given, str)
-        entries: list[Any] = list(given) if is_list else []
+        entries: list[Any] = []
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            entries = list(given)
         # 1. labels
-        if any(isinstance(entry, str) and entry[:1].isalpha() for entry in entries):
+        texts = [entry for entry in entries if isinstance(entry, str)]
+        if any(text[:1].isalpha() for text in texts):
             return cls(1.0, float(max(len(entries), 2)), 1.0, _labels(entries))
         # 2. numbers
         are_numbers = all(
@@ -162,20 +164,18 @@ class ScoreRange:
         numbers: list[Any] = [float(x) if _is_moderate(x) else x for x in entries]
         first, last, step = (*numbers, 1.0)[:3]
         if first > last and _is_moderate(first) and _is_moderate(last):
-            return cls(last, first, step, cls(last, first, step).candidates[::-1])
+            upwards = cls(last, first, step)
+            return cls(last, first, step, upwards.candidates[::-1])
         return cls(first, last, step)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
-        low, high, step = (float(row[name]) for name in RANGE)
+        low, high, step = [float(row[name]) for name in RANGE]
         labels = row.get(LABELS)
-        return cls(
-            low,
-            high,
-            step,
-            tuple(labels.split(_COMMA)) if labels and isinstance(labels, str) else (),
-        )
+        if not labels or not isinstance(labels, str):  # a missing one is NaN in a frame
+            return cls(low, high, step)
+        return cls(low, high, step, tuple(labels.split(_COMMA)))
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -345,12 +345,12 @@ class Condition:
 
     def __str__(self) -> str:
         parts = [self.dimension, str(self.range)]
-        parts += [
-            f"{axis} {name}"
-            for axis, name in (("attack", self.attack), ("defense", self.defense))
-            if name != "none"
-        ]
-        parts += [f"judged text {self.order}"] if self.order else []
+        if self.attack != "none":
+            parts.append(f"attack {self.attack}")
+        if self.defense != "none":
+            parts.append(f"defense {self.defense}")
+        if self.order:
+            parts.append(f"judged text {self.order}")
         return ", ".join(parts)
 
 

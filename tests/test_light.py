@@ -43,7 +43,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench", "judge=locl"), "there is no judge 'locl'"),
         (("judgebench", "metrics.resamples=-1", "pairwise.prior=-1"), "metrics.resamples: -1"),
         ((*OWN, "data.path=none.jsonl"), "there is no such file"),
-        ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl line 1: field 'output' is missing"),
+        ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl: no field 'output' (the judged text)"),
         (
             ("judgebench", "defenses=[nothing]", "pairwise.human_tie=-1", "prompt.rubrics=nowhere"),
             "defenses: there is no",

@@ -336,8 +336,7 @@ def read(experiment: Experiment, models: Models, trainer: Trainers) -> RunReadin
     last = reader.read(trainer)
     if last is not None and not last.is_global_zero:
         return None
-    readings = reader.readings(experiment.data.split)
-    return RunReadings(readings, reader.fingerprints, reader.device(last), reader.served)
+    return RunReadings.of(reader, last, experiment.data.split)
 
 
 def scored(

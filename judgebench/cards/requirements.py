@@ -33,6 +33,10 @@ class Outcome(NamedTuple):
     state: str
     reason: str
 
+    @property
+    def requirement(self) -> str:
+        return f"{self.name}: {self.bound}"
+
 
 class Change(NamedTuple):
     """A figure here less the card's, with its 95 % interval and p."""

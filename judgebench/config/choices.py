@@ -31,8 +31,10 @@ def choice_sentences(group: str) -> dict[str, str]:
     sentences = {}
     for file in sorted(folder.rglob("*.yaml")):
         lines = file.read_text("utf-8").splitlines()
-        comment = takewhile(lambda line: line.startswith("#"), lines)
-        text = " ".join(line.lstrip("# ") for line in comment if not line.startswith("# @package"))
+        comment = list(takewhile(lambda line: line.startswith("#"), lines))
+        if comment and comment[0].startswith("# @package"):
+            del comment[0]
+        text = " ".join(line.lstrip("# ") for line in comment)
         sentence = re.match(r".*?[.?](?=\s|$)", text)
         choice = str(file.relative_to(folder).with_suffix(""))
         sentences[choice] = sentence[0] if sentence else text
@@ -43,28 +45,29 @@ def choice_list(group: str) -> str:
     """The choices of a group, a line each, for --help."""
     sentences = choice_sentences(group)
     width = max(map(len, sentences), default=0)
-    return "\n".join(
-        textwrap.fill(
-            sentence, 118, initial_indent=f"  {name:{width}}  ", subsequent_indent=" " * (width + 4)
-        )
-        for name, sentence in sentences.items()
-    )
+    wrapper = textwrap.TextWrapper(118, subsequent_indent=" " * (width + 4))
+    lines = []
+    for name, sentence in sentences.items():
+        wrapper.initial_indent = f"  {name:{width}}  "
+        lines.append(wrapper.fill(sentence))
+    return "\n".join(lines)
 
 
 def help_text() -> str:
     """The text of --help: the template in conf/config.yaml, filled as Hydra would."""
-    lines = (
-        (FOLDER / "config.yaml").read_text("utf-8").partition("    template: |")[2].splitlines()[1:]
-    )
-    template = "\n".join(
-        line[6:] for line in takewhile(lambda line: not line.strip() or line[:6].isspace(), lines)
-    )
-    header = re.search(
-        r"^    header: (.*)$", (FOLDER / "config.yaml").read_text("utf-8"), re.MULTILINE
-    )
-    filled = template.replace("${hydra.help.header}", header[1] if header else "").replace(
-        "$$", "$"
-    )
+    # 1. the template, and the header that it names
+    text = (FOLDER / "config.yaml").read_text("utf-8")
+    lines = text.partition("    template: |")[2].splitlines()[1:]
+    template = ""
+    for line in lines:
+        if line.strip() and not line[:6].isspace():
+            break
+        template += f"{line[6:]}\n"
+    header = re.search(r"^    header: (.*)$", text, re.MULTILINE)
+    title = header[1] if header else ""
+    filled = template.removesuffix("\n").replace("${hydra.help.header}", title)
+    # 2. the choices of each group
+    filled = filled.replace("$$", "$")
     filled = re.sub(r"\$\{choices_of:(\w+)\}", lambda match: choice_list(match[1]), filled)
     listed = []
     for group in groups():

@@ -36,12 +36,18 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
     `_GROUPS` names, wherever it stands there; of a folder, as that of a model, the files in it."""
     for name in _GROUPS:
         for key, text in _texts(name, plain(config.get(name))):
-            path = os.path.expanduser(text)
-            files = sorted(Path(path).iterdir()) if os.path.isdir(path) else [Path(path)]
-            yield from (Input(f"{key}={text}", file) for file in files if os.path.isfile(file))
+            # of os.path, which takes any text for a path
+            place = os.path.expanduser(text)
+            files = [Path(place)]
+            if os.path.isdir(place):
+                files = sorted(Path(place).iterdir())
+            for file in files:
+                if os.path.isfile(file):
+                    yield Input(f"{key}={text}", file)
     data = plain(config.get("data"))
-    if isinstance(data, Mapping) and isinstance(data.get("path"), str) and data["path"].strip():
-        yield _data(data["path"], data.get("layouts"))
+    path = data.get("path") if isinstance(data, Mapping) else None
+    if isinstance(path, str) and path.strip():
+        yield _data(path, data.get("layouts"))
 
 
 def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
@@ -60,10 +66,12 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """Each text inside a plain value, with its key."""
     if isinstance(value, str):
         yield key, value
-    for name, item in value.items() if isinstance(value, Mapping) else ():
-        yield from _texts(f"{key}.{name}", item)
-    for item in value if isinstance(value, list) else ():
-        yield from _texts(key, item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _texts(f"{key}.{name}", item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(key, item)
 
 
 def _data(path: str, layouts: Any) -> Input:
@@ -72,12 +80,12 @@ def _data(path: str, layouts: Any) -> Input:
     here = local_path(path.removeprefix("file://"))
     name = f"data.path={path}"
     if glob.has_magic(path) and not here.exists():
-        folder = os.path.dirname(re.split(r"[*?\[]", str(here))[0])
-        pattern = str(here)[len(folder) :].lstrip("/")
+        plain_part = re.split(r"[*?\[]", str(here))[0]
+        folder = os.path.dirname(plain_part)
+        pattern = str(here).removeprefix(folder).lstrip("/")
         return Input(name, Path(folder), [pattern.replace("**/", "*")])
-    known = layouts if isinstance(layouts, list) else [{}]
-    return Input(
-        name,
-        here,
-        [str(layout.get("files") or "*") for layout in known if isinstance(layout, Mapping)],
-    )
+    patterns = []
+    for layout in layouts if isinstance(layouts, list) else [{}]:
+        if isinstance(layout, Mapping):
+            patterns.append(str(layout.get("files") or "*"))
+    return Input(name, here, patterns)

@@ -109,18 +109,17 @@ def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
     set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
     others = [key for key in keys if not typed(key)]
     who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
-    for key in others if set_here else ():
+    if not set_here:
+        return
+    for key in others:
         node = OmegaConf.select(config, key)
-        names = (
-            [name for name, entry in node.items() if "_target_" in str(entry)]
-            if key == "decoding"
-            else []
-        )
-        if (
-            value := f"[{','.join(names)}]"
-            if names
-            else choice_of(key) or (shown(plain(node)) if node is not None else "")
-        ):
+        value = choice_of(key)
+        if not value and node is not None:
+            value = shown(plain(node))
+        if key == "decoding":
+            names = [name for name, entry in node.items() if "_target_" in str(entry)]
+            value = f"[{','.join(names)}]" if names else value
+        if value:
             yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
 
 
@@ -144,7 +143,33 @@ begins."""
 def check_command(arguments: Sequence[str], config_name: str, look: Look | None = None) -> None:
     """Refuses flags that cannot be, keys that nothing reads, and a multirun of which a job cannot
     be composed or is refused by `look`; else `UserError`."""
-    # 1. flags
+    flags = _flags(arguments, config_name)
+    _check_overrides(flags, config_name)
+    # 1. jobs of a multirun, and the part that is to be printed
+    extra = []
+    if flags.config_dir:
+        extra.append(f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]")
+    jobs: list[DictConfig] = []
+    if flags.multirun or _asks_for_several(flags.overrides):
+        with composing(arguments, flags.config_name or config_name) as composed:
+            jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
+    elif flags.cfg and flags.package:
+        with composing(arguments, flags.config_name or config_name) as composed:
+            if OmegaConf.select(composed([*flags.overrides, *extra]), flags.package) is None:
+                raise UserError(
+                    f"--package: the configuration has no {flags.package}; name one of its keys."
+                )
+    # 2. `look` is called outside, where its faults are not Hydra's
+    mistakes = Mistakes()
+    for job in jobs:
+        with mistakes.caught(), known_to_hydra(job):
+            if look is not None:
+                look(job)
+    mistakes.tell()
+
+
+def _flags(arguments: Sequence[str], config_name: str) -> Any:
+    """Hydra's flags of a command line, and its overrides; `UserError` of flags that cannot be."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
@@ -155,31 +180,33 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
 
     parser.error = refuse  # type: ignore[method-assign]
     flags, unknown = parser.parse_known_args(list(arguments))
-    known = [*groups(), *top_keys(config_name)]
-    others = [file.stem for file in FOLDER.glob("*.yaml")]
     if unknown:
-        meant = nearest(unknown[0].lstrip("-").partition("=")[0].replace("-", "_"), known)
-        reason = (
-            "there is no such flag"
-            if unknown[0].startswith("-")
-            else "flags come before what is set"
-        )
-        remedy = (
-            f"keys and groups are set without dashes, as {meant}=VALUE"
-            if meant
-            else "--help lists what there is"
-        )
+        name = unknown[0].lstrip("-").partition("=")[0].replace("-", "_")
+        meant = nearest(name, [*groups(), *top_keys(config_name)])
+        reason = "flags come before what is set"
+        if unknown[0].startswith("-"):
+            reason = "there is no such flag"
+        remedy = "--help lists what there is"
+        if meant:
+            remedy = f"keys and groups are set without dashes, as {meant}=VALUE"
         raise UserError(f"{masked_argument(unknown[0])}: {reason}; {remedy}.")
     if flags.experimental_rerun is not None:
         raise UserError(
             "--experimental-rerun: is not supported; give the command of that run again."
         )
+    others = [file.stem for file in FOLDER.glob("*.yaml")]
     if flags.config_name in others and flags.config_name != config_name and not flags.config_dir:
         raise UserError(
             f"--config-name: {flags.config_name} is what another command composes; leave the flag "
             "out."
         )
-    # 2. keys behind a +, which Hydra adds even where nothing would read them
+    return flags
+
+
+def _check_overrides(flags: Any, config_name: str) -> None:
+    """`UserError` of a key behind a +, which Hydra adds even where nothing would read it, and of a
+    class where names of choices stand."""
+    known = [*groups(), *top_keys(config_name)]
     for override in flags.overrides:
         key = override.partition("=")[0].lstrip("+")
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
@@ -193,39 +220,18 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
                 f"{masked_argument(override)}: {key} takes names of its choices; a class of your "
                 f"own stands next to them, as '+{key}.mine={{_target_: mine.Class}}'."
             )
-    # 3. jobs of a multirun, and what is to be printed; `look` is called outside, where its faults
-    # are not Hydra's
-    extra = (
-        [f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]"]
-        if flags.config_dir
-        else []
-    )
-    jobs: list[DictConfig] = []
-    experiments = [
-        FOLDER / "exp" / f"{name.removeprefix('+exp=')}.yaml"
-        for name in flags.overrides
-        if name.startswith("+exp=")
-    ]
-    modes = [
-        OmegaConf.select(OmegaConf.load(file), "hydra.mode")
-        for file in experiments
-        if file.is_file()
-    ]
-    if flags.multirun or "MULTIRUN" in modes:
-        with composing(arguments, flags.config_name or config_name) as composed:
-            jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))
-    elif flags.cfg and flags.package:
-        with composing(arguments, flags.config_name or config_name) as composed:
-            if OmegaConf.select(composed([*flags.overrides, *extra]), flags.package) is None:
-                raise UserError(
-                    f"--package: the configuration has no {flags.package}; name one of its keys."
-                )
-    mistakes = Mistakes()
-    for job in jobs:
-        with mistakes.caught(), known_to_hydra(job):
-            if look is not None:
-                look(job)
-    mistakes.tell()
+
+
+def _asks_for_several(overrides: Sequence[str]) -> bool:
+    """True where an experiment by name is a multirun by itself."""
+    for override in overrides:
+        key, _, name = override.partition("=")
+        file = FOLDER / "exp" / f"{name}.yaml"
+        if key == "+exp" and file.is_file():
+            mode = OmegaConf.select(OmegaConf.load(file), "hydra.mode")
+            if mode == "MULTIRUN":
+                return True
+    return False
 
 
 def _jobs_of(
@@ -431,23 +437,23 @@ disk."""
 def there(folder: str | None) -> list[str]:
     """The tasks of which the folder, or one below it, holds a file that conf/data declares."""
     root = None if folder is None else user_path(folder)
-    names: list[str] = []  # of files, by their path in the folder
-    for place, folders, files in os.walk(root) if root is not None and root.is_dir() else ():
-        within = Path(place).relative_to(root or "")
-        folders[:] = (
-            []
-            if len(within.parts) >= _DEPTH
-            else [name for name in folders if not name.startswith(".")]
-        )
+    if root is None or not root.is_dir():
+        return []
+    # 1. the files, by their path in the folder
+    names: list[str] = []
+    for place, folders, files in os.walk(root):
+        within = Path(place).relative_to(root)
         names += (f"/{(within / file).as_posix()}" for file in files)
-    patterns = {
-        task: [layout.files for layout in _declared(task).get("layouts") or ()] for task in TASKS
-    }
-    return [
-        task
-        for task in TASKS
-        if any(fnmatch.filter(names, f"*/{pattern}") for pattern in patterns[task])
-    ]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if len(within.parts) >= _DEPTH:
+            folders.clear()
+    # 2. the tasks with one of them
+    tasks = []
+    for task in TASKS:
+        layouts = _declared(task).get("layouts") or ()
+        if any(fnmatch.filter(names, f"*/{layout.files}") for layout in layouts):
+            tasks.append(task)
+    return tasks
 
 
 def tasks_in(folder: str | None) -> str:

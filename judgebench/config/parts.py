@@ -155,7 +155,8 @@ def check_recorded(
     recorded: dict[str, list[str]] = {}
     for condition in recording.about["conditions"]:
         ranges = recorded.setdefault(condition["dimension"], [])
-        ranges += [condition["range"]] if condition["range"] not in ranges else []
+        if condition["range"] not in ranges:
+            ranges.append(condition["range"])
     for dimension, score_range in cells:
         if str(score_range) not in recorded.get(dimension, ()):
             file = recording.path.name
@@ -168,13 +169,11 @@ def check_recorded(
 
 def _check_packages(parts: Parts) -> None:
     """Refuses models where what reads them, or tokenizes for a server, is not installed."""
-    needed = (
-        _OF_MODELS
-        if parts.computes
-        else _OF_MODELS[:1]
-        if getattr(parts.judge, "own_tokenizer", None)
-        else ()
-    )
+    needed: Sequence[str] = ()
+    if parts.computes:
+        needed = _OF_MODELS
+    elif getattr(parts.judge, "own_tokenizer", None):
+        needed = _OF_MODELS[:1]
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(
             "judge: a model that is read here needs packages that this installation leaves out; "
@@ -439,9 +438,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(
-            *(config.get(key) for key in [key.name for key in dataclasses.fields(RunSettings)])
-        )
+        RunSettings(*(config.get(key.name) for key in dataclasses.fields(RunSettings)))
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
@@ -470,16 +467,14 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         if here and recording is not None:
             with caught():
                 check_recorded(config, recording, parts.cells)
-    for part in (made.get("judge"), made.get("assistant")) if here else ():
+    for role in ("judge", "assistant") if here else ():
         with caught():  # a model that can only be on this machine
-            if (
-                isinstance(source := getattr(part, "source", None), ModelSource)
-                and not source.on_hub
-            ):
+            source = getattr(made.get(role), "source", None)
+            if isinstance(source, ModelSource) and not source.on_hub:
                 source.locate(weights=False)
     if mistakes.found and here and parts is not None and parts.cells:
         with caught():  # what is wrong with data and rubrics is said at once, too
-            with_read(parts)
+            _read(parts)
     mistakes.tell()
     assert parts is not None
     return parts
@@ -493,7 +488,16 @@ def with_data(parts: Parts) -> Parts:
 
 
 def with_read(parts: Parts) -> Parts:
-    """The same with the data read; `UserError` of all mistakes in data and rubrics."""
+    """The same with the data read; `UserError` of all mistakes in data and rubrics, or in the run
+    folder."""
+    parts = _read(parts)
+    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+    RunFolder.check(path_of(parts.config, "run_dir"))
+    return parts
+
+
+def _read(parts: Parts) -> Parts:
     mistakes = Mistakes()
     with mistakes.caught():
         parts = replace(parts, data=data_of(parts))
@@ -506,9 +510,6 @@ def with_read(parts: Parts) -> Parts:
         with mistakes.caught():
             check_tables(parts.config.tables)
     mistakes.tell()
-    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
-
-    RunFolder.check(path_of(parts.config, "run_dir"))
     return parts
 
 
@@ -573,14 +574,11 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     except InterpolationToMissingValueError:  # another part's key is not given, and is named there
         raise
     except (InstantiationException, ImportError, ValueError) as error:
-        cause = (
-            error.__cause__
-            if isinstance(error, InstantiationException) and error.__cause__
-            else error
-        )
-        raise UserError(
-            f"{key}: {target!r} gives nothing ({' '.join(str(cause).split())})."
-        ) from error
+        cause: BaseException = error
+        if isinstance(error, InstantiationException) and error.__cause__:
+            cause = error.__cause__
+        reason = " ".join(str(cause).split())
+        raise UserError(f"{key}: {target!r} gives nothing ({reason}).") from error
     if not isinstance(made, kind):
         raise UserError(
             f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is."

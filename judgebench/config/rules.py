@@ -217,9 +217,15 @@ def unmet_needs(parts: Parts) -> Broken:
 
 def mismatches(parts: Parts) -> Broken:
     """Assistant, decodings and tuning that do not go with the judge or with each other."""
+    yield from _assistant_mismatches(parts)
+    yield from _reading_mismatches(parts)
+    yield from _decoding_mismatches(parts)
+    yield from _tuning_mismatches(parts)
+
+
+def _assistant_mismatches(parts: Parts) -> Broken:
     kind = parts.assistant.kind
     place = parts.place
-    names = list(parts.decodings)
     others = [f"assistant={other}" for other in ASSISTANTS[place]]
     same = parts.assistant.recording == getattr(parts.judge, "recording", None)
     if kind not in (*ASSISTANTS[place], "none"):
@@ -239,9 +245,13 @@ def mismatches(parts: Parts) -> Broken:
             f"{' or '.join(others)}.",
             ("decoding", "assistant"),
         )
-    if LOG_PROBABILITIES not in parts.judge.capabilities and (
-        thinking := [d.name for d in parts.defenses if d.thought_tokens]
-    ):
+
+
+def _reading_mismatches(parts: Parts) -> Broken:
+    """Defenses, runner and store that do not go with how the judge reads."""
+    place = parts.place
+    thinking = [defense.name for defense in parts.defenses if defense.thought_tokens]
+    if thinking and LOG_PROBABILITIES not in parts.judge.capabilities:
         yield (
             f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and "
             "this judge gives none; take judge.mode=score_tokens of a model here, "
@@ -259,39 +269,38 @@ def mismatches(parts: Parts) -> Broken:
             "it, and then read under attack=phrase.",
             ("runner", "attack"),
         )
-    if parts.config.get("store") == NO_STORE and (
-        parts.search is not None or getattr(parts.judge, "batch", None)
-    ):
+    under_way = parts.search is not None or getattr(parts.judge, "batch", None)
+    if under_way and parts.config.get("store") == NO_STORE:
         yield (
             "store=none: a search for a phrase and batches keep what is under way beside the "
             "store; name a file, as store=outputs/readings.sqlite.",
             (),
         )
+
+
+def _decoding_mismatches(parts: Parts) -> Broken:
     plain = parts.config.get("compare_with")
-    alone = [
-        name
-        for name, rule in parts.decodings.items()
-        if not rule.needs_assistant and not rule.across
-    ]
+    alone = []
+    for name, decoding in parts.decodings.items():
+        if not decoding.needs_assistant and not decoding.across:
+            alone.append(name)
     if isinstance(plain, str) and plain not in alone:
+        remedy = f"compare_with={alone[0]}" if alone else "decoding=[expectation]"
         yield (
             f"compare_with: {plain!r} is no decoding here that scores the main model alone in each "
-            f"range; there are {', '.join(alone) or 'none'}; take "
-            f"{f'compare_with={alone[0]}' if alone else 'decoding=[expectation]'}.",
+            f"range; there are {', '.join(alone) or 'none'}; take {remedy}.",
             ("compare_with", "decoding"),
         )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities
-    if (
-        free
-        and len(names) > 1
-        and {decoding.kind for decoding in parts.decodings.values()} == {"greedy"}
-    ):
+    kinds = [decoding.kind for decoding in parts.decodings.values()]
+    if free and len(kinds) > 1 and set(kinds) == {"greedy"}:
         yield (
-            f"decoding: {', '.join(names)} would all read the same answers; take "
+            f"decoding: {', '.join(parts.decodings)} would all read the same answers; take "
             "decoding=[greedy].",
             (),
         )
-    if learning := [name for name, decoding in parts.decodings.items() if decoding.learns]:
+    learning = _learning(parts)
+    if learning:
         if parts.rivals is not None:
             yield (
                 f"decoding {', '.join(learning)}: learns from human scores of single texts, and "
@@ -304,11 +313,16 @@ def mismatches(parts: Parts) -> Broken:
                 "those that it is measured on; take tune=crossfit.",
                 ("decoding", "tune"),
             )
-    if (
-        parts.tune in TUNERS
-        and PROBABILITIES in parts.judge.capabilities
-        and not (parts.contrasting or learning)
-    ):
+
+
+def _learning(parts: Parts) -> list[str]:
+    """Names of the decodings that learn from human scores."""
+    return [name for name, decoding in parts.decodings.items() if decoding.learns]
+
+
+def _tuning_mismatches(parts: Parts) -> Broken:
+    tuned = parts.contrasting or _learning(parts)
+    if parts.tune in TUNERS and PROBABILITIES in parts.judge.capabilities and not tuned:
         yield (
             f"tune={parts.tune}: no decoding contrasts; choose one, as "
             "decoding=[greedy,contrastive], or tune=none.",
@@ -339,7 +353,8 @@ def mismatches(parts: Parts) -> Broken:
 def model_mismatches(parts: Parts) -> Broken:
     """Choices that do not go with the kind of the judge's model, once models' configurations can be
     read."""
-    source, other = parts.judge.source, parts.assistant.source
+    source = parts.judge.source
+    other = parts.assistant.source
     kinds = ("an encoder-decoder", "a decoder-only")
     if (
         other is not None

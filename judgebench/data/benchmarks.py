@@ -158,20 +158,17 @@ def _from_release(experts: list[int], row: FileRow) -> Iterator[Rated]:
             "data.path=hub."
         )
     raters = row.inners("expert_annotations") if row.has("expert_annotations") else []
-    if raters and len(raters) != (experts or [len(raters)])[0]:
+    if raters and experts and len(raters) != experts[0]:
         raise UserError(
             f"{row.place}: field 'expert_annotations' has {len(raters)} experts and the first row "
             f"{experts[0]}; all rows must have as many."
         )
-    experts += [len(raters)] if raters else []
-    scores = {
-        dimension: {
-            str(i): rater.number(dimension)
-            for i, rater in enumerate(raters, start=1)
-            if rater.has(dimension)
-        }
-        for dimension in _DIMENSIONS
-    }
+    if raters:
+        experts.append(len(raters))
+    scores: dict[str, dict[str, float]] = {dimension: {} for dimension in _DIMENSIONS}
+    for i, rater in enumerate(raters, start=1):
+        for dimension in filter(rater.has, _DIMENSIONS):
+            scores[dimension][str(i)] = rater.number(dimension)
     yield _text(row, row.identifier("id"), "model_id", row.text("text"), "decoded", scores)
 
 
@@ -180,7 +177,9 @@ def _from_geval(row: FileRow) -> Iterator[Rated]:
     have it."""
     source = row.text("source")
     group = row.identifier("doc_id") if row.has("doc_id") else group_hash(source)
-    dimensions = (*_DIMENSIONS, *(["overall"] if row.has("scores.overall") else []))
+    dimensions = list(_DIMENSIONS)
+    if row.has("scores.overall"):
+        dimensions.append("overall")
     yield _text(row, group, "system_id", source, "system_output", _means(row, dimensions))
 
 

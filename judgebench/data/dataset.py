@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -224,12 +225,11 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     Where scores of single raters are known, the joint score of a rater is the mean of their own, of
     all dimensions. Where no text is rated on all of them, `loaded` is as it was.
     """
-    examples = [
-        replace(
-            example, human={**example.human, JOINT: float(np.mean([example.human[d] for d in of]))}
-        )
-        for example in loaded.examples
-    ]
+    examples = []
+    for example in loaded.examples:
+        scores = [example.human[dimension] for dimension in of]
+        human = {**example.human, JOINT: float(np.mean(scores))}
+        examples.append(replace(example, human=human))
     if not rated(examples, JOINT):
         return loaded
     ratings = dict(loaded.ratings)
@@ -258,18 +258,20 @@ def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[
         {'b': 'test', 'a': 'test', 'c': 'dev'}
     """
     groups = list(dict.fromkeys(group_ids))
-    # As a decimal, because 0.145 * 100 is 14.499999999999998 in binary and would round down.
-    exact = Decimal(repr(float(dev_share))) * len(groups)
-    wanted = int(exact.to_integral_value(ROUND_HALF_UP))
+    most = max(len(groups) - 1, 0)
+    # as a decimal, because 0.145 * 100 is 14.499999999999998 in binary and would round down
+    share = Decimal(repr(float(dev_share)))
+    count = int((share * len(groups)).to_integral_value(ROUND_HALF_UP))
     if dev_share > 0:
-        wanted = max(wanted, 1)
-    wanted = min(wanted, max(len(groups) - 1, 0))
-
+        count = max(count, 1)
     # the draw is of sorted names, so that their order does not matter
-    order = np.random.default_rng(seed).permutation(len(groups))
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(groups))
     names = sorted(groups)
-    dev = {names[place] for place in order[:wanted]}
-    return {group: DEV if group in dev else TEST for group in groups}
+    splits = dict.fromkeys(groups, TEST)
+    for place in order[: min(count, most)]:
+        splits[names[place]] = DEV
+    return splits
 
 
 ALL = "all"
@@ -413,11 +415,9 @@ class JudgeDataModule(ABC):
     ) -> None:
         checked = DataSettings(path, **plain(settings))
         self.path = path
-        self.limit_groups, self.dev_share, self.seed = (
-            checked.limit_groups,
-            float(checked.dev_share or 0),
-            checked.seed,
-        )
+        self.limit_groups = checked.limit_groups
+        self.dev_share = float(checked.dev_share or 0)
+        self.seed = checked.seed
         self.published = checked.source
         self.longest = checked.longest
         self.groups_are = checked.groups_are or type(self).groups_are
@@ -443,20 +443,19 @@ class JudgeDataModule(ABC):
             return
         loaded = completed(self.load())
         validate(loaded, self.longest)
-        kept = set(
-            list(dict.fromkeys(example.group_id for example in loaded.examples))[
-                : self.limit_groups
-            ]
-        )
-        rows = [i for i, example in enumerate(loaded.examples) if example.group_id in kept]
+        groups = dict.fromkeys(example.group_id for example in loaded.examples)
+        within = set(islice(groups, self.limit_groups))
+        rows = [i for i, example in enumerate(loaded.examples) if example.group_id in within]
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
-        self.scale, self.raters, self.rated = loaded.scale, tuple(loaded.raters), loaded.rated
+        self.scale = loaded.scale
+        self.raters = tuple(loaded.raters)
+        self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
         self.divide(self.dev_share)
 
     def divide(self, dev_share: float) -> None:
-        """Splits the groups anew, with another share of them in the development split."""
+        """Splits the groups again, with another share of them in the development split."""
         self.dev_share = dev_share
         self.split = split_groups(
             (example.group_id for example in self.examples), dev_share, self.seed

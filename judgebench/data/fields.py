@@ -160,12 +160,18 @@ class TextFields(RowFields):
     def example(self, row: FileRow) -> Example:
         """The example of a row, without human scores."""
         source = row.text(self.source)
+        if self.turns:
+            source = source.replace(self.turns, "\n")
         context = self.context_of(row)
-        source = source.replace(self.turns, "\n") if self.turns else source
-        group = self.group_of(row, source, context)
-        system = identifier(row, self.system_id, "system_id") or row.names.get("system", "system")
+        system = identifier(row, self.system_id, "system_id")
         return Example(
-            self.example_of(row), group, system, source, row.text(self.output), {}, context
+            example_id=self.example_of(row),
+            group_id=self.group_of(row, source, context),
+            system_id=system or row.names.get("system", "system"),
+            source=source,
+            output=row.text(self.output),
+            human={},
+            context=context,
         )
 
 

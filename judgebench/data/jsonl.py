@@ -60,7 +60,7 @@ class JsonLines(JudgeDataModule):
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
-        self.name = str(name) if name else (Path(path).stem if path else "jsonl")
+        self.name = str(name or Path(path or "jsonl").stem)
         self.layouts = Layouts.parse(ScoredFields, fields, layouts)
         self._given_scale: Any = scale
         if isinstance(scale, Mapping):
@@ -98,15 +98,15 @@ class JsonLines(JudgeDataModule):
         if scale is not None:
             return dataset
         # the file's own scale, where none is given
-        taken = {name: ends for name, ends in spans.items() if ends is not None}
-        if taken:
-            ends = ", ".join(f"{low:g} to {high:g} ({name})" for name, (low, high) in taken.items())
-            said = (
-                f"The humans' scale is taken from their scores: {ends}; data.scale=[LOW,HIGH] "
-                "gives another."
+        scales = {name: ends for name, ends in spans.items() if ends is not None}
+        if scales:
+            listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
+            note = (
+                f"The humans' scale is taken from their scores: {', '.join(listed)}; "
+                "data.scale=[LOW,HIGH] gives another."
             )
-            self.note = " ".join(filter(None, [self.note, said]))
-        return replace(dataset, scale=taken)
+            self.note = " ".join(filter(None, [self.note, note]))
+        return replace(dataset, scale=scales)
 
 
 def _first_rows(path: Path) -> Iterable[FileRow]:
@@ -153,21 +153,21 @@ def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None
     for name, (least, most) in dataset.scale.items():
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
-        outside = [
-            i for i, mean in enumerate(means) if mean < least - ROUNDING or mean > most + ROUNDING
-        ]
+        outside = []
+        for i, mean in enumerate(means):
+            if mean < least - ROUNDING or mean > most + ROUNDING:
+                outside.append(i)
         if len(outside) <= _FEW:
             continue
-        fitting = next(
-            (ends for ends in _SCALES if ends[0] <= low and high <= ends[1]), (low, high)
-        )
+        holding = [ends for ends in _SCALES if ends[0] <= low and high <= ends[1]]
+        narrowest = holding[0] if holding else (low, high)
         first = outside[0]
         raise UserError(
             f"{dataset.places[first]}, example '{dataset.examples[first].example_id}': the human "
             f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
             f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
             "is what data.scale must hold.",
-            give=["data.scale=[{:g},{:g}]".format(*fitting)],
+            give=["data.scale=[{:g},{:g}]".format(*narrowest)],
         )
 
 
@@ -212,28 +212,23 @@ def _merged(
     # 2. each gets its name, and its scores on all dimensions
     listed = list(chain.from_iterable(joint.values()))
     dimensions = dict.fromkeys(dimension for text in listed for dimension in text.scores)
-    kept: list[Rated] = []
+    whole: list[Rated] = []
     left: list[UserError] = []
     names: Counter[str] = Counter()
     for text in listed:
         example = text.example
-        if needed and (
-            missing := [
-                repr(dimension) for dimension in dimensions if not text.scores.get(dimension)
-            ]
-        ):
-            left.append(
-                UserError(
-                    f"{text.place}: no row has a score for {', '.join(missing)} of this text."
-                )
-            )
+        missing = [repr(name) for name in dimensions if not text.scores.get(name)]
+        if needed and missing:
+            sentence = f"{text.place}: no row has a score for {', '.join(missing)} of this text."
+            left.append(UserError(sentence))
             continue
         name = example.example_id if named else f"{example.group_id}/{example.system_id}"
         names[name] += 1
-        name += f"#{names[name]}" if names[name] > 1 else ""
+        if names[name] > 1:
+            name += f"#{names[name]}"
         scores = {dimension: text.scores.get(dimension, {}) for dimension in dimensions}
-        kept.append(Rated(replace(example, example_id=name), scores, text.place))
-    return kept, left
+        whole.append(Rated(replace(example, example_id=name), scores, text.place))
+    return whole, left
 
 
 class Unrated(JudgeDataModule):

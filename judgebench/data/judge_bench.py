@@ -3,7 +3,7 @@ instances hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class JudgeBench(JudgeDataModule):
     def __init__(self, path: str | None = None, name: str | None = None, **common: Any) -> None:
         super().__init__(path, **common)
         file = Path(path or "judge_bench")
-        self.name = str(name) if name else file.parent.name if file.stem == "data" else file.stem
+        usual = file.parent.name if file.stem == "data" else file.stem
+        self.name = str(name) if name else usual
 
     def load(self) -> Dataset:
         path = existing(self.given_path("a file in JUDGE-BENCH's schema"))
@@ -77,29 +78,29 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
     scores = {}
     for metric, (worst, best) in scale.items():
         # those of single raters, or of one alone the mean, which may be of more
-        single, mean = (
-            f"annotations.{metric}.{name}" for name in ("individual_human_scores", "mean_human")
-        )
-        several = isinstance(row.value(single), list) and len(row.value(single)) > 1
+        single = f"annotations.{metric}.individual_human_scores"
+        mean = f"annotations.{metric}.mean_human"
+        ratings = row.value(single)
+        several = isinstance(ratings, list) and len(ratings) > 1
         rated = row.scores(single if several or not row.has(mean) else mean)
-        scores[metric] = (
-            rated
-            if worst < best
-            else {rater: worst + best - score for rater, score in rated.items()}
-        )
+        if not worst < best:
+            rated = {rater: worst + best - score for rater, score in rated.items()}
+        scores[metric] = rated
     inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
-    output, source, context = (
-        next((inner.text(name) for name in names if inner.has(name)), "")
-        for names in (_OUTPUTS, _SOURCES, _CONTEXTS)
-    )
+    output = _first_text(inner, _OUTPUTS)
+    source = _first_text(inner, _SOURCES)
+    context = _first_text(inner, _CONTEXTS)
     name = row.identifier("id")
     if output and source:
         group = group_hash(source, context)
-    else:
-        group, output, source, context = (
-            name,
-            row.text("instance"),
-            title,
-            context if output else "",
-        )
+    else:  # the instance is the text, which stands for itself
+        context = context if output else ""
+        group = name
+        output = row.text("instance")
+        source = title
     return Rated(Example(name, group, "system", source, output, {}, context), scores, row.place)
+
+
+def _first_text(row: FileRow, names: Sequence[str]) -> str:
+    """The text of the first of some fields that a row has; empty where it has none."""
+    return next((row.text(name) for name in names if row.has(name)), "")

@@ -68,13 +68,9 @@ class PairFields(RowFields):
         second = SECOND
         if self.systems is not None:
             value = row.value(self.systems)
-            both = (
-                value.split("_")
-                if isinstance(value, str)
-                else list(value)
-                if isinstance(value, Mapping)
-                else []
-            )
+            both: list[Any] = list(value) if isinstance(value, Mapping) else []
+            if isinstance(value, str):
+                both = value.split("_")
             if len(both) != 2:
                 raise UserError(
                     f"{row.place}: field '{self.systems}' must name two systems, as model_other, "
@@ -109,8 +105,10 @@ class Labels:
             )
         meanings: dict[str, float] = {}
         for meaning, words in labels.items():
+            if words is None:
+                continue
             several = isinstance(words, Sequence) and not isinstance(words, str)
-            for label in words if several else [] if words is None else [words]:
+            for label in words if several else [words]:
                 if not (spelled := _spelled(label)):
                     raise UserError(
                         f"data.labels.{meaning}: {label!r} is not a word, a number, true or false."
@@ -194,7 +192,7 @@ class JsonPairs(JudgeDataModule):
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
-        self.name = str(name) if name else (Path(path).stem if path else "jsonl_pairs")
+        self.name = str(name or Path(path or "jsonl_pairs").stem)
         self.layouts = Layouts.parse(PairFields, fields, layouts)
         self.labels = Labels() if labels is None else Labels.parse(labels)
         if not isinstance(dimension, str) or not dimension:

@@ -254,7 +254,8 @@ class RemoteFile:
     path."""
 
     def __init__(self, system: Any, path: str):
-        self.system, self.path = system, PurePosixPath(path)
+        self.system = system
+        self.path = PurePosixPath(path)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.path, name)
@@ -320,13 +321,16 @@ def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
     """
     if len(files) < 2:
         return [""] * len(files)
-    short: list[tuple[str, ...]] = [(file.parent.name, file.stem) for file in files]
-    if folder is not None:
-        short = [file.relative_to(folder).with_suffix("").parts for file in files]
-    if len(set(short)) < len(files):
-        common = len(os.path.commonpath([str(file) for file in files]).split(os.sep))
-        short = [tuple(str(file).split(os.sep)[common:]) for file in files]
-    return [f"{'/'.join(parts)}/" for parts in short]
+    if folder is None:
+        names = [f"{file.parent.name}/{file.stem}/" for file in files]
+    else:
+        names = [f"{file.relative_to(folder).with_suffix('').as_posix()}/" for file in files]
+    if len(set(names)) == len(files):
+        return names
+    paths = [str(file) for file in files]
+    common = len(os.path.commonpath(paths).split(os.sep))
+    parts = [path.split(os.sep)[common:] for path in paths]
+    return [f"{'/'.join(below)}/" for below in parts]
 
 
 def local_path(path: str) -> Path:

@@ -59,13 +59,14 @@ class Texts:
         limit_groups: int | None = None,
         longest: int = DataSettings.longest,
     ) -> None:
-        self._files, self._fields = (
-            named_files(path),
-            TextFields.parse({} if fields is None else fields),
-        )
+        self._files = named_files(path)
+        self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {dimension: {} for dimension in dimensions}
-        self._most, self._kept = limit_groups, set[str]()
-        self.sizes, self.digests, self.cut = list[int](), list[str](), 0
+        self._most = limit_groups
+        self._kept = set[str]()
+        self.sizes = list[int]()
+        self.digests = list[str]()
+        self.cut = 0
         # 1. text by text; 8 bytes of each stay, and 16 of each group that lies together
         names = array("q")
         groups = array("q")

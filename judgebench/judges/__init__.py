@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +15,32 @@ if TYPE_CHECKING:
 
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.passes import LocalPass, ModelView
+    from judgebench.judges.reader import BaseReader, ReadingTask
+    from judgebench.judges.spec import JudgeSettings
     from judgebench.readings.store import ReadingStore
 
 # torch is imported where something is read: settings and defenses are made without
 
 
-def reader_for(judge: Any, task: Any) -> Any:
-    """The reader of a task (`reader.ReadingTask`) by a judge's settings, which hold none: they are
-    checked before torch is imported. All readers have `models`, `fingerprints`, `read`, `readings`,
-    `device`, `served`, `evidence`, `tokens` and `estimate`."""
+def reader_for(judge: JudgeSettings, task: ReadingTask) -> BaseReader:
+    """The reader of a task by a judge's settings, which hold none: they are checked before torch is
+    imported."""
     from judgebench.judges import reader, spec
 
+    readers: dict[str, Callable[[Any, ReadingTask], BaseReader]] = {
+        spec.REPLAYED: reader.Replayer,
+        spec.RECORDED: reader.RecordedReader,
+    }
+    # these import what asks servers, or torch
     if spec.SERVED in judge.capabilities:
         from judgebench.judges.served.reader import ApiReader
 
-        return ApiReader(judge, task)
+        readers[spec.SERVED] = ApiReader
     if spec.LOCAL in judge.capabilities:
         from judgebench.judges.local.reader import Reader
 
-        return Reader(judge, task)
-    kinds = {spec.REPLAYED: reader.Replayer, spec.RECORDED: reader.RecordedReader}
-    (kind,) = (kind for place, kind in kinds.items() if place in judge.capabilities)
+        readers[spec.LOCAL] = Reader
+    (kind,) = (kind for place, kind in readers.items() if place in judge.capabilities)
     return kind(judge, task)
 
 

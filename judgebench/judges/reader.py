@@ -65,10 +65,12 @@ class ReadingTask:
 
 
 class BaseReader:
-    """The readings of a task's prompts under one judge, with its assistant.
+    """The readings of a task's prompts under one judge, with its assistant: first `read`, then all
+    else that is known.
 
     Attributes:
         models: the models in memory.
+        served, evidence: see `judgebench.job.RunReadings`; None where no server was asked.
         _free: prompts under no defense that asks for words.
         _scored: prompts that the candidates' probabilities answer.
         _worded: prompts of each defense under which the judge answers in words first, and most
@@ -170,6 +172,15 @@ class BaseReader:
         """An estimate of requests, tokens and money for people to read, where prompts are paid
         for."""
         return None
+
+    @property
+    def fingerprints(self) -> Mapping[str, Mapping[str, Any]]:
+        """Role -> title and SHA-256 of each model's content."""
+        raise NotImplementedError
+
+    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+        """The readings of all prompts, once they are read; `split`: group_id -> dev or test."""
+        raise NotImplementedError
 
     def read(self, trainer: Trainers) -> Any:
         """Computes and stores what is missing, pass by pass, batch by batch; nothing where there is

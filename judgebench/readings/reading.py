@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -158,22 +157,49 @@ def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None
         )
 
 
+_READING_COLUMNS = (
+    "candidates",
+    "main_logprobs",
+    "assistant_logprobs",
+    "text",
+    "judge",
+    "decoding",
+    "lambda",
+    "temperature",
+    "prompt",
+    "prompt_tokens",
+    "source_tokens_cut",
+    "control_tokens",
+    "seconds",
+)
+"""Columns of readings.parquet behind the keys of a reading."""
+
+
 def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     """The columns of readings.parquet, one row a reading."""
-    ways = [reading.generation for reading in readings]
-    prompts = [reading.prompt for reading in readings]
     columns: dict[str, list[Any]] = {**key_columns(readings)}
-    columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
-    for name in ("main_logprobs", "assistant_logprobs", "text"):
-        columns[name] = [getattr(reading, name) for reading in readings]
-    for name, field in (("judge", "judge"), ("decoding", "decoding"), ("lambda", "lambda_")):
-        columns[name] = [getattr(way, field, None) for way in ways]
-    columns["temperature"] = [getattr(way, "temperature", None) for way in ways]
-    columns["prompt"] = [prompt.text for prompt in prompts]
-    columns["prompt_tokens"] = [len(prompt.token_ids) for prompt in prompts]
-    for name in ("source_tokens_cut", "control_tokens"):
-        columns[name] = [getattr(prompt, name) for prompt in prompts]
-    columns["seconds"] = [reading.seconds for reading in readings]
+    for name in _READING_COLUMNS:
+        columns[name] = []
+    for reading in readings:
+        prompt = reading.prompt
+        way = reading.generation  # None where the answer is no text
+        row = (
+            list(prompt.condition.range.candidates),
+            reading.main_logprobs,
+            reading.assistant_logprobs,
+            reading.text,
+            None if way is None else way.judge,
+            None if way is None else way.decoding,
+            None if way is None else way.lambda_,
+            None if way is None else way.temperature,
+            prompt.text,
+            len(prompt.token_ids),
+            prompt.source_tokens_cut,
+            prompt.control_tokens,
+            reading.seconds,
+        )
+        for name, value in zip(_READING_COLUMNS, row, strict=True):
+            columns[name].append(value)
     return columns
 
 
@@ -353,13 +379,16 @@ class Recording:
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_AGAIN}.")
-        keys = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
-        counts = Counter(tuple(row[key] for key in keys) for row in rows)
-        if twice := next((key for key, count in counts.items() if count > 1), None):
-            raise UserError(
-                f"{self.path}: example '{twice[0]}' ({', '.join(twice[1:3])}) is there twice; "
-                f"{_AGAIN}."
-            )
+        names = ("example_id", *AXES, "judge", "lambda", "temperature", "decoding")
+        keys = set()
+        for row in rows:
+            key = tuple(row[name] for name in names)
+            if key in keys:
+                raise UserError(
+                    f"{self.path}: example '{key[0]}' ({', '.join(key[1:3])}) is there twice; "
+                    f"{_AGAIN}."
+                )
+            keys.add(key)
         return rows
 
 
@@ -417,13 +446,9 @@ def _texts(node: Any) -> list[str]:
     """Every text of plain JSON, keys among them."""
     if isinstance(node, str):
         return [node]
-    parts = (
-        [*node, *node.values()]
-        if isinstance(node, dict)
-        else node
-        if isinstance(node, list)
-        else []
-    )
+    parts: list[Any] = node if isinstance(node, list) else []
+    if isinstance(node, dict):
+        parts = [*node, *node.values()]
     return [text for part in parts for text in _texts(part)]
 
 

@@ -80,7 +80,8 @@ class ReadingStore:
 
     def __init__(self, path: Path):
         self.path = path
-        self._absolute, self._network = Path(os.path.abspath(path)), on_network(path)
+        self._absolute = Path(os.path.abspath(path))
+        self._network = on_network(path)
         self._damaged_keys: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,10 +172,12 @@ class ReadingStore:
         """The readings of the keys that match their checksums."""
         readings = FoundReadings(self.path)
         for key, (_, logprobs, text, seconds, ids, _) in self.intact(set(keys)).items():
-            logs = None if logprobs is None else np.frombuffer(logprobs, np.float32)
-            tokens = None if ids is None else np.frombuffer(ids, np.int32)
             readings[key] = ModelReading(
-                key, logs, None if text is None else text.decode(), seconds, tokens
+                key,
+                logprobs=None if logprobs is None else np.frombuffer(logprobs, np.float32),
+                text=None if text is None else text.decode(),
+                seconds=seconds,
+                tokens=None if ids is None else np.frombuffer(ids, np.int32),
             )
         return readings
 
@@ -228,14 +231,16 @@ class ReadingStore:
         rows: list[Row] = []
         with self._reading():
             ordered = sorted(keys)
-            for part in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
-                rows += self._db.execute(
-                    f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})", part
-                ).fetchall()
+            for at in range(0, len(ordered), _AT_ONCE):
+                part = ordered[at : at + _AT_ONCE]
+                places = ",".join("?" * len(part))
+                query = f"{_ROWS} WHERE key IN ({places})"
+                rows += self._db.execute(query, part).fetchall()
         intact = {row[0].decode(): row for row in rows if is_intact(row)}
         if len(intact) < len(rows):
-            names = {row[0].decode("utf-8", "replace") for row in rows if isinstance(row[0], bytes)}
-            self._warn((keys & names).difference(intact))
+            names = [row[0] for row in rows if isinstance(row[0], bytes)]
+            damaged = {name.decode("utf-8", "replace") for name in names}.difference(intact)
+            self._warn(keys & damaged)
         return intact
 
     def _warn(self, damaged: set[str]) -> None:
@@ -387,10 +392,8 @@ def row_of(reading: ModelReading, store: Path) -> Row:
             "a number, so it is not stored. Whoever gave it, model or server, cannot be used as a "
             "judge."
         )
-    key, mark = (
-        reading.key.encode(),
-        checksum(reading.key.encode(), logprobs, text, reading.seconds, ids),
-    )
+    key = reading.key.encode()
+    mark = checksum(key, logprobs, text, reading.seconds, ids)
     return key, logprobs, text, reading.seconds, ids, mark  # type: ignore[return-value]  # what SQLite refuses
 
 

@@ -192,8 +192,8 @@ class RunFolder:
         """Writes digests.json, the last of a run's files, of the files written or (None) of all
         that a run has: by it a reader sees whether another has changed."""
         if paths is None:
-            own = (path for path in own_files(self.path) if path.is_file())
-            paths = [path for path in own if path.name[0] != "." and path.name != DIGESTS]
+            files = (path for path in own_files(self.path) if path.is_file())
+            paths = [path for path in files if path.name[0] != "." and path.name != DIGESTS]
         elif not (self.path / DIGESTS).is_file():  # of an earlier version
             return
         with self.writing(self.path / DIGESTS):

@@ -74,7 +74,7 @@ class Results:
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
-            humans, see `STUDIES` in `judgebench.pipeline`.
+            humans, see `STUDIES` in `judgebench.measurement`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
@@ -138,11 +138,14 @@ class Results:
         written = []
         for artifact in ARTIFACTS:
             value = getattr(self, artifact.name)
-            if artifact.presence is not Presence.FILLED or (value is not None and len(value)):
+            filled = value is not None and len(value)
+            if filled or artifact.presence is not Presence.FILLED:
                 written.append(folder.write(artifact.name, value))
         for name, content in self.phrases.items():
-            file = "phrase" if len(self.phrases) == 1 else f"phrase_{name}"
-            written.append(folder.write_json(f"attack/{file}.json", dict(content)))
+            file = f"attack/phrase_{name}.json"
+            if len(self.phrases) == 1:
+                file = "attack/phrase.json"
+            written.append(folder.write_json(file, dict(content)))
         for dimension, vectors in self.vectors.items():
             from judgebench.tutor.vectors import save_vectors  # torch with it
 
@@ -260,13 +263,15 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
     # columns of the examples' own texts: copies would take as much memory again
     columns: dict[str, list[Any]] = {}
     for name in EXAMPLES_SCHEMA.names[:-2]:
-        columns[name] = [
-            split[one.group_id] if name == "split" else getattr(one, name) for one in examples
-        ]
-    columns["dimensions"] = [list(one.human) for one in examples]
-    columns["human"] = [
-        [None if math.isnan(x) else float(x) for x in one.human.values()] for one in examples
-    ]
+        if name == "split":
+            columns[name] = [split[example.group_id] for example in examples]
+        else:
+            columns[name] = [getattr(example, name) for example in examples]
+    columns["dimensions"] = [list(example.human) for example in examples]
+    columns["human"] = []
+    for example in examples:
+        scores = example.human.values()
+        columns["human"].append([None if math.isnan(x) else float(x) for x in scores])
     return pd.DataFrame(columns, dtype=object)
 
 
@@ -281,16 +286,10 @@ def ratings_frame(
     parts = []
     for dimension, table in ratings.items():
         texts, columns = np.nonzero(~np.isnan(table))
-        rows = [
-            (
-                *(
-                    getattr(examples[text], name)
-                    for name in ("example_id", "group_id", "system_id")
-                ),
-                dimension,
-            )
-            for text in texts.tolist()
-        ]
+        rows = []
+        for text in texts.tolist():
+            example = examples[text]
+            rows.append((example.example_id, example.group_id, example.system_id, dimension))
         frame = pd.DataFrame(rows, columns=["example_id", "group_id", "system_id", "dimension"])
         frame.insert(3, "split", frame["group_id"].map(split))
         frame["rater"] = [
@@ -350,6 +349,11 @@ class Series:
         return f"{name}, {self.setting}" if self.setting else name
 
 
+def _place(name: str, order: Sequence[str]) -> tuple[int, str]:
+    """Sorts a name by its place in an order, and behind all of it by itself."""
+    return (order.index(name) if name in order else len(order), name)
+
+
 class SeriesIndex:
     """Finds the series in rows that have `CELL`, judge, decoding, lambda and temperature.
 
@@ -391,11 +395,12 @@ class SeriesIndex:
 
         def rank(series: Series) -> tuple[Any, ...]:
             # well-known judges and decodings in their order, then the others by name
-            judge, decoding = (
-                (order.index(name) if name in order else len(order), name)
-                for order, name in ((_JUDGES, series.judge), (_DECODINGS, series.decoding))
+            return (
+                _place(series.judge, _JUDGES),
+                _place(series.decoding, _DECODINGS),
+                knobs[series],
+                str(series),
             )
-            return *judge, *decoding, knobs[series], str(series)
 
         self.all = sorted(knobs, key=rank)
 
@@ -456,7 +461,7 @@ def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:
 
 def with_labels(columns: Sequence[str], frame: pd.DataFrame) -> list[str]:
     """The columns of a condition or range, and `LABELS` where the table has it."""
-    return [*columns, *([LABELS] if LABELS in frame else [])]
+    return [*columns, LABELS] if LABELS in frame else list(columns)
 
 
 def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:

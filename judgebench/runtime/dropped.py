@@ -124,9 +124,12 @@ def refuse_settings(config: Mapping[str, Any], where: str = "") -> None:
     sentences = []
     for name in DROPPED:
         key, is_value, value = name.partition("=")
-        given = reduce(_entry, key.split("."), config)
-        entries = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-        if value in map(str, entries) if is_value else given is not None:
+        setting = reduce(_entry, key.split("."), config)
+        entries = [setting]
+        if isinstance(setting, Sequence) and not isinstance(setting, str):
+            entries = list(setting)
+        asked = value in map(str, entries) if is_value else setting is not None
+        if asked:
             sentences.append(f"{where}{dropped(name)}")
     if sentences:
         raise UserError(*sentences)

@@ -77,7 +77,8 @@ class UserError(Exception):
     """
 
     def __init__(self, *sentences: object, give: Sequence[str] = (), command: str = "") -> None:
-        self.give, self.command = tuple(dict.fromkeys(give)), escape_control(command)
+        self.give = tuple(dict.fromkeys(give))
+        self.command = escape_control(command)
         shown = (
             escape_control(str(sentence)).encode("utf-8", "backslashreplace")
             for sentence in sentences
@@ -91,7 +92,9 @@ class UserError(Exception):
         lines = [as_line(sentence) for sentence in self.sentences]
         if len(lines) > 1:
             lines = [f"{len(lines)} mistakes:", *(f"- {line}" for line in lines)]
-        return "\n".join([*lines, *([self.command] if self.command else [])])
+        if self.command:
+            lines.append(self.command)
+        return "\n".join(lines)
 
 
 class Mistakes:

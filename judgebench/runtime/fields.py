@@ -109,8 +109,10 @@ def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
     refuse_names(f"{key}.{name}" for name in unknown)
     sentences = []
     for name in unknown:
+        remedy = f"there are {', '.join(known)}"
         near = nearest(name, known)
-        remedy = f"{key}.{near} is the nearest" if near else f"there are {', '.join(known)}"
+        if near:
+            remedy = f"{key}.{near} is the nearest"
         sentences.append(f"{key}.{name} is unknown; {remedy}.")
     if sentences:
         raise UserError(*sentences)

@@ -146,7 +146,9 @@ def _identity(path: Path) -> object:
 
 def _lies_in(place: Path, source: Input) -> bool:
     """True where a resolved path lies in the folder of an input and fits one of its patterns."""
-    for folder in place.parents if source.patterns and os.path.isdir(source.path) else ():
+    if not source.patterns or not os.path.isdir(source.path):
+        return False
+    for folder in place.parents:
         if _identity(folder) == _identity(source.path):
             inside = f"/{place.relative_to(folder).as_posix()}"
             return any(fnmatch(inside, f"*/{pattern}") for pattern in source.patterns)

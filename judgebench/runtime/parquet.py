@@ -71,9 +71,10 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
         check_columns(file.schema_arrow.names, path.name)
         ours = here and DIGESTS in (file.schema_arrow.metadata or {})
-        for batch in (
-            read_table(path).to_batches(1024) if ours else file.iter_batches(batch_size=1024)
-        ):
+        batches = file.iter_batches(batch_size=1024)
+        if ours:
+            batches = read_table(path).to_batches(1024)
+        for batch in batches:
             try:
                 yield from batch.to_pylist()
             except (ArithmeticError, LookupError, ValueError):

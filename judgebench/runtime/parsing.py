@@ -118,7 +118,8 @@ def parse_json(
         value = _decoder(limits.loose).decode(content)
         # the walk takes as long as the reading, so it is left out where nothing can be wrong
         opened = content.count("[") + content.count("{")
-        if opened > limits.depth or content.count(",") + opened >= limits.nodes:
+        nodes = opened + content.count(",")
+        if opened > limits.depth or nodes >= limits.nodes:
             _check_plain(value, limits)
         if not limits.loose and ("\\u" in content or not content.isascii()):
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses half a surrogate
@@ -287,13 +288,13 @@ def _count(text: str, limits: Limits) -> None:
                 raise RecursionError
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, values_before, characters_before = opened.pop()
-            sizes |= (
-                {anchor: (values - values_before, characters - characters_before)} if anchor else {}
-            )
+            if anchor:
+                sizes[anchor] = values - values_before, characters - characters_before
         elif isinstance(event, yaml.ScalarEvent):
-            values = values + 1
-            characters = characters + len(event.value)
-            sizes |= {event.anchor: (1, len(event.value))} if event.anchor else {}
+            values += 1
+            characters += len(event.value)
+            if event.anchor:
+                sizes[event.anchor] = 1, len(event.value)
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise ValueError(
@@ -368,13 +369,9 @@ def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
         place = at
         kind = fault["type"]
         for part in fault["loc"]:  # of which some name no place, but a type of a union
-            keys = (
-                node
-                if isinstance(node, dict)
-                else range(len(node))
-                if isinstance(node, list | tuple)
-                else ()
-            )
+            keys: Any = node if isinstance(node, dict) else ()
+            if isinstance(node, list | tuple):
+                keys = range(len(node))
             if part in keys or (kind == "missing" and part == fault["loc"][-1]):
                 place = (
                     f"{place}[{part}]"

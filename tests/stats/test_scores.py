@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.pipeline import STUDIES
+from judgebench.measurement import STUDIES
 from judgebench.stats.scores import Scores, samples_of, scale_of, shared
 from judgebench.types import RANGE
 from tests.stats.sides import cell, side

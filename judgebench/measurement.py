@@ -1,0 +1,270 @@
+"""From readings to results: scores by every decoding, and every figure about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from judgebench.data.dataset import DEV, JudgeDataModule
+from judgebench.decoding.rules import Decoding
+from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.defenses import NONE
+from judgebench.experiment import Experiment
+from judgebench.job import RunReadings
+from judgebench.report.views.run import served_notes
+from judgebench.results.folder import masked
+from judgebench.results.results import (
+    Records,
+    Results,
+    examples_frame,
+    frame_of,
+    ratings_frame,
+    texts_frame,
+)
+from judgebench.results.schema import REFERENCES_SCHEMA
+from judgebench.stats.errors import error_records
+from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
+from judgebench.stats.few_labels import few_labels_records
+from judgebench.stats.forecasts import forecast_records, with_silent
+from judgebench.stats.humans import (
+    beside_humans_records,
+    beside_raters,
+    human_records,
+    panels_of,
+    raters_agreement,
+)
+from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
+from judgebench.stats.rankings import pairwise_records
+from judgebench.stats.repairs import repair_records
+from judgebench.stats.scores import Scores, samples_of, scale_of
+from judgebench.stats.systems import system_records
+from judgebench.stats.variance import variance_records
+from judgebench.stats.verdict import verdict_records
+from judgebench.tuning.choose import choice_records
+from judgebench.tuning.tune import Tuned, tune
+from judgebench.tuning.tuners import CrossFit
+
+STUDIES = {
+    "beside_humans": beside_humans_records,
+    "variance": variance_records,
+    "systems": system_records,
+    "forecasts": forecast_records,
+    "errors": error_records,
+    "few_labels": few_labels_records,
+}
+"""What judges are worth compared with humans: attribute of `Results`, a file of the run folder, ->
+the study that fills it."""
+
+FINDINGS = ("standards", "strengths", "detectors", "vectors")
+"""Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The scores of a run: what was tuned, and the columns of scores.parquet."""
+
+    tuned: Tuned
+    columns: Mapping[str, np.ndarray]
+
+
+def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:
+    """The scores of all readings by every decoding, tuned first where the experiment asks for
+    it."""
+    data = experiment.data
+    names = [example.example_id for example in data.examples]
+    ratings = {
+        dimension: dict(zip(names, table, strict=True)) for dimension, table in data.ratings.items()
+    }
+    tuned = tune(readings.readings, experiment.decodings, experiment.tuner, data.scale, ratings)
+    columns = decode(readings.readings, experiment.decodings, tuned.decodings)
+    return Decoded(tuned, win_probabilities(columns))
+
+
+def measure_run(
+    experiment: Experiment, readings: RunReadings, scores: Decoded, trace: pd.DataFrame | None
+) -> Results:
+    """Every figure about the scores of an experiment; `trace`: of a search for phrases."""
+    measures = _Measures(experiment, readings, scores)
+    evidence = readings.evidence
+    readings.frame.attrs.update(served_notes(readings.served) or {})
+    return Results(
+        config=masked(experiment.config),
+        about=measures.about,
+        readings=readings.frame,
+        scores=pd.DataFrame(scores.columns),
+        ratings=measures.ratings,
+        tuning=scores.tuned.records or None,
+        served=None if evidence is None else pd.DataFrame(evidence),
+        trace=trace,
+        phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
+        **measures.of_judges(),
+        **measures.of_pairs(),
+        **measures.of_defenses(),
+        **measures.of_texts(),
+    )
+
+
+class _Measures:
+    """The figures of one run, by question; each group is attributes of `Results`.
+
+    Attributes:
+        scores: of all cells.
+        settings: the configured decodings and the tuned ones, by name.
+        resampling: number of resamples and seed, as all studies take them.
+        ratings: of single humans; none where texts are compared, for a preference is no score.
+        scale: dimension -> ends of the humans' scale.
+    """
+
+    def __init__(self, experiment: Experiment, readings: RunReadings, scores: Decoded) -> None:
+        self.experiment = experiment
+        self.config = experiment.config
+        self.data: JudgeDataModule = experiment.data
+        self.dataset = self.data.name
+        self.readings = readings
+        self.tuned = scores.tuned
+        self.scores = Scores.of(scores.columns)
+        self.resampling = {name: self.config.metrics[name] for name in ("resamples", "seed")}
+        # 1. decodings
+        self.settings: dict[str, Decoding] = {}
+        for by_name in (experiment.decodings, *self.tuned.decodings.values()):
+            for name, decoding in by_name.items():
+                if decoding is not None:
+                    self.settings[name] = decoding
+        self.rules = {name: decoding.rule for name, decoding in self.settings.items()}
+        # 2. what humans said of the same texts
+        rated = {}
+        for condition in experiment.conditions:
+            if condition.dimension in self.data.ratings:
+                rated[condition.dimension] = self.data.ratings[condition.dimension]
+        ratings = ratings_frame(self.data.examples, rated, self.data.raters, self.data.split)
+        self.scale = scale_of(self.scores, ratings, self.data.scale)
+        self.about = {
+            "titles": experiment.titles,
+            "scale": self.scale,
+            "agreement": raters_agreement(ratings),
+        }
+        self.ratings = ratings[:0] if self.scores.compares else ratings
+
+    # --- judges, each by itself ------------------------------------------------------------------
+
+    def of_judges(self) -> dict[str, Any]:
+        """Judges against humans, the choice among their settings, and what they are worth."""
+        panels = panels_of(self.scores, self.ratings, **self.resampling)
+        metrics = evaluate(
+            self.scores, self.dataset, **self.config.metrics, scale=self.scale, rules=self.rules
+        )
+        metrics = beside_raters(metrics, self.scores, panels)
+        records: dict[str, Any] = {
+            "metrics": self.tuned.flagged(metrics),
+            "humans": human_records(panels, self.dataset, self.scale),
+            "pairwise": pairwise_records(
+                self.scores,
+                self.dataset,
+                self.experiment.ranking,
+                **self.resampling,
+                rules=self.rules,
+            ),
+            "choice": self._choice(),
+        }
+        if self.config.worth and not self.scores.compares:
+            samples = self._samples()
+            for name, study in STUDIES.items():
+                records[name] = study(samples)
+            records["metrics"] = with_silent(records["metrics"], records["forecasts"])
+            records["verdict"] = verdict_records(
+                samples, records["choice"], records, self.experiment.margins
+            )
+        return records
+
+    def _choice(self) -> Records:
+        cross_fitted = isinstance(self.experiment.tuner, CrossFit)
+        if self.scores.compares or not (self.config.worth or cross_fitted):
+            return []
+        return choice_records(
+            self.scores,
+            self.dataset,
+            self.experiment.decodings,
+            self.tuned,
+            self.experiment.tuner,
+            self.scale,
+            self.resampling["resamples"],
+            reads=self.experiment.assistant.reads,
+        )
+
+    def _samples(self) -> list[Any]:
+        """Each judge with the humans, as all studies take them."""
+        # a served model has no digest, and its probabilities are not over all tokens
+        models = self.readings.fingerprints.items()
+        over_vocabulary = {role for role, model in models if model.get("sha256")}
+        return samples_of(
+            self.scores,
+            self.readings.frame,
+            self.ratings,
+            self.scale,
+            models=self.experiment.titles,
+            decodings=self.settings,
+            texts={example.example_id: example.output for example in self.experiment.examples},
+            dataset=self.dataset,
+            over_vocabulary=over_vocabulary,
+            **self.resampling,
+        )
+
+    # --- judges against each other, texts attacked against clean ---------------------------------
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        compared_with = self.config.get("compare_with")
+        if compared_with is None:
+            return default_pairs(self.scores.cells, self.rules)
+        across = [name for name, decoding in self.settings.items() if decoding.across]
+        return Plain(compared_with, across)
+
+    def of_pairs(self) -> dict[str, Any]:
+        """Judges against each other, and attacked texts against clean ones."""
+        tuner = self.experiment.tuner
+        chosen_on = [DEV] if tuner is not None and tuner.needs_dev else []
+        repairs: Records = []
+        if not isinstance(self._pairs, Plain):
+            repairs = repair_records(self.scores, self.dataset, self.scale, **self.resampling)
+        return {
+            "comparisons": compare(
+                self.scores,
+                self._pairs,
+                self.dataset,
+                **self.config.metrics,
+                chosen_on=chosen_on,
+            ),
+            "repairs": repairs,
+            "attack_differences": attack_differences(
+                self.scores, self._pairs, self.dataset, **self.resampling
+            ),
+            "suffix": suffix_records(
+                self.scores, self.experiment.phrases, self.dataset, **self.resampling
+            ),
+        }
+
+    # --- defenses, texts -------------------------------------------------------------------------
+
+    def of_defenses(self) -> dict[str, Any]:
+        """Findings of defenses, and their cost; nothing without a defense."""
+        if list(self.experiment.defenses) == [NONE]:
+            return {}
+        findings = self.experiment.findings
+        records = {name: getattr(findings, name) for name in FINDINGS}
+        records["costs"] = cost_records(self.readings.columns, findings.costs, self.dataset)
+        records["references"] = frame_of(findings.references, REFERENCES_SCHEMA)
+        return records
+
+    def of_texts(self) -> dict[str, Any]:
+        """The judged texts and the changed ones; nothing where they may not be shown."""
+        if not self.config.examples:
+            return {}
+        return {
+            "examples": examples_frame(self.experiment.examples, self.data.split),
+            "texts": texts_frame(self.experiment.changed_texts()),
+        }
