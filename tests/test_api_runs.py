@@ -109,14 +109,6 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out
 
 
-def test_one_answer_is_parsed_by_the_one_parser(run, small_server):
-    small_server.otherwise = answer(text="I would give it a 2.")
-    run("judge.scores_from=text", "decoding=[greedy]")
-    folder = RunFolder.open("run")
-    assert set(folder.read("scores")["score"]) == {2.0}
-    assert set(folder.read("readings")["text"]) == {"I would give it a 2."}
-
-
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):
     small_server.otherwise = answer(lists=False)
     _, _, err = run(mistaken=True)
@@ -298,17 +290,6 @@ def test_a_server_that_changes_its_model_is_told(run, small_server):
     assert f"judge.url={small_server.url}: it answers as small-2, and answered as small-1 before" in err
     assert err.count("small-2") == 1
     assert "it changed while it was asked" in " ".join(out.split())
-
-
-def test_a_run_goes_on_where_one_of_its_servers_dies(run, small_servers):
-    one, two, _ = small_servers
-    two.replies = [answer()] * 3
-    two.otherwise = status(503, "going down")
-    run(f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", "judge.concurrency=4", "judge.backoff=0.05")
-    count = len(RunFolder.open("run").read("readings"))
-    servers = RunFolder.open("run").read("environment")["served"]["main"]["servers"]
-    assert servers[two.url]["requests"] == 3
-    assert servers[one.url]["requests"] == count - 3
 
 
 def test_a_judged_text_cannot_end_its_turn_in_what_is_sent(run, small_server):

@@ -17,10 +17,8 @@ from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
 from judgebench.components import build_component
 from judgebench.data.benchmarks import Mini
-from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main
-from judgebench.types import ScoreRange
 
 SMALL = (
     "data.limit_groups=6",
@@ -71,30 +69,6 @@ def chosen_rows(folder: Path, card: JudgeCard) -> pd.DataFrame:
     own = (scores["judge"] == card.series["judge"]) & (scores["decoding"] == card.series["decoding"])
     own &= (scores["range_min"] == card.range.minimum) & (scores["range_max"] == card.range.maximum)
     return scores[own].set_index("example_id")
-
-
-def test_the_card_is_of_the_setting_that_was_taken_in_yaml_that_a_person_can_read(calibrated):
-    card = JudgeCard.read(calibrated / "run" / "judge_card.yaml")
-    choice = json.loads((calibrated / "run" / "choice.json").read_text())
-    assert len(card.tried) == len(choice) == 2 * 6
-    (taken,) = (record for record in choice if record["taken"])
-    assert (taken["decoding"], ScoreRange.of(taken)) == (card.series["decoding"], card.range)
-    assert card.figures["promised"]["spearman"] == taken["promised_spearman"]
-    assert card.figures["test"]["n"] == taken["n"], "all texts are test texts"
-    prints = RunFolder.open(calibrated / "run").read("environment")["model_fingerprints"]
-    assert card.models["main"]["sha256"] == prints["main"]["sha256"]
-    assert any("among 12 settings" in limit for limit in card.limits)
-    assert Path(card.parts["judge"]["path"]).name == "tiny-main"
-    assert card.parts["judge"]["dtype"] == "float32", "what auto stood for"
-    assert len(card.parts["decoding"]) == 1
-    text = (calibrated / "run" / "judge_card.yaml").read_text()
-    assert list(yaml.safe_load(text))[:6] == ["format", "dimension", "range", "scale", "uses", "limits"]
-    verdict = json.loads((calibrated / "run" / "verdict.json").read_text())
-    assert [(use["use"], use["verdict"], use["clause"]) for use in card.uses] == [
-        (record["use"], record["verdict"], record["clause"]) for record in verdict
-    ]
-    assert card.verdict[0].startswith("  order texts ")
-    assert "rubric:\n" in text
 
 
 def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(calibrated, score):

@@ -67,16 +67,6 @@ def test_a_run_with_few_ratings_measures_the_rated_texts_alone(few):
     assert ours.read("about")["scale"] == {"coherence": [1, 5], "fluency": [1, 5]}
 
 
-def test_an_unknown_scale_is_what_single_ratings_span_and_not_their_means(few):
-    rows = [
-        row | {"human": {"coherence": {"ann": 1 + i % 4, "ben": 2}, "fluency": 2 + i % 3}}
-        for i, row in enumerate(read("rated.jsonl"))
-    ]
-    write("mine.jsonl", rows)
-    few(*REPLAY, "data.scale=null")
-    assert RunFolder.open("run").read("about")["scale"] == {"coherence": [1, 4], "fluency": [2, 4]}
-
-
 def test_splits_without_a_rated_text_are_refused_before_anything_is_read(few):
     _, _, err = few(*REPLAY, "data.dev_share=0.9", "data.seed=2", mistaken=True)
     assert "data.dev_share: none of the groups of the test split has a human score for 'coherence'" in err

@@ -54,31 +54,6 @@ OWN = (
 )
 
 
-def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    shown = ("report=true", "print=all", "figures=png")
-    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", *shown)
-    folder = RunFolder.open("run")
-    scores, records = folder.read("scores"), folder.read("pairwise")
-    assert len(scores) == 3 * 6 * 5 * 2 * 2
-    assert {(r["attack"], r["decoding"]) for r in records} == {
-        (attack, decoding) for attack in ("none", "dsi") for decoding in ("greedy", "expectation")
-    }
-    record = next(r for r in records if (r["split"], r["attack"], r["decoding"]) == ("test", "none", "expectation"))
-    assert (record["pairs"], record["groups"], record["systems"]) == (2 * 15, 2, 6)
-    # win shares of systems are means of their texts' scores, whoever else they met
-    clean = scores.query("split == 'test' and attack == 'none' and decoding == 'expectation'")
-    for row in record["ranking"]:
-        assert row["win_share"] == pytest.approx(clean[clean.system_id == row["system"]].score.mean())
-        assert row["human_wins"] + row["human_ties"] + row["human_losses"] == pytest.approx(2 * 5)
-    ranks = [row["rank"] for row in record["ranking"]]
-    assert ranks == sorted(ranks)
-    assert record["place_effect"] is not None
-    for part in ("systems ranked, 30 pairs of 2 articles", "joint, attack dsi: preferences against the humans'"):
-        assert part in " ".join(out.split())
-    assert "<h3>Systems ranked</h3>" in (folder.path / "report.html").read_text("utf-8")
-    assert {path.stem for path in (folder.path / "figures").glob("*.png")} >= {"ranking_joint"}
-
-
 def test_a_judge_may_find_ties(judgebench, tiny_pair):
     given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2")
     judgebench(*given, "assistant=null_context", "decoding=[expectation,greedy,contrastive_expectation]")

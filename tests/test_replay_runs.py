@@ -1,11 +1,9 @@
 """judge=replay end to end: answers that were given earlier are measured like any judge's, and no model is loaded."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
-from scipy.stats import spearmanr
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
@@ -32,31 +30,6 @@ def mine(judgebench):
     write("mine.jsonl", rows)
     write("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
     return rows
-
-
-def test_a_file_of_answers_and_a_file_of_ratings_are_all_that_it_takes(judgebench, mine):
-    code, out, _ = judgebench(
-        *("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl"),
-        *("data.dev_share=0", "logger=none", "metrics.resamples=20", "run_dir=run"),
-    )
-    assert code == 0
-    folder = RunFolder.open("run")
-    scores, readings, environment = folder.read("scores"), folder.read("readings"), folder.read("environment")
-    judged = {row["example_id"]: row["judged"] for row in mine}
-    assert scores.set_index("example_id")["score"].to_dict() == judged
-    assert set(scores["status"]) == {"parsed"}
-    assert readings["text"].tolist() == [WORDS[judged[name]] for name in readings["example_id"]]
-    assert set(readings["prompt_tokens"]) == {0}
-    assert readings["prompt"].str.contains("Evaluation Criteria:\n\nCoherence (1-5)", regex=False).all()
-    (record,) = [one for one in folder.read("metrics") if one["level"] == "dataset"]
-    assert record["spearman"] == pytest.approx(spearmanr(scores["score"], scores["human"]).statistic)
-    assert (record["n"], record["judge"], record["decoding"], record["failed_share"]) == (20, "main", "greedy", 0.0)
-    sha256 = hashlib.sha256(Path("answers.jsonl").read_bytes()).hexdigest()
-    assert environment["model_fingerprints"] == {"main": {"title": "answers", "sha256": sha256}}
-    assert environment["tokens"] == {"total": 0, "unique": 0}
-    assert not Path("outputs").exists(), "nothing was computed, so nothing is stored"
-    assert "Scored: 20 of the 20 rows of answers.jsonl." in Path("run/report.html").read_text("utf-8")
-    assert "answers.jsonl" not in out  # nothing was left out
 
 
 def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_the_same(judgebench, mine):

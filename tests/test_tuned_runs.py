@@ -80,20 +80,6 @@ def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
         assert {record[name] is not None for name in ("p", "p_holm", "says")} == {record["split"] == "test"}
 
 
-def test_expected_values_are_compared_with_expected_values_whatever_they_are_called(run):
-    run("tune=shared", "decoding.rule=expectation")
-    folder = RunFolder.open("run")
-    compared = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.read("comparisons")}
-    names = ("contrastive", "contrastive_expectation")
-    assert compared == {
-        *((f"{name}{end}", "main", "expectation") for name in names for end in ("", "_per_range")),
-        *((name, "pair", f"{name}_per_range") for name in names),
-    }
-    rules = {(r["judge"], r["decoding"]): r["rule"] for r in folder.read("metrics")}
-    assert {rule for (judge, _), rule in rules.items() if judge == "pair"} == {"expectation"}
-    assert rules["main", "greedy"] == "argmax"
-
-
 MISTAKES = {
     "no dev split": (["tune=dev", "data.dev_share=0"], "data.dev_share"),
     "a free answer": (["tune=dev", "judge.mode=generate", "decoding=[greedy,contrastive]"], "judge.mode=score_tokens"),
@@ -204,14 +190,6 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
         environment = RunFolder.open(f"sweep/{number}").read("environment")
         assert set(environment["model_fingerprints"]) == {"main", "assistant"}
         assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
-
-
-def test_jobs_that_decode_otherwise_share_what_is_read_and_others_read_again(run, parsed):
-    run("metrics.seed=1,2", "run_dir=measured", first=["-m"])
-    assert len(parsed) == 1
-    run("data.limit_groups=3,4", "run_dir=read", first=["-m"])
-    assert len(parsed) == 3
-    assert len(RunFolder.open("read/1").read("readings")) > len(RunFolder.open("read/0").read("readings"))
 
 
 def test_runs_by_themselves_share_nothing_so_a_changed_file_counts(judgebench, tiny_pair, parsed):
