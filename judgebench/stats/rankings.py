@@ -340,4 +340,5 @@ def _ranking(
             total = wins + ties + losses
             row[f"{prefix}win_share"] = (wins + ties / 2) / total if total else None
     by = "strength" if judge.fitted else "win_share"
-    return sorted(rows, key=lambda row: -(row[by] if row[by] is not None else -np.inf))
+    # equal ones stay in their order, whatever rounding has left of a difference
+    return sorted(rows, key=lambda row: -(round(row[by], 9) if row[by] is not None else -np.inf))

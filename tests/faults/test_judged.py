@@ -153,7 +153,7 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
     assert not [line for line in opened.splitlines() if line.startswith(("socket.", "urllib."))]
     folder = RunFolder.open(tmp_path / "run")
     readings = folder.read("readings")
-    assert len(readings) == 8 * 2 * 5
+    assert len(readings) == 8 * 2 * 4
     hostile_rows = readings[readings.prompt.str.contains("{{ source }}", regex=False)]
     assert len(hostile_rows)
     assert (hostile_rows.control_tokens > 0).all()
