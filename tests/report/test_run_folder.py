@@ -81,19 +81,6 @@ def test_what_is_no_run_folder_is_refused_with_a_sentence(tmp_path):
             RunFolder.open(tmp_path / name)
 
 
-def test_unfinished_run_is_told_from_a_damaged_one(tmp_path):
-    RunFolder(tmp_path).write("config", {"seed": 1})
-    folder = RunFolder.open(tmp_path)
-    with pytest.raises(UserError, match=r"scores.parquet: missing, so this run did not finish"):
-        folder.read("scores")
-    (tmp_path / "scores.parquet").write_bytes(b"nonsense")
-    with pytest.raises(UserError, match=r"scores.parquet: cannot be read"):
-        folder.read("scores")
-    (tmp_path / "metrics.json").write_text('[{"n": ')
-    with pytest.raises(UserError, match=r"metrics.json: cannot be read"):
-        folder.read("metrics")
-
-
 def a_file(tmp_path):
     (tmp_path / "run").write_text("a file")
     return tmp_path / "run"
