@@ -278,11 +278,6 @@ def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(ca
     assert row["estimate"] == pytest.approx(card.estimate(np.array([4.0]))[0])
 
 
-def test_force_is_true_or_false(calibrate):
-    code, _, err = calibrate("force=maybe", mistaken=True)
-    assert (code, "force: 'maybe' is neither true nor false." in err) == (2, True), err
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -3,14 +3,11 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from judgebench import job
-from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
 from judgebench.results.folder import RunFolder
-from judgebench.stats.correlation import spearman
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),
@@ -49,35 +46,6 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
         *("about.json", "digests.json", "repairs.json", "examples.parquet"),
     }
-
-
-@pytest.mark.parametrize("tune", ["dev", "shared"])
-def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
-    run(f"tune={tune}")
-    folder = RunFolder.open("run")
-    records, scores, readings, tuning = map(folder.read, ("metrics", "scores", "readings", "tuning"))
-    assert len(tuning) == 2 * {"dev": 2, "shared": 4}[tune]
-    for record in tuning:
-        # the scores are those of the decoding that was chosen
-        rows = scores[(scores.decoding == record["decoding"]) & (scores.range_min == record["range_min"])]
-        setting = record["lambda"], record["temperature"]
-        assert set(zip(rows["lambda"], rows["temperature"], strict=True)) == {setting}
-        read = readings[readings.range_min == record["range_min"]].set_index("example_id").loc[rows["example_id"]]
-        main, assistant = (np.array(read[f"{who}_logprobs"].tolist(), np.float32) for who in ("main", "assistant"))
-        values = np.array([float(candidate) for candidate in read["candidates"].iloc[0]])
-        assert np.array_equal(Contrastive(*setting, rule=record["rule"]).scores(main, assistant, values), rows["score"])
-        # and so are its metrics
-        for split in ("dev", "test"):
-            part = rows[rows["split"] == split]
-            assert record[split] == pytest.approx(spearman(part["score"], part["human"]), abs=1e-12)
-            where = record["decoding"], record["range_min"], split, "dataset"
-            names = ("decoding", "range_min", "split", "level")
-            (metric,) = (row for row in records if tuple(row[name] for name in names) == where)
-            assert metric["spearman"] == pytest.approx(record[split], abs=1e-12)
-            assert ("edge" in metric["flags"]) == record["edge"]
-    # nothing is tested on the split that was tuned on
-    for record in folder.read("comparisons"):
-        assert {record[name] is not None for name in ("p", "p_holm", "says")} == {record["split"] == "test"}
 
 
 MISTAKES = {
