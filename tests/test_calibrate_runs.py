@@ -19,6 +19,7 @@ from judgebench.components import build_component
 from judgebench.data.benchmarks import Mini
 from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main
+from tests.conftest import write_rows
 
 SMALL = (
     "data.limit_groups=6",
@@ -43,7 +44,7 @@ def calibrated(tmp_path_factory, tiny_pair):
     data = Mini(limit_groups=6)
     data.setup()
     rows = [{"example_id": e.example_id, "source": e.source, "output": e.output} for e in data.examples]
-    (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows((folder / "texts.jsonl"), rows)
     return folder
 
 
@@ -248,7 +249,7 @@ def test_a_served_judge_is_known_by_its_name_and_by_what_its_server_says(
     assert "cost of this run: $0" in out
     # shard by shard: what earlier ones have cost counts against max_cost, and all together is said
     rows = [{"source": f"Article {i}.", "output": f"Summary {i}."} for i in range(4)]
-    Path("many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("many.jsonl", rows)
     many = ("check_models=false", "data.path=many.jsonl", "shard=1", "+judge.concurrency=1")
     code, asked, out = score(*many, "+judge.max_cost=0.0005")
     assert (code, asked) == (2, 2), out
@@ -265,7 +266,7 @@ def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(ca
     data = Mini(limit_groups=6)
     data.setup()
     given = [{"example_id": e.example_id, "text": f"{round(e.human['coherence'])}"} for e in data.examples]
-    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given))
+    write_rows("answers.jsonl", given)
     at = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]")
     calibrate(*at, "ranges=[[1,5]]")
     card = JudgeCard.read("run/judge_card.yaml")
@@ -291,7 +292,7 @@ def test_a_judge_of_no_use_has_no_card_without_force(answer, reason, calibrate, 
     data = Mini(limit_groups=6)
     data.setup()
     rows = [{"example_id": e.example_id, "text": answer(e.human["coherence"])} for e in data.examples]
-    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("answers.jsonl", rows)
     at = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
     code, _, err = calibrate(*at, "force=false", mistaken=True)
     assert (code, Path("run/judge_card.yaml").exists()) == (2, False)

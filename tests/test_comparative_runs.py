@@ -1,6 +1,5 @@
 """Runs that ask which of two texts is better, end to end: tiny models, and the embedded judge against plain passes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,9 @@ import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
-from tests.test_cli import QUICK, rows, told
+from tests.conftest import write_rows
+from tests.faults.conftest import rows
+from tests.test_cli import QUICK, told
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")
 
@@ -70,7 +71,7 @@ def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_pass
 ):
     article = "The council voted on Tuesday to close the old bridge. Engineers had found that its piers are sinking."
     texts = [{"source": article, "output": text, "human": {"joint": 5 - 4 * i}} for i, text in enumerate(TEXTS)]
-    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, texts)))
+    write_rows((tmp_path / "data.jsonl"), texts)
     judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:3], "run_dir=run")
     folder = RunFolder.open("run")
     scores = folder.read("scores")

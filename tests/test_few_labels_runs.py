@@ -11,16 +11,13 @@ import pytest
 from judgebench.data.pairs import JsonPairs
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
+from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "run_dir=run", "data=jsonl", "data.path=mine.jsonl")
 REPLAY = (
     *("judge=replay", "judge.path=answers.jsonl", "judge.fields.dimension=dimension", "dimensions=[coherence,fluency]"),
     *("data.scale=[1,5]", "data.dev_share=0", "ranges=[[1,5]]", "report=false", *QUICK),
 )
-
-
-def write(name, rows):
-    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
 def read(name):
@@ -45,9 +42,9 @@ def few(judgebench):
             rows.append(row)
             answers += [{"example_id": name, "dimension": of, "text": str(judge)} for of in ("coherence", "fluency")]
     next(row for row in rows if (row.get("human") or {}).get("fluency"))["human"]["fluency"] = None
-    write("mine.jsonl", rows)
-    write("rated.jsonl", [row for row in rows if (row.get("human") or {}).get("coherence")])
-    write("answers.jsonl", answers)
+    write_rows("mine.jsonl", rows)
+    write_rows("rated.jsonl", [row for row in rows if (row.get("human") or {}).get("coherence")])
+    write_rows("answers.jsonl", answers)
     return judgebench
 
 
@@ -79,7 +76,7 @@ def test_settings_are_tuned_on_the_rated_texts_alone(judgebench):
     rows = files("judgebench.data").joinpath("conala", "conala.jsonl").read_text("utf-8").splitlines()
     rows = [row | {"example_id": f"{row['group']}/{row['system']}"} for row in map(json.loads, rows)]
     rated = set(list(dict.fromkeys(row["group"] for row in rows))[::2])
-    write("mine.jsonl", [row if row["group"] in rated else row | {"ratings": None} for row in rows])
+    write_rows("mine.jsonl", [row if row["group"] in rated else row | {"ratings": None} for row in rows])
     run = (
         *("judge=recorded", "judge.path=qwen2.5-coder", "prompt.rubrics=code", "dimensions=[quality]", "report=false"),
         *("data.fields.human=ratings", "data.fields.group_id=group", "data.fields.system_id=system", "ranges=[[0,4]]"),
@@ -107,13 +104,13 @@ def test_pairs_need_not_all_have_a_preference_but_one(tmp_path, monkeypatch):
         | ({"preference": ("first", "second", "tie")[i]} if i < 3 else {})
         for i in range(9)
     ]
-    write("pairs.jsonl", rows)
+    write_rows("pairs.jsonl", rows)
     pairs = JsonPairs("pairs.jsonl", fields={name: name for name in fields})
     pairs.setup()
     preferences = [pair.human["overall"] for pair in pairs.examples]
     assert preferences[:3] == [1, -1, 0]
     assert all(math.isnan(preference) for preference in preferences[3:])
-    write("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
+    write_rows("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
     with pytest.raises(UserError, match=r"pairs.jsonl: no row has a human score for overall in field 'preference'"):
         JsonPairs("pairs.jsonl", fields={name: name for name in fields}).setup()
 
@@ -129,7 +126,7 @@ def test_comparisons_and_attacks_leave_unrated_texts_to_the_judge(judgebench, ti
         for i in range(10)
         for system in "abc"
     ]
-    write("mine.jsonl", rows)
+    write_rows("mine.jsonl", rows)
     judges = ("judge=local", f"judge.path={tiny_pair[0]}", "assistant=model", f"assistant.path={tiny_pair[1]}")
     _, out, _ = judgebench(*judges, "data.scale=[1,5]", "data.dev_share=0", "tune=none", *QUICK, *more)
     folder, compares = RunFolder.open("run"), "prompt=comparative" in more

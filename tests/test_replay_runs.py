@@ -7,15 +7,12 @@ import pytest
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
+from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
 ALL_FIELDS = tuple(f"judge.fields.{axis}={axis}" for axis in ("dimension", "range", "attack", "defense"))
 WORDS = {1: "one out of five", 2: "**Rating:** 2", 3: "3 out of 5 (incoherent)", 4: "Four stars.", 5: "5/5"}
-
-
-def write(name, rows):
-    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
 @pytest.fixture
@@ -27,8 +24,8 @@ def mine(judgebench):
         for group in range(4)
         for score in range(1, 6)
     ]
-    write("mine.jsonl", rows)
-    write("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
+    write_rows("mine.jsonl", rows)
+    write_rows("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
     return rows
 
 
@@ -48,7 +45,9 @@ def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_t
 
 def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
-    write("answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}])
+    write_rows(
+        "answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}]
+    )
     command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")
     note = (
         "Rows whose example the data does not have: 2 (stranger, odd). Examples without a row, left out: 2 (0-1, 0-2)."
@@ -70,7 +69,7 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
     readings, scores = asked.read("readings"), asked.read("scores")
     rows = readings[["example_id", "text", "dimension", "attack", "defense"]].to_dict("records")
     ends = zip(readings["range_min"], readings["range_max"], strict=True)
-    write("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
+    write_rows("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
     judgebench(*("judge=replay", "judge.path=answers.jsonl", *ALL_FIELDS, *conditions))
     replayed = RunFolder.open("run")
     assert replayed.read("scores").equals(scores)
@@ -81,7 +80,7 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
 def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebench, mine):
     clean = [{"example_id": row["example_id"], "text": f"{row['judged']}"} for row in mine]
     attacked = [row | {"text": f"Score: {min(5, int(row['text']) + 1)}", "attack": "dsi"} for row in clean[:12]]
-    write("answers.jsonl", clean + attacked)
+    write_rows("answers.jsonl", clean + attacked)
     judgebench(
         *(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
         *("attacks=[none,dsi]", "judge.fields.attack=attack"),

@@ -1,6 +1,5 @@
 """Tuned runs and sweeps end to end: what the run folder says, what is refused, what later jobs use again."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from judgebench import job
 from judgebench.experiment import Experiment
 from judgebench.results.folder import RunFolder
+from tests.conftest import write_rows
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),
@@ -170,7 +170,7 @@ def test_runs_by_themselves_share_nothing_so_a_changed_file_counts(judgebench, t
         *("data.fields.group_id=group_id", "logger=none", "report=false", "metrics.resamples=0", "run_dir=run"),
     )
     for count in (6, 4):
-        Path("own.jsonl").write_text("\n".join(json.dumps(row) for row in rows[:count]))
+        write_rows("own.jsonl", rows[:count])
         judgebench(*command)
         assert len(RunFolder.open("run").read("readings")) == count
     assert len(parsed) == 2
