@@ -38,7 +38,7 @@ from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.humans import Panel, beside_humans_records, human_records
 from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
 from judgebench.stats.scores import Cell as StudyCell
-from judgebench.stats.scores import JudgeScores as StudySample
+from judgebench.stats.scores import JudgeScores
 from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
 from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
@@ -150,7 +150,7 @@ class Law(NamedTuple):
     borders: tuple[float, ...]
 
 
-class JudgeScores(NamedTuple):
+class Sample(NamedTuple):
     """[N] scores of humans and of two judges, with the article and the system of each."""
 
     human: np.ndarray
@@ -160,9 +160,7 @@ class JudgeScores(NamedTuple):
     system: np.ndarray
 
 
-def drawn(
-    articles: int, laws: tuple[Law, Law], together: float, seed: int, systems: int = 12, kind: int = 1
-) -> JudgeScores:
+def drawn(articles: int, laws: tuple[Law, Law], together: float, seed: int, systems: int = 12, kind: int = 1) -> Sample:
     """Articles with `systems` texts each; `together` is the correlation of the judges' errors, and `kind` the seed of
     the systems' abilities."""
     rng = np.random.default_rng(seed)
@@ -177,7 +175,7 @@ def drawn(
         pairs = zip(errors[0], own, strict=True)
         article, text = (np.sqrt(together) * a + np.sqrt(1 - together) * b for a, b in pairs)
         scores.append(np.digitize(truth + law.shared * article + law.error * text, law.borders).astype(float))
-    return JudgeScores(human, scores[0], scores[1], group, system)
+    return Sample(human, scores[0], scores[1], group, system)
 
 
 def tests(options: argparse.Namespace) -> Iterator[str]:
@@ -209,7 +207,7 @@ def tests(options: argparse.Namespace) -> Iterator[str]:
             yield line(f"{wanted:g}", name, errors, articles, 100 * found / options.data_sets)
 
     # 2. how often the intervals at system level hold the value over all systems of a kind
-    def over_systems(sample: JudgeScores, resamples: int) -> Correlated:
+    def over_systems(sample: Sample, resamples: int) -> Correlated:
         return correlate("system", sample.first, sample.human, Clusters.of(sample.group, resamples), sample.system)
 
     yield "\n" + line("systems", "articles", "Spearman", "articles resampled", "systems and articles resampled")
@@ -422,7 +420,7 @@ rater, but with two or three values, or 1 for one text in twenty and 5 for all o
 FAILING = 0.31
 
 
-def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> StudySample:
+def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> JudgeScores:
     """A judge of texts of six systems and one article each, whose three raters have as much noise as texts differ."""
     rng = np.random.default_rng([seed, articles])
     system, group = np.tile(np.arange(systems), articles), np.repeat(np.arange(articles), systems)
@@ -456,19 +454,19 @@ def study_sample(
     systems: np.ndarray,
     seed: int = 0,
     unread: np.ndarray | None = None,
-) -> StudySample:
+) -> JudgeScores:
     """Scores [N] and ratings [N, R] of 1 to 5 as studies take them; unread: [N] True where the answer failed."""
     if unread is not None:
         scores = np.where(unread, 1.0, scores)
     cell = StudyCell("test", "quality", 1.0, 5.0, 1.0, "none", "none", "main", "expectation", None, None)
     names, raters = np.array([f"t{i}" for i in range(len(scores))]), [f"r{i}" for i in range(ratings.shape[1])]
-    sample = StudySample(
+    sample = JudgeScores(
         name, cell, names, groups, systems, scores, ratings, raters, (1.0, 5.0), resamples=200, seed=seed
     )
     return sample if unread is None else replace(sample, unread=unread).answered
 
 
-def verdicts(sample: StudySample, margins: Margins | None = None) -> dict[str, Any]:
+def verdicts(sample: JudgeScores, margins: Margins | None = None) -> dict[str, Any]:
     """Use -> its record, of one setting that was not chosen among others."""
     whole = sample.whole or sample
     columns = {name: np.full(len(whole.scores), value) for name, value in sample.cell.named.items()}

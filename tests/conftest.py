@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import resource
 import string
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -111,6 +112,11 @@ def summeval_file() -> Path:
     if not path.is_file():
         pytest.skip("../shared/data/summeval_paired.jsonl is not there")
     return path
+
+
+def write_rows(path: Path | str, rows: Iterable[object]) -> None:
+    """A file of rows, each a line of JSON."""
+    Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
 def tiny_llama(seed: int, layers: int = 4) -> transformers.LlamaForCausalLM:

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.attacks.scoring import PhraseScorer
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair, told
-from tests.tracking.wandb_file import read_finished, the_file
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
@@ -117,29 +115,6 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
     html = (run / "report.html").read_text()
     assert phrase["phrase"] in html
     assert "<h3>Learned phrases</h3>" in html
-
-
-def test_the_same_command_resumes_what_is_there(learned, judgebench, monkeypatch):
-    folder, command = learned
-    was, trace = phrase_of(folder / "run"), trace_of(folder / "run")
-    scored = []
-    values = PhraseScorer.values
-    monkeypatch.setattr(PhraseScorer, "values", lambda self, *given: scored.append(given) or values(self, *given))
-    judgebench(*command, "logger=none", "report=false", "run_dir=kept", f"store={folder / 'outputs/readings.sqlite'}")
-    kept = phrase_of("kept")
-    assert kept["learned"].pop("steps_resumed") == len(steps(folder / "outputs")) == 5
-    assert scored == []
-    assert trace_of("kept").equals(trace)
-    assert (kept["by_length"], kept["learned"]["scores"]) == (was["by_length"], was["learned"]["scores"])
-    assert RunFolder.open("kept").read("scores").equals(RunFolder.open(folder / "run").read("scores"))
-
-
-def test_wandb_holds_the_trace(learned):
-    (folder,) = (learned[0] / "run" / "wandb").glob("offline-run-*")
-    table = json.loads((folder / "files" / read_finished(the_file(folder)).history["attack/trace"]["path"]).read_text())
-    scored = trace_of(learned[0] / "run").query("score == score")
-    assert table["columns"] == list(scored.columns)
-    assert [row[table["columns"].index("phrase")] for row in table["data"]] == scored.phrase.tolist()
 
 
 def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(

@@ -16,6 +16,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main
 from judgebench.types import ScoreRange
 from tests.cards.test_card import PARTS, card
+from tests.conftest import write_rows
 from tests.served import BatchProvider, garbage
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
@@ -294,7 +295,7 @@ def test_all_shards_of_a_scoring_are_submitted_before_any_is_waited_for(
     made = {**vars(card()), "parts": parts, "range": ScoreRange(1, 5), "models": models}
     JudgeCard(**made).write(Path("card.yaml"))
     rows = [{"source": f"Article {i}.", "output": f"Summary {i}."} for i in range(5)]
-    Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("texts.jsonl", rows)
     command = ("card=card.yaml", "data.path=texts.jsonl", "out=scores.jsonl", "shard=2", "+judge.batch=submit")
     code, _, err = called(score_main, *command, mistaken=True)
     assert code == 75, err

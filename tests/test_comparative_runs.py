@@ -1,6 +1,5 @@
 """Runs that ask which of two texts is better, end to end: tiny models, and the embedded judge against plain passes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,42 +7,11 @@ import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
-from judgebench.stats.bradley_terry import MEASURES
-from tests.test_cli import QUICK, pair, rows, told
+from tests.conftest import write_rows
+from tests.faults.conftest import rows
+from tests.test_cli import QUICK, told
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")
-SCORED = ["example_id", "attack", "judge", "decoding"]
-
-
-def test_a_run_reads_both_orders_and_leaves_a_score_a_pair(judgebench, tiny_pair):
-    _, out, _ = judgebench(*pair(tiny_pair), *ASKED, "attacks=[none,dsi]", "report=true")
-    folder = RunFolder.open("run")
-    readings, scores, records = folder.read("readings"), folder.read("scores"), folder.read("metrics")
-    assert len(readings) == 4 * 6 * 3 * 2 * 2
-    assert readings.groupby(["example_id", "attack"]).order.agg(list).map(lambda one: one == ["first", "second"]).all()
-    # main and assistant by two decodings, the pair by one
-    assert len(scores) == len(readings) / 2 * 5
-    assert not scores.duplicated(SCORED).any()
-    assert (scores.example_id == scores.text_id + "~" + scores.rival_id).all()
-    assert (scores.groupby("text_id").rival_id.nunique() == 3).all()
-    np.testing.assert_allclose(scores.score, (scores.score_first + scores.score_second) / 2)
-    assert set(scores[scores.decoding == "greedy"].score) <= {0, 0.5, 1}
-    assert (set(scores.range_min), set(scores.range_max)) == ({0}, {1})
-    for record in records:
-        assert all(record[name] is not None for name in MEASURES)
-        assert ("delta" in record) == (record["attack"] != "none")
-    # what a judge says follows from the readings alone: P(1) and P(2), over both
-    by_expectation = scores[(scores.judge == "main") & (scores.decoding == "expectation")]
-    for order, column, place in (("first", "score_first", 0), ("second", "score_second", 1)):
-        held = readings[readings.order == order].set_index(["example_id", "attack"])
-        own = held.main_logprobs.map(lambda logp, place=place: np.exp(logp[place]) / np.exp(logp).sum())
-        there = by_expectation.set_index(["example_id", "attack"])[column]
-        np.testing.assert_allclose(there, own[there.index], rtol=1e-5)
-    html = (folder.path / "report.html").read_text()
-    assert "Which of two is better?" in html
-    assert "Favorite scores" not in html
-    assert "place one" in out
-    assert "pairs of 3 articles" in out
 
 
 def test_what_two_pairs_ask_alike_is_read_once(judgebench, tiny_pair):
@@ -103,7 +71,7 @@ def test_win_probabilities_of_the_embedded_judge_are_those_of_plain_forward_pass
 ):
     article = "The council voted on Tuesday to close the old bridge. Engineers had found that its piers are sinking."
     texts = [{"source": article, "output": text, "human": {"joint": 5 - 4 * i}} for i, text in enumerate(TEXTS)]
-    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, texts)))
+    write_rows((tmp_path / "data.jsonl"), texts)
     judgebench("+exp=comparative", "data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", *QUICK[:3], "run_dir=run")
     folder = RunFolder.open("run")
     scores = folder.read("scores")

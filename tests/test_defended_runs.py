@@ -13,40 +13,6 @@ LEARNED = (
 )
 
 
-def test_each_attack_is_read_and_compared_under_each_defense(judgebench, tiny_pair):
-    given = (
-        f"judge.path={tiny_pair[0]}",
-        "judge=local",
-        "assistant=null_context",
-        "decoding=[expectation,contrastive]",
-    )
-    _, out, _ = judgebench(*given, *ASKED, "report=true", "print=all")
-    folder = RunFolder.open("run")
-    readings, scores = folder.read("readings"), folder.read("scores")
-    assert len(readings) == 2 * 6 * 2 * 3
-    # by text and attack: the words of sandwich and delimiters are read
-    wide = readings.pivot(index=["example_id", "attack"], columns="defense", values="prompt")
-    assert (wide["none"] != wide["sandwich"]).all()
-    assert (wide["none"] != wide["delimiters"]).all()
-    # the assistant is asked about nothing under the same defense, attacked or not
-    said = readings.assistant_logprobs.map(tuple).groupby(readings.defense)
-    assert (said.nunique() == 1).all()
-    assert said.first().nunique() == 3
-    test = scores[(scores.split == "test") & (scores.judge == "main") & (scores.decoding == "expectation")]
-    means = test.groupby(["defense", "attack"]).score.mean()
-    records = [
-        r
-        for r in folder.read("metrics")
-        if (r["split"], r["judge"], r["decoding"], r["level"]) == ("test", "main", "expectation", "dataset")
-        and r["attack"] == "dsi"
-    ]
-    assert [r["defense"] for r in records] == list(DEFENSES)
-    for record in records:
-        assert abs(record["change"] - (means[record["defense"], "dsi"] - means[record["defense"], "none"])) < 1e-9
-    assert "defense delimiters" in out
-    assert "defense delimiters" in (folder.path / "report.html").read_text()
-
-
 def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(judgebench, tiny_pair):
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *LEARNED)
     judgebench(*given, "defenses=[delimiters,none,sandwich]")

@@ -11,16 +11,13 @@ import pytest
 from judgebench.data.pairs import JsonPairs
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
+from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "run_dir=run", "data=jsonl", "data.path=mine.jsonl")
 REPLAY = (
     *("judge=replay", "judge.path=answers.jsonl", "judge.fields.dimension=dimension", "dimensions=[coherence,fluency]"),
     *("data.scale=[1,5]", "data.dev_share=0", "ranges=[[1,5]]", "report=false", *QUICK),
 )
-
-
-def write(name, rows):
-    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
 def read(name):
@@ -45,9 +42,9 @@ def few(judgebench):
             rows.append(row)
             answers += [{"example_id": name, "dimension": of, "text": str(judge)} for of in ("coherence", "fluency")]
     next(row for row in rows if (row.get("human") or {}).get("fluency"))["human"]["fluency"] = None
-    write("mine.jsonl", rows)
-    write("rated.jsonl", [row for row in rows if (row.get("human") or {}).get("coherence")])
-    write("answers.jsonl", answers)
+    write_rows("mine.jsonl", rows)
+    write_rows("rated.jsonl", [row for row in rows if (row.get("human") or {}).get("coherence")])
+    write_rows("answers.jsonl", answers)
     return judgebench
 
 
@@ -67,16 +64,6 @@ def test_a_run_with_few_ratings_measures_the_rated_texts_alone(few):
     assert ours.read("about")["scale"] == {"coherence": [1, 5], "fluency": [1, 5]}
 
 
-def test_an_unknown_scale_is_what_single_ratings_span_and_not_their_means(few):
-    rows = [
-        row | {"human": {"coherence": {"ann": 1 + i % 4, "ben": 2}, "fluency": 2 + i % 3}}
-        for i, row in enumerate(read("rated.jsonl"))
-    ]
-    write("mine.jsonl", rows)
-    few(*REPLAY, "data.scale=null")
-    assert RunFolder.open("run").read("about")["scale"] == {"coherence": [1, 4], "fluency": [2, 4]}
-
-
 def test_splits_without_a_rated_text_are_refused_before_anything_is_read(few):
     _, _, err = few(*REPLAY, "data.dev_share=0.9", "data.seed=2", mistaken=True)
     assert "data.dev_share: none of the groups of the test split has a human score for 'coherence'" in err
@@ -89,7 +76,7 @@ def test_settings_are_tuned_on_the_rated_texts_alone(judgebench):
     rows = files("judgebench.data").joinpath("conala", "conala.jsonl").read_text("utf-8").splitlines()
     rows = [row | {"example_id": f"{row['group']}/{row['system']}"} for row in map(json.loads, rows)]
     rated = set(list(dict.fromkeys(row["group"] for row in rows))[::2])
-    write("mine.jsonl", [row if row["group"] in rated else row | {"ratings": None} for row in rows])
+    write_rows("mine.jsonl", [row if row["group"] in rated else row | {"ratings": None} for row in rows])
     run = (
         *("judge=recorded", "judge.path=qwen2.5-coder", "prompt.rubrics=code", "dimensions=[quality]", "report=false"),
         *("data.fields.human=ratings", "data.fields.group_id=group", "data.fields.system_id=system", "ranges=[[0,4]]"),
@@ -117,13 +104,13 @@ def test_pairs_need_not_all_have_a_preference_but_one(tmp_path, monkeypatch):
         | ({"preference": ("first", "second", "tie")[i]} if i < 3 else {})
         for i in range(9)
     ]
-    write("pairs.jsonl", rows)
+    write_rows("pairs.jsonl", rows)
     pairs = JsonPairs("pairs.jsonl", fields={name: name for name in fields})
     pairs.setup()
     preferences = [pair.human["overall"] for pair in pairs.examples]
     assert preferences[:3] == [1, -1, 0]
     assert all(math.isnan(preference) for preference in preferences[3:])
-    write("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
+    write_rows("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
     with pytest.raises(UserError, match=r"pairs.jsonl: no row has a human score for overall in field 'preference'"):
         JsonPairs("pairs.jsonl", fields={name: name for name in fields}).setup()
 
@@ -139,7 +126,7 @@ def test_comparisons_and_attacks_leave_unrated_texts_to_the_judge(judgebench, ti
         for i in range(10)
         for system in "abc"
     ]
-    write("mine.jsonl", rows)
+    write_rows("mine.jsonl", rows)
     judges = ("judge=local", f"judge.path={tiny_pair[0]}", "assistant=model", f"assistant.path={tiny_pair[1]}")
     _, out, _ = judgebench(*judges, "data.scale=[1,5]", "data.dev_share=0", "tune=none", *QUICK, *more)
     folder, compares = RunFolder.open("run"), "prompt=comparative" in more

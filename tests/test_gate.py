@@ -26,13 +26,10 @@ from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
+from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
-
-
-def write(path: Path, rows) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0.7, constant: bool = False) -> list:
@@ -52,7 +49,7 @@ def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0
             rows.append(text | {"human": {"coherence": [3.0] * 3 if constant else scores}})
             said = int(np.clip(round(quality + noise * rng.normal()), 1, 5))
             answers.append({"example_id": text["example_id"], "text": str(said)})
-    write(folder / f"{name}.jsonl", rows)
+    write_rows(folder / f"{name}.jsonl", rows)
     return answers
 
 
@@ -63,9 +60,9 @@ def place(tmp_path_factory):
     (folder / "judge").mkdir()
     good = labelled(folder / "judge", "calibrated", 30, 0) + labelled(folder / "judge", "labels", 24, 1)
     good += labelled(folder, "few", 5, 2) + labelled(folder, "alike", 12, 3, constant=True)
-    write(folder / "judge" / "answers.jsonl", good)
-    write(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
-    write(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
+    write_rows(folder / "judge" / "answers.jsonl", good)
+    write_rows(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
+    write_rows(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
     judge = ("judge=replay", "judge.path=judge/answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
     data = ("data=jsonl", "data.path=judge/calibrated.jsonl", "data.scale=[1,5]", "dimensions=[coherence]")
     GlobalHydra.instance().clear()
@@ -133,7 +130,7 @@ def test_the_texts_that_made_the_card_are_known_by_their_content(gate):
 def test_texts_that_made_the_card_are_known_by_themselves(gate, place, old, new, share):
     files = {name: (place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")}
     mixed = [json.loads(line) for line in [*files["calibrated"][:old], *files["labels"][:new]]]
-    write(place / "mixed.jsonl", [{**row, "source": f"{row['source']} "} for row in mixed[::-1]])
+    write_rows(place / "mixed.jsonl", [{**row, "source": f"{row['source']} "} for row in mixed[::-1]])
     code, out, err = gate("data.path=mixed.jsonl", "drift=off", "require={failed: 0}")
     assert code == 0, out + err
     assert f"{share} made the card: its verdicts flatter it here" in out if share else "made the card" not in out

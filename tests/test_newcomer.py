@@ -2,7 +2,6 @@
 once, with a command that is right."""
 
 import csv
-import json
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import judgebench as package
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
+from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 
@@ -25,19 +25,15 @@ def texts(judgebench):
     ]
     answers = [{"answer": f"Rating: {max(1, row['rating'] // 2)}"} for row in rows]
     plain = [{"source": row["article"], "output": row["summary"], "human": {"quality": row["rating"]}} for row in rows]
-    write("plain.jsonl", plain)
-    write("mine.jsonl", rows)
-    write("answers.jsonl", answers)
-    write("named.jsonl", [answer | {"id": f"line-{i}"} for i, answer in enumerate(answers, start=1)])
-    write("right.jsonl", [{"text": answer["answer"]} for answer in answers])
+    write_rows("plain.jsonl", plain)
+    write_rows("mine.jsonl", rows)
+    write_rows("answers.jsonl", answers)
+    write_rows("named.jsonl", [answer | {"id": f"line-{i}"} for i, answer in enumerate(answers, start=1)])
+    write_rows("right.jsonl", [{"text": answer["answer"]} for answer in answers])
     for name, columns in (("mine.csv", ["article", "summary", "rating"]), ("alone.csv", ["text", "rating"])):
         with open(name, "w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
             table.writerows([columns, *([row.get(column, row["summary"]) for column in columns] for row in rows)])
-
-
-def write(name, rows):
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
 def test_what_the_file_says_plainly_is_taken_from_it_and_a_judge_that_nobody_asks_needs_no_rubric(judgebench, texts):

@@ -1,12 +1,12 @@
 """Runs that rank systems by comparisons, end to end: tiny models, earlier answers, and the embedded judge."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from judgebench.results.folder import RunFolder
+from tests.conftest import write_rows
 from tests.test_cli import QUICK, told
 
 TINY = ("+exp=pairwise", *QUICK, "decoding=[expectation,greedy]", "assistant=none")
@@ -17,10 +17,6 @@ SYSTEMS = ("long", "short", "odd")
 
 def local(folders):
     return ("judge=local", f"judge.path={folders[0]}")
-
-
-def write(name, rows):
-    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
 def texts_of(question):
@@ -54,31 +50,6 @@ OWN = (
 )
 
 
-def test_a_run_ranks_its_systems_beside_the_humans(judgebench, tiny_pair):
-    shown = ("report=true", "print=all", "figures=png")
-    _, out, _ = judgebench(*TINY, *local(tiny_pair), "attacks=[none,dsi]", "data.limit_groups=3", *shown)
-    folder = RunFolder.open("run")
-    scores, records = folder.read("scores"), folder.read("pairwise")
-    assert len(scores) == 3 * 6 * 5 * 2 * 2
-    assert {(r["attack"], r["decoding"]) for r in records} == {
-        (attack, decoding) for attack in ("none", "dsi") for decoding in ("greedy", "expectation")
-    }
-    record = next(r for r in records if (r["split"], r["attack"], r["decoding"]) == ("test", "none", "expectation"))
-    assert (record["pairs"], record["groups"], record["systems"]) == (2 * 15, 2, 6)
-    # win shares of systems are means of their texts' scores, whoever else they met
-    clean = scores.query("split == 'test' and attack == 'none' and decoding == 'expectation'")
-    for row in record["ranking"]:
-        assert row["win_share"] == pytest.approx(clean[clean.system_id == row["system"]].score.mean())
-        assert row["human_wins"] + row["human_ties"] + row["human_losses"] == pytest.approx(2 * 5)
-    ranks = [row["rank"] for row in record["ranking"]]
-    assert ranks == sorted(ranks)
-    assert record["place_effect"] is not None
-    for part in ("systems ranked, 30 pairs of 2 articles", "joint, attack dsi: preferences against the humans'"):
-        assert part in " ".join(out.split())
-    assert "<h3>Systems ranked</h3>" in (folder.path / "report.html").read_text("utf-8")
-    assert {path.stem for path in (folder.path / "figures").glob("*.png")} >= {"ranking_joint"}
-
-
 def test_a_judge_may_find_ties(judgebench, tiny_pair):
     given = (*TINY, *local(tiny_pair), "prompt=comparative_ties", "prompt.rivals=2")
     judgebench(*given, "assistant=null_context", "decoding=[expectation,greedy,contrastive_expectation]")
@@ -102,7 +73,7 @@ def test_a_judge_may_find_ties(judgebench, tiny_pair):
 
 
 def test_pairs_of_ones_own_are_compared_as_they_stand(judgebench, tiny_pair):
-    write("mine.jsonl", preferences())
+    write_rows("mine.jsonl", preferences())
     given = ("+exp=pairwise", *local(tiny_pair), *OWN, "logger=none", "metrics.resamples=20", "run_dir=run", BARE)
     _, out, _ = judgebench(*given, "print=all")
     folder = RunFolder.open("run")
@@ -131,7 +102,7 @@ REPLAYED = (
 @pytest.fixture
 def answers(judgebench):
     """A judge's letters about every pair in both orders: long is better than short, and short than odd."""
-    write("mine.jsonl", preferences())
+    write_rows("mine.jsonl", preferences())
     Path("rubrics").mkdir()
     Path("rubrics/overall.txt").write_text("{{Document}} {{Response_1}} or {{Response_2}}? A (1), B (2)")
     found = []
@@ -144,7 +115,7 @@ def answers(judgebench):
 
 
 def test_earlier_answers_about_pairs_are_ranked_too(judgebench, answers):
-    write("answers.jsonl", answers[:-1])  # the last pair lacks its second order
+    write_rows("answers.jsonl", answers[:-1])  # the last pair lacks its second order
     _, out, _ = judgebench(*REPLAYED, "judge.fields.order=order")
     assert "left out: 2 (" in " ".join(out.split())
     (record,) = RunFolder.open("run").read("pairwise")
@@ -154,11 +125,11 @@ def test_earlier_answers_about_pairs_are_ranked_too(judgebench, answers):
 
 
 def test_earlier_answers_must_say_in_which_order_and_in_both(judgebench, answers):
-    write("answers.jsonl", answers)
+    write_rows("answers.jsonl", answers)
     told(judgebench(*REPLAYED, mistaken=True), "judge.fields.order: this run has orders first, second")
-    write("answers.jsonl", [one for one in answers if one["order"] == "first"])
+    write_rows("answers.jsonl", [one for one in answers if one["order"] == "first"])
     told(judgebench(*REPLAYED, "judge.fields.order=order", mistaken=True), "no pair of texts has an answer in both")
-    write("answers.jsonl", [one | {"order": "left"} for one in answers])
+    write_rows("answers.jsonl", [one | {"order": "left"} for one in answers])
     wrong = "answers.jsonl line 1: field 'order' must say in which place the judged text stood, first or second"
     told(judgebench(*REPLAYED, "judge.fields.order=order", mistaken=True), wrong)
 
@@ -191,7 +162,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
     arguments, expected = MISTAKES[mistake]
-    write("mine.jsonl", preferences())
+    write_rows("mine.jsonl", preferences())
     Path("rubrics").mkdir()
     Path("rubrics/fluency.txt").write_text("{{Document}} {{Summary_1}} or {{Summary_2}}? 1 or 2")
     given = ("+exp=pairwise", *local(tiny_pair), "logger=none", "run_dir=run")
@@ -200,7 +171,7 @@ def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
 
 def test_the_embedded_judge_ranks_three_systems(judgebench):
     """A real model end to end: the numbers follow from its readings alone."""
-    write("mine.jsonl", preferences()[:8])
+    write_rows("mine.jsonl", preferences()[:8])
     free = (BARE, "assistant=none", "decoding=[expectation]", "logger=none", "metrics.resamples=50", "run_dir=run")
     judgebench("+exp=pairwise", *OWN, *free, "data.dev_share=0", "pairwise.prior=0.001")
     folder = RunFolder.open("run")

@@ -1,7 +1,6 @@
 """The code of docs/python.md runs as printed, and `judgebench.run` is the command line inside Python."""
 
 import asyncio
-import json
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.calibrate import main as calibrate
 from judgebench.config.keys import FOLDER
+from tests.conftest import write_rows
 from tests.served import answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
@@ -37,9 +37,9 @@ def rated(tmp_path, monkeypatch) -> list[dict]:
         for group in range(4)
         for score in range(1, 6)
     ]
-    Path("mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_rows("mine.jsonl", rows)
     answers = [{"example_id": row["example_id"], "text": row["example_id"][-1]} for row in rows]
-    Path("answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    write_rows("answers.jsonl", answers)
     return rows
 
 

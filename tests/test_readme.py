@@ -16,6 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.config.keys import FOLDER
 from judgebench.runtime.fields import Margins
 from judgebench.stats.verdict import rules_of
+from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -47,10 +48,10 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         | {"gpt": f"{output} So {i}.", "stars_gpt": 1 + i % 5, "llama": f"{output} No {i}.", "stars_llama": 5 - i % 5}
         for i, (source, output) in enumerate(texts)
     ]
-    write(folder / "mine.jsonl", rows)
-    write(folder / "answers.jsonl", [{"example_id": row["example_id"], "text": "Rating: 3"} for row in rows])
+    write_rows(folder / "mine.jsonl", rows)
+    write_rows(folder / "answers.jsonl", [{"example_id": row["example_id"], "text": "Rating: 3"} for row in rows])
     voted = [{"source": s, "first": o, "second": f"{o} Much.", "preference": "first"} for s, o in texts[::2]]
-    write(folder / "voted.jsonl", [{**row, "first_system": "x", "second_system": "y"} for row in voted])
+    write_rows(folder / "voted.jsonl", [{**row, "first_system": "x", "second_system": "y"} for row in voted])
     experts = dict.fromkeys(DIMENSIONS, 3)
     paired = [
         {
@@ -62,7 +63,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         }
         for source, output in texts
     ]
-    write(folder / "paired.jsonl", paired)
+    write_rows(folder / "paired.jsonl", paired)
     graded = [f"{i // 4},Question {i // 4}?,Yes.,Answer {i}.,{i % 5},{i % 4}" for i in range(12)]
     header = "id,question,desired_answer,student_answer,score_me,score_other"
     (folder / "mohler.csv").write_text("\n".join([header, *graded]) + "\n")
@@ -89,10 +90,6 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         run(patch, ["judgebench.record", "run", "out=readings.parquet"])  # of the ranges of calibrate
     (folder / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
     return folder
-
-
-def write(path: Path, rows: list[dict]) -> None:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]:

@@ -1,7 +1,6 @@
 """`python -m judgebench.record`, and runs of what it has written: the numbers of the run that asked the models."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -281,17 +280,6 @@ def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording,
         (("again", "out=x.parquet"), "its readings are recorded ones already"),
     ):
         assert message in mistaken(capfd, *words)
-
-
-def test_help_needs_no_torch(tmp_path):
-    code = (
-        "import sys\nfrom judgebench.record import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "assert main(['nowhere', 'out=x.parquet']) == 2\nassert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "out=FILE.parquet" in done.stdout
 
 
 def test_nothing_private_is_passed_on():

@@ -1,23 +1,18 @@
 """judge=replay end to end: answers that were given earlier are measured like any judge's, and no model is loaded."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
-from scipy.stats import spearmanr
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
+from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
 ALL_FIELDS = tuple(f"judge.fields.{axis}={axis}" for axis in ("dimension", "range", "attack", "defense"))
 WORDS = {1: "one out of five", 2: "**Rating:** 2", 3: "3 out of 5 (incoherent)", 4: "Four stars.", 5: "5/5"}
-
-
-def write(name, rows):
-    Path(name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
 @pytest.fixture
@@ -29,34 +24,9 @@ def mine(judgebench):
         for group in range(4)
         for score in range(1, 6)
     ]
-    write("mine.jsonl", rows)
-    write("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
+    write_rows("mine.jsonl", rows)
+    write_rows("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
     return rows
-
-
-def test_a_file_of_answers_and_a_file_of_ratings_are_all_that_it_takes(judgebench, mine):
-    code, out, _ = judgebench(
-        *("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl"),
-        *("data.dev_share=0", "logger=none", "metrics.resamples=20", "run_dir=run"),
-    )
-    assert code == 0
-    folder = RunFolder.open("run")
-    scores, readings, environment = folder.read("scores"), folder.read("readings"), folder.read("environment")
-    judged = {row["example_id"]: row["judged"] for row in mine}
-    assert scores.set_index("example_id")["score"].to_dict() == judged
-    assert set(scores["status"]) == {"parsed"}
-    assert readings["text"].tolist() == [WORDS[judged[name]] for name in readings["example_id"]]
-    assert set(readings["prompt_tokens"]) == {0}
-    assert readings["prompt"].str.contains("Evaluation Criteria:\n\nCoherence (1-5)", regex=False).all()
-    (record,) = [one for one in folder.read("metrics") if one["level"] == "dataset"]
-    assert record["spearman"] == pytest.approx(spearmanr(scores["score"], scores["human"]).statistic)
-    assert (record["n"], record["judge"], record["decoding"], record["failed_share"]) == (20, "main", "greedy", 0.0)
-    sha256 = hashlib.sha256(Path("answers.jsonl").read_bytes()).hexdigest()
-    assert environment["model_fingerprints"] == {"main": {"title": "answers", "sha256": sha256}}
-    assert environment["tokens"] == {"total": 0, "unique": 0}
-    assert not Path("outputs").exists(), "nothing was computed, so nothing is stored"
-    assert "Scored: 20 of the 20 rows of answers.jsonl." in Path("run/report.html").read_text("utf-8")
-    assert "answers.jsonl" not in out  # nothing was left out
 
 
 def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_the_same(judgebench, mine):
@@ -75,7 +45,9 @@ def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_t
 
 def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
-    write("answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}])
+    write_rows(
+        "answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}]
+    )
     command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0")
     note = (
         "Rows whose example the data does not have: 2 (stranger, odd). Examples without a row, left out: 2 (0-1, 0-2)."
@@ -97,7 +69,7 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
     readings, scores = asked.read("readings"), asked.read("scores")
     rows = readings[["example_id", "text", "dimension", "attack", "defense"]].to_dict("records")
     ends = zip(readings["range_min"], readings["range_max"], strict=True)
-    write("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
+    write_rows("answers.jsonl", [row | {"range": list(end)} for row, end in zip(rows, ends, strict=True)][::-1])
     judgebench(*("judge=replay", "judge.path=answers.jsonl", *ALL_FIELDS, *conditions))
     replayed = RunFolder.open("run")
     assert replayed.read("scores").equals(scores)
@@ -108,7 +80,7 @@ def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pa
 def test_an_attack_is_measured_on_the_texts_that_were_answered_both_ways(judgebench, mine):
     clean = [{"example_id": row["example_id"], "text": f"{row['judged']}"} for row in mine]
     attacked = [row | {"text": f"Score: {min(5, int(row['text']) + 1)}", "attack": "dsi"} for row in clean[:12]]
-    write("answers.jsonl", clean + attacked)
+    write_rows("answers.jsonl", clean + attacked)
     judgebench(
         *(*REPLAY, "data=jsonl", "data.path=mine.jsonl", "data.dev_share=0"),
         *("attacks=[none,dsi]", "judge.fields.attack=attack"),

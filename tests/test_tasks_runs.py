@@ -1,6 +1,5 @@
 """One judge over several tasks: which are there, and one table, page and files of all."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from judgebench.config.keys import TASKS, absences, tasks_in, there
 from judgebench.report.__main__ import main as report
-from judgebench.results.folder import RunFolder
 from tests.test_cli import pair
 
 QUICK = ("logger=none", "metrics.resamples=20", "data.dev_share=0", "run_dir=run")
@@ -65,38 +63,6 @@ def test_a_folder_that_is_not_there_is_a_sentence(judgebench):
     said = "tasks: there is no folder nowhere; give the one with the files of the tasks, as tasks=DIR."
     assert err == f"judgebench: {said}\n"
     assert not Path("run").exists()
-
-
-def test_one_command_judges_all_tasks_and_ends_in_one_table(judgebench, tiny_pair, folder):
-    code, out, err = judgebench("+exp=tasks", f"tasks={folder}", *pair(tiny_pair), *QUICK, "report=false")
-    assert code == 0, err
-    assert "Task 1 of 2: conala" in out
-    assert "Task 2 of 2: lens" in out
-    assert out.splitlines()[-2:] == ["run/tasks.html", "run"]
-    records = json.loads(Path("run/tasks.json").read_text("utf-8"))
-    cells = [(one["task"], one["dimension"], one["range"]) for one in records if one["decoding"] == "greedy"]
-    short, long = "adequacy", "adequacy_100"
-    assert cells == [
-        *(("conala", "quality", name) for name in ("0-4", "1-5", "2-6", "3-7")),
-        *(("lens", dimension, name) for dimension in (short, long) for name in ("0-100 by 10", "1-5")),
-    ]
-    # every number is what the task's own folder says
-    for number, task in enumerate(("conala", "lens")):
-        run = RunFolder.open(f"run/{number}")
-        shown = [one for one in run.read("metrics") if one["level"] == "dataset" and one["judge"] != "assistant"]
-        own = [one for one in records if one["task"] == task]
-        assert sorted(one["spearman"] for one in own) == sorted(one["spearman"] for one in shown)
-        humans = {one["dimension"]: one for one in run.read("humans")}
-        assert all(one["ceiling"] == humans[one["dimension"]]["ceiling"] for one in own)
-        assert all(one["raters"] == humans[one["dimension"]]["raters"] for one in own)
-        seconds = {(one["dimension"], one["range"]): one["seconds"] for one in own}
-        assert sum(seconds.values()) == pytest.approx(run.read("readings")["seconds"].sum())
-    with Path("run/tasks.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["favorite"] for row in csv.DictReader(file)] == [one["favorite"] for one in records]
-    page = Path("run/tasks.html").read_text("utf-8")
-    assert "conala, quality" in page
-    assert "no difference between tasks is tested" in page
-    assert "Is one better?" not in page
 
 
 def test_a_page_of_runs_on_different_data_tests_and_draws_nothing_across_them(judgebench, tiny_pair, folder):

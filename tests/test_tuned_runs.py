@@ -1,16 +1,13 @@
 """Tuned runs and sweeps end to end: what the run folder says, what is refused, what later jobs use again."""
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from judgebench import job
-from judgebench.decoding import Contrastive
 from judgebench.experiment import Experiment
 from judgebench.results.folder import RunFolder
-from judgebench.stats.correlation import spearman
+from tests.conftest import write_rows
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),
@@ -49,49 +46,6 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
         *("about.json", "digests.json", "repairs.json", "examples.parquet"),
     }
-
-
-@pytest.mark.parametrize("tune", ["dev", "shared"])
-def test_a_tuned_run_says_what_was_chosen_and_decodes_with_it(run, tune):
-    run(f"tune={tune}")
-    folder = RunFolder.open("run")
-    records, scores, readings, tuning = map(folder.read, ("metrics", "scores", "readings", "tuning"))
-    assert len(tuning) == 2 * {"dev": 2, "shared": 4}[tune]
-    for record in tuning:
-        # the scores are those of the decoding that was chosen
-        rows = scores[(scores.decoding == record["decoding"]) & (scores.range_min == record["range_min"])]
-        setting = record["lambda"], record["temperature"]
-        assert set(zip(rows["lambda"], rows["temperature"], strict=True)) == {setting}
-        read = readings[readings.range_min == record["range_min"]].set_index("example_id").loc[rows["example_id"]]
-        main, assistant = (np.array(read[f"{who}_logprobs"].tolist(), np.float32) for who in ("main", "assistant"))
-        values = np.array([float(candidate) for candidate in read["candidates"].iloc[0]])
-        assert np.array_equal(Contrastive(*setting, rule=record["rule"]).scores(main, assistant, values), rows["score"])
-        # and so are its metrics
-        for split in ("dev", "test"):
-            part = rows[rows["split"] == split]
-            assert record[split] == pytest.approx(spearman(part["score"], part["human"]), abs=1e-12)
-            where = record["decoding"], record["range_min"], split, "dataset"
-            names = ("decoding", "range_min", "split", "level")
-            (metric,) = (row for row in records if tuple(row[name] for name in names) == where)
-            assert metric["spearman"] == pytest.approx(record[split], abs=1e-12)
-            assert ("edge" in metric["flags"]) == record["edge"]
-    # nothing is tested on the split that was tuned on
-    for record in folder.read("comparisons"):
-        assert {record[name] is not None for name in ("p", "p_holm", "says")} == {record["split"] == "test"}
-
-
-def test_expected_values_are_compared_with_expected_values_whatever_they_are_called(run):
-    run("tune=shared", "decoding.rule=expectation")
-    folder = RunFolder.open("run")
-    compared = {(r["first_decoding"], r["second_judge"], r["second_decoding"]) for r in folder.read("comparisons")}
-    names = ("contrastive", "contrastive_expectation")
-    assert compared == {
-        *((f"{name}{end}", "main", "expectation") for name in names for end in ("", "_per_range")),
-        *((name, "pair", f"{name}_per_range") for name in names),
-    }
-    rules = {(r["judge"], r["decoding"]): r["rule"] for r in folder.read("metrics")}
-    assert {rule for (judge, _), rule in rules.items() if judge == "pair"} == {"expectation"}
-    assert rules["main", "greedy"] == "argmax"
 
 
 MISTAKES = {
@@ -206,14 +160,6 @@ def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
         assert environment["tokens"] == RunFolder.open("single").read("environment")["tokens"]
 
 
-def test_jobs_that_decode_otherwise_share_what_is_read_and_others_read_again(run, parsed):
-    run("metrics.seed=1,2", "run_dir=measured", first=["-m"])
-    assert len(parsed) == 1
-    run("data.limit_groups=3,4", "run_dir=read", first=["-m"])
-    assert len(parsed) == 3
-    assert len(RunFolder.open("read/1").read("readings")) > len(RunFolder.open("read/0").read("readings"))
-
-
 def test_runs_by_themselves_share_nothing_so_a_changed_file_counts(judgebench, tiny_pair, parsed):
     rows = [
         {"source": "Rain.", "output": f"Rain {i}.", "human": {"coherence": 1 + i % 5}, "group_id": f"g{i % 3}"}
@@ -224,7 +170,7 @@ def test_runs_by_themselves_share_nothing_so_a_changed_file_counts(judgebench, t
         *("data.fields.group_id=group_id", "logger=none", "report=false", "metrics.resamples=0", "run_dir=run"),
     )
     for count in (6, 4):
-        Path("own.jsonl").write_text("\n".join(json.dumps(row) for row in rows[:count]))
+        write_rows("own.jsonl", rows[:count])
         judgebench(*command)
         assert len(RunFolder.open("run").read("readings")) == count
     assert len(parsed) == 2

@@ -31,7 +31,7 @@ def card(tmp_path_factory, tiny_pair):
 @pytest.mark.skipif(find_spec("inspect_ai") is None, reason="pip install 'judgebench[inspect]'")
 def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
     from inspect_ai import Task, eval
-    from inspect_ai.dataset import JudgeScores
+    from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput
     from inspect_ai.solver import solver
 
@@ -51,7 +51,7 @@ def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch
         return solve
 
     task = Task(
-        dataset=[JudgeScores(input="Summarize.", target="", metadata={"article": article}) for article in ARTICLES],
+        dataset=[Sample(input="Summarize.", target="", metadata={"article": article}) for article in ARTICLES],
         solver=answer(),
         scorer=judge_card(str(card), source="article", store=str(tmp_path / "store.sqlite")),
     )

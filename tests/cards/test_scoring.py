@@ -2,7 +2,6 @@
 name what is wrong before and behind what was scored."""
 
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from judgebench.runtime.parquet import read_table
 from judgebench.score import main
 from judgebench.types import ScoreRange
 from tests.cards.test_card import PARTS, card
+from tests.conftest import write_rows
 
 COUNT = 60
 COMMAND = ("card=card.yaml", "data.path=texts.jsonl", "+judge.path=answers.jsonl")
@@ -37,10 +37,6 @@ def rows_of(count: int) -> list[dict]:
         for i in range(count)
     ]
     return sorted(rows, key=lambda row: int(row["example_id"][1:]) % 33 == 2)
-
-
-def write(path: str, rows: list[dict]) -> None:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def parts() -> dict:
@@ -59,8 +55,8 @@ def score(monkeypatch, tmp_path, called):
     """`python -m judgebench.score` with a replay's card in a folder with texts: arguments -> (code, out, err)."""
     monkeypatch.chdir(tmp_path)
     JudgeCard(**{**vars(card()), "parts": parts(), "range": ScoreRange(1, 5)}).write(Path("card.yaml"))
-    write("texts.jsonl", rows_of(COUNT))
-    write("answers.jsonl", [{"example_id": f"t{i}", "text": str(1 + i % 5)} for i in reversed(range(COUNT))])
+    write_rows("texts.jsonl", rows_of(COUNT))
+    write_rows("answers.jsonl", [{"example_id": f"t{i}", "text": str(1 + i % 5)} for i in reversed(range(COUNT))])
     return partial(called, main, *COMMAND, mistaken=True)
 
 
@@ -160,11 +156,11 @@ def test_another_card_setting_or_input_in_the_same_folder_is_named(score):
     JudgeCard(**{**vars(JudgeCard.read("card.yaml")), "limits": ["Another."]}).write(Path("other.yaml"))
     assert "differs in card;" in refused("shard=9", "card=other.yaml")
     rows = rows_of(COUNT)
-    write("texts.jsonl", [*rows[:-1], {**rows[-1], "output": "Changed."}])
+    write_rows("texts.jsonl", [*rows[:-1], {**rows[-1], "output": "Changed."}])
     assert "differs in data.path (the texts of part-000006.parquet)" in refused("shard=9")
-    write("texts.jsonl", rows[:27])
+    write_rows("texts.jsonl", rows[:27])
     assert "differs in data.path (there were more texts)" in refused("shard=9")
-    write("answers.jsonl", [{"example_id": "t0", "text": "1"}])
+    write_rows("answers.jsonl", [{"example_id": "t0", "text": "1"}])
     assert "differs in answers (judge.path)" in refused("shard=9")
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("")
@@ -179,7 +175,7 @@ def test_mistakes_are_found_before_the_first_reading(score):
         ({**rows[50], "group_id": "a0"}, "group 'a0' has another source or context here than for texts.jsonl line 1"),
         ({"output": "a"}, "texts.jsonl line 51: field 'source' is missing"),
     ):
-        write("texts.jsonl", [*rows[:50], wrong, *rows[51:]])
+        write_rows("texts.jsonl", [*rows[:50], wrong, *rows[51:]])
         code, _, err = score("out=scores", "shard=5")
         assert (code, sentence in " ".join(err.split()), Path("scores").exists()) == (2, True, False), err
 
@@ -190,7 +186,7 @@ def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, 
     JudgeCard(**of).write(Path("l.yaml"))
     command = ("card=l.yaml", "data.path=texts.jsonl", "check_models=false", "shard=10", "+judge.dtype=float32")
     rows = rows_of(COUNT)
-    write("texts.jsonl", [*rows[:40], {**rows[40], "output": "Long. " * 9000}, *rows[41:]])
+    write_rows("texts.jsonl", [*rows[:40], {**rows[40], "output": "Long. " * 9000}, *rows[41:]])
     code, _, err = called(main, *command, "out=scores.jsonl", mistaken=True)
     said = " ".join(err.split())
     assert (code, Path("scores.jsonl").exists()) == (2, False), said
@@ -199,7 +195,7 @@ def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, 
     assert 30 <= kept <= 40
     assert f"The scores of {kept} texts are kept in .scores.jsonl.parts; once that is mended, `python -m judge" in said
     kept = Path(".scores.jsonl.parts/part-000000.parquet").stat().st_mtime_ns
-    write("texts.jsonl", rows)
+    write_rows("texts.jsonl", rows)
     assert called(main, *command, "out=scores", mistaken=True)[0] == 0
     os.rename("scores", "whole")
     os.rename(".scores.jsonl.parts", "scores")
@@ -211,13 +207,13 @@ def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, 
 
 
 def test_answers_are_looked_up_as_they_are_matched_whole(score):
-    write("answers.jsonl", [{"example_id": f"t{i}", "text": "no idea" if i % 7 else "4"} for i in range(0, 36, 2)])
+    write_rows("answers.jsonl", [{"example_id": f"t{i}", "text": "no idea" if i % 7 else "4"} for i in range(0, 36, 2)])
     code, out, _ = score("out=whole.jsonl")
     assert (code, "18 texts scored" in out, "15 without a score" in out) == (0, True, True)
     _, out, _ = score("out=parts.jsonl", "shard=3")
     assert ("18 texts scored" in out, "15 without a score" in out) == (True, True)
     assert lines("parts.jsonl") == lines("whole.jsonl")
-    write("answers.jsonl", [{"example_id": "other", "text": "4"}])
+    write_rows("answers.jsonl", [{"example_id": "other", "text": "4"}])
     assert "there is no answer about any of the texts" in " ".join(score("out=none.jsonl", "shard=3")[2].split())
 
 
@@ -229,10 +225,10 @@ def test_a_dry_run_is_of_the_first_shard_and_says_so(score):
 
 def test_groups_longer_than_some_shards_are_cut_and_limits_keep_whole_groups(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write("texts.jsonl", [{"source": "One.", "output": f"Text {i}."} for i in range(25)])
+    write_rows("texts.jsonl", [{"source": "One.", "output": f"Text {i}."} for i in range(25)])
     texts = Texts("texts.jsonl", None, ["quality"], 3)
     assert (texts.sizes, texts.cut) == ([12, 12, 1], 2)
-    write("texts.jsonl", rows_of(COUNT))
+    write_rows("texts.jsonl", rows_of(COUNT))
     texts = Texts("texts.jsonl", None, ["quality"], 5, limit_groups=2)
     assert [text.example.example_id for _, shard in texts.shards([0]) for text in shard] == [
         "t0",
@@ -242,13 +238,13 @@ def test_groups_longer_than_some_shards_are_cut_and_limits_keep_whole_groups(tmp
         "t5",
     ]
     assert [text.example.example_id for _, shard in texts.shards([1]) for text in shard] == ["t2"]
-    write("texts.jsonl", rows_of(COUNT)[::-1])
+    write_rows("texts.jsonl", rows_of(COUNT)[::-1])
     with pytest.raises(UserError, match="have changed while they were read"):
         list(texts.shards([0]))
 
 
 def digests(rows: list[dict]) -> list[str]:
-    write("texts.jsonl", rows)
+    write_rows("texts.jsonl", rows)
     return Texts("texts.jsonl", None, ["quality"], 100).digests
 
 
@@ -270,7 +266,9 @@ def test_a_digest_knows_where_a_field_ends_and_is_that_of_earlier_versions_where
 def test_rows_of_files_in_folders_of_one_name_are_told_apart(score):
     for folder, first in (("x", 0), ("y", 30)):
         os.makedirs(f"all/{folder}/p")
-        write(f"all/{folder}/p/a.jsonl", [{**row, "example_id": None} for row in rows_of(COUNT)[first : first + 30]])
+        write_rows(
+            f"all/{folder}/p/a.jsonl", [{**row, "example_id": None} for row in rows_of(COUNT)[first : first + 30]]
+        )
     texts = Texts("all", None, ["quality"], 100)
     names = [text.example.example_id for _, shard in texts.shards([0]) for text in shard]
     assert len(set(names)) == COUNT
@@ -279,7 +277,7 @@ def test_rows_of_files_in_folders_of_one_name_are_told_apart(score):
 
 def test_a_text_that_would_fill_the_memory_is_refused_before_anything_is_made_of_it(score):
     rows = rows_of(COUNT)
-    write("texts.jsonl", [*rows[:2], {**rows[2], "output": "a" * 10_000_001}])
+    write_rows("texts.jsonl", [*rows[:2], {**rows[2], "output": "a" * 10_000_001}])
     code, _, err = score("out=long.jsonl")
     said = " ".join(err.split())
     assert (code, Path("long.jsonl").exists()) == (2, False)

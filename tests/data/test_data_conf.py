@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -106,18 +105,6 @@ def test_all_is_reported_unless_something_is_chosen(share, overrides):
 
 def test_a_job_of_a_sweep_chooses_by_its_dev_split():
     assert share_of_a_run(mode="MULTIRUN") == 0.1
-
-
-def test_fields_and_scale_come_from_the_command_line(tmp_path):
-    row = {"article": "An article.", "output": "A summary.", "coh": 3}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    given = [f"data.path={tmp_path / 'mine.jsonl'}", "data.fields.source=article"]
-    given += ["data.fields.human={coherence: coh}"]
-    for scale in ("[1,5]", "{coherence: [1, 5]}"):
-        data = instantiate(composed("jsonl", *given, f"data.scale={scale}"))
-        data.setup()
-        assert data.examples[0].human == {"coherence": 3.0}
-        assert data.scale == {"coherence": (1.0, 5.0)}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
@@ -13,6 +12,7 @@ from judgebench.data.dataset import Rivals, paired_systems, pairs
 from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+from tests.conftest import write_rows
 
 
 def group(name, size):
@@ -91,7 +91,7 @@ def row(question, one, other, winner, texts=None, **more):
 
 
 def loaded(tmp_path, rows, **more):
-    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    write_rows((tmp_path / "mine.jsonl"), rows)
     given = {"fields": FIELDS, "labels": ARENA, "dev_share": 0} | more
     data = JsonPairs(str(tmp_path / "mine.jsonl"), **given)
     data.setup()

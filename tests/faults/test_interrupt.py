@@ -108,14 +108,14 @@ sys.exit(module.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("module", "arguments"),
+    ("module", "arguments", "by"),
     [
-        ("store", ["verify", "readings.sqlite"]),
-        ("record", ["run", "out=readings.parquet"]),
-        ("report.__main__", ["run"]),
-        ("report.paper.__main__", ["run"]),
+        ("store", ["verify", "readings.sqlite"], signal.SIGINT),
+        ("store", ["verify", "readings.sqlite"], signal.SIGTERM),
+        ("record", ["run", "out=readings.parquet"], signal.SIGINT),
+        ("report.__main__", ["run"], signal.SIGINT),
+        ("report.paper.__main__", ["run"], signal.SIGINT),
     ],
 )
 def test_in_a_command_without_hydra(tmp_path, module, arguments, by):
@@ -127,6 +127,7 @@ def test_in_a_command_without_hydra(tmp_path, module, arguments, by):
         text=True,
         timeout=120,
         check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run aside
     )
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (128 + by, "", False), done.stderr
     command = f"python -m judgebench.{module.removesuffix('.__main__')} {' '.join(arguments)}"

@@ -18,6 +18,7 @@ from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.results.folder import RunFolder
 from judgebench.tutor.texts import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
+from tests.conftest import write_rows
 from tests.faults.conftest import QUICK
 
 HOSTILE = (
@@ -105,7 +106,7 @@ def hostile(tmp_path):
     for row in lines:
         first = lines[int(row["group_id"].rpartition("/")[2]) * 2]
         row["article"], row["fact"] = first["article"], first["fact"]
-    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    write_rows((tmp_path / "data.jsonl"), lines)
     fields = "{source: article, output: summary, human: scores, example_id: example_id, group_id: group_id, "
     fields += "system_id: system_id, context: fact}"
     return trap, ("data=jsonl", f"data.path={tmp_path / 'data.jsonl'}", f"data.fields={fields}", "data.dev_share=0.5")
@@ -168,7 +169,7 @@ def test_a_hostile_answer_is_data_too(judgebench, hostile, tmp_path):
     answers = [
         {"example_id": row["example_id"], "answer": f"{SAID} Final score: {1 + i % 5}"} for i, row in enumerate(rows)
     ]
-    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    write_rows((tmp_path / "answers.jsonl"), answers)
     quick = [one for one in QUICK if not one.startswith(("data.", "report"))]
     named = "judge.fields={example_id: example_id, text: answer}"
     judgebench("judge=replay", f"judge.path={tmp_path / 'answers.jsonl'}", named, "decoding=[greedy]", *data, *quick)

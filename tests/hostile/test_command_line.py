@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from judgebench.cli import as_sentence, handle_errors
 from judgebench.config.keys import check_command
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
-from judgebench.defenses.detection import DETECTORS
-from judgebench.defenses.prompts import PARAPHRASE
+from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from tests.test_cli import REPOSITORY
 
@@ -124,7 +123,7 @@ def test_all_mistakes_of_a_configuration_are_named_together(commanded, line):
 
 
 def test_names_that_rules_know_without_torch_are_those_of_defenses():
-    assert {NEED_TUTOR, NEED_HELPER} == {REFERENCE_DEFENSES, (*DETECTORS, PARAPHRASE)}
+    assert (NEED_TUTOR, NEED_HELPER) == (REFERENCE_DEFENSES, (PERPLEXITY,))
 
 
 def in_its_own_process(folder, *arguments):

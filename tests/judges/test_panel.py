@@ -19,6 +19,7 @@ from judgebench.record import main as record
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+from tests.conftest import write_rows
 from tests.judges.test_recorded import ATTACKED, EXAMPLES, NARROW, SPLIT, prompts, row, written  # noqa: F401
 from tests.stats.recorded import judges, needs_recorded, recorded
 
@@ -218,7 +219,7 @@ def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd)
     judgebench("judge=recorded", f"judge.path={CODER}", *asked, "run_dir=first")
     votes = RunFolder.open("first").read("scores").query("judge == 'assistant' and decoding == 'greedy'")
     rows = [{"example_id": name, "rating": score} for name, score in zip(votes.example_id, votes.score, strict=True)]
-    Path("votes.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    write_rows("votes.jsonl", rows)
     members = "judge.members=[first,{path: first, judge: assistant},{path: votes.jsonl, fields: {text: rating}}]"
     shown = ("judge=panel", members, *asked, "report=true", "worth=true", "print=all", "run_dir=panel")
     _, out, _ = judgebench(*shown)

@@ -1,7 +1,6 @@
 import pickle
 import shutil
 import sqlite3
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -73,22 +72,6 @@ def test_a_batch_is_put_whole_or_not_at_all(tmp_path):
     assert store.missing(["a"]) == {"a"}
     store.put([reading("c")])
     assert store.missing(["c"]) == set()
-
-
-def test_two_writers_at_once_lose_nothing(tmp_path):
-    ReadingStore(tmp_path / "s").close()
-
-    def write(who):
-        store = ReadingStore(tmp_path / "s")
-        for i in range(100):
-            store.put([reading(f"{who}{i}")])
-
-    threads = [threading.Thread(target=write, args=(who,)) for who in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not ReadingStore(tmp_path / "s").missing(f"{who}{i}" for who in "ab" for i in range(100))
 
 
 def test_keys_tell_apart_whatever_matters():

@@ -9,7 +9,7 @@ import pytest
 
 from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_frequent, shares, to_range
 from judgebench.report.views.correlations import CORRELATION
-from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
+from judgebench.report.views.tuning import TASKS_TABLE
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results, SeriesIndex, ratings_frame
 from judgebench.types import Example, ScoreRange
@@ -117,16 +117,6 @@ def test_each_task_ends_with_its_humans():
     assert [row[1] for part in rows.values() for row in part if row[0] == "1-5"][-1] == "B: main, greedy"
 
 
-def test_the_frame_holds_what_the_records_hold():
-    (row,) = tasks_frame({"A": run_of(record(**BESIDE), humans=[CEILING])}).to_dict("records")
-    assert (row["task"], row["run"], row["main"], row["raters"]) == ("d", "A", "SmolLM2", 4)
-    assert {name: row[name] for name in BESIDE} == BESIDE
-    assert row["ceiling_low"] == CEILING["ceiling_low"]
-    assert row["no_ceiling"] is row["seconds"] is None
-    assert len(tasks_frame({"A": Results()})) == 0
-    assert TASKS_TABLE({"A": Results()}) == []
-
-
 # --- human scores on a judge's range ----------------------------------------------------------------------------------
 
 
@@ -151,20 +141,6 @@ def test_the_frame_holds_what_the_records_hold():
 )
 def test_by_hand(human, scale, score_range, expected):
     assert to_range([human], scale, score_range).tolist() == [expected]
-
-
-def test_same_scale_and_whole_scores_are_the_identity():
-    assert to_range([1, 2, 3, 4, 5], (1, 5), ScoreRange(1, 5)).tolist() == [1, 2, 3, 4, 5]
-
-
-def test_every_candidate_maps_to_itself():
-    score_range = ScoreRange(1, 5, 0.1)
-    mapped = to_range(score_range.values, (1, 5), score_range)
-    assert mapped.tolist() == list(score_range.values)
-
-
-def test_scores_map_to_the_nearest_one_half_up():
-    assert to_range([0, 0.49, 0.5, 4], (0, 4), ScoreRange(3, 7)).tolist() == [3, 3, 4, 7]
 
 
 def test_shares_sum_to_one_and_count_what_they_should():

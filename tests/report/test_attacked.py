@@ -128,19 +128,6 @@ def test_free_text_has_a_row_in_every_section_of_its_judge(builder, decodings):
 # --- preparation ------------------------------------------------------------------------------------------------------
 
 
-def test_page_and_terminal_show_the_preparation(run):
-    bare = results_of(run)
-    names = ("standards", "strengths", "references", "costs")
-    prepared = replace(bare, **{name: getattr(defense_records(), name) for name in names})
-    test = RECORD["test"] | {"recall": 0.75, "false_positive_rate": 0.125, "recall_by_attack": {"dsi": 0.5, "bed": 1.0}}
-    prepared = replace(prepared, detectors=[RECORD | {"test": test}])
-    for text, absent in ((in_terminal(prepared), in_terminal(bare)), (on_page(prepared), on_page(bare))):
-        for part in ("Layer 2 of 3 is steered", "alpha 0", "dsi 50 %, bed 100 %", "w_cap"):
-            assert part in words_of(text)
-            assert part not in words_of(absent)
-    assert "does not clearly score CAP's good references" in words_of(on_page(prepared))
-
-
 def test_what_is_written_is_read_again(tmp_path):
     prepared, folder = defense_records(), RunFolder(tmp_path)
     names = ["standards", "strengths", "costs", "references"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset, render_report
+from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.render import Terminal, to_terminal
 from judgebench.stats.evaluate import evaluate
@@ -111,20 +111,6 @@ def test_every_figure_stands_in_one_section(run, figures):
     assert at == known | {"of_another_kind": ["certainty"]}
 
 
-def test_numbers_cost_and_origin_are_those_of_the_run(run, whole):
-    parts = ["300.0 s", "123,456", "abc123", "with local changes"]
-    parts += ["alpha 0.451", "sha256:abc", "early exit at layer 20", "prefers-color-scheme: dark"]
-    parts += [f"{record['spearman']:.3f}" for record in run.records if record["split"] == "test"]
-    assert [part for part in parts if part not in whole] == []
-
-
-def test_without_assistant_and_with_one_range(builder):
-    text = on_page(results_of(builder(assistant=False, ranges=[ScoreRange(1, 5)], articles=4)))
-    assert "as assistant" not in text
-    assert "average" not in text.split("<h3>Agreement")[1].split("</table>")[0]
-    assert "range 1-5" in text
-
-
 @pytest.mark.parametrize("ranges", MIXED)
 def test_ranges_with_different_numbers_of_candidates(builder, ranges):
     results = results_of(builder(ranges=ranges, articles=4))
@@ -174,35 +160,6 @@ def full(run):
     records = evaluate(columns(run.scores), "summeval", ["dataset"], resamples=100)
     metrics = [record | known for record in records]
     return results_of(run, metrics=metrics, comparisons=comparisons_of(run), tuning=tuning_of(run))
-
-
-def test_the_page_shows_comparisons_tuning_and_flags(full):
-    text = render_report(full, {})
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    for heading in ("Differences in Spearman", "Tuning"):
-        assert f"<h3>{heading}</h3>" in text
-    shown = {"split": "test", "level": "dataset", "statistic": "spearman"}
-    for record in (r for r in full.comparisons if all(r[name] == value for name, value in shown.items())):
-        assert f"{record['difference']:+.3f}" in text or round(record["difference"], 3) == 0
-    for record in full.tuning:
-        assert f"λ {record['lambda']:.4g}, t {record['temperature']:.4g}" in text
-    for part in ("the best may lie beyond", "more than sampling noise explains"):
-        assert part in text
-    assert '<a class="note" href="#filter=1&amp;flags=edge">Its examples</a>' in text
-
-
-def test_a_run_prints_all_its_parts_as_plain_text(full):
-    text = in_terminal(full)
-    assert "\x1b" not in text
-    assert "…" not in text
-    for part in (
-        *("main: SmolLM2-135M-Instruct · assistant: early exit at layer 20", "agreement with the humans, 144 examples"),
-        *("against main, greedy", "tuning, the best point", "bias and stability", "main and assistant", "Holm"),
-        *("mean of 4", "! edge", "0.123", "0.46", "0.079", "0.654"),
-    ):
-        assert part in words_of(text)
 
 
 def test_a_wide_terminal_and_wide_ranges_fit(builder, run):

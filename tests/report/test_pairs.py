@@ -17,18 +17,15 @@ from judgebench.readings.reading import reading_columns
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.figures.scores import pairwise_figures
-from judgebench.report.layout import draw_all
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
-from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.rankings import pairwise_records
 from judgebench.tracking.content import rankings, scalars
 from judgebench.tracking.wandb import example_rows, tables_of
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
-from tests.report.conftest import ENVIRONMENT, in_terminal, words_of
+from tests.report.conftest import ENVIRONMENT
 
 TITLES = {"main": "a judge", "assistant": "another", "groups": "dialogues", "examples": "pairs", "note": None}
 DECODINGS = {"greedy": Greedy(), "expectation": Expectation(), "contrastive": Contrastive(lambda_=1.0)}
@@ -73,15 +70,6 @@ def run():
     )
 
 
-def test_the_tables_fit_and_say_what_they_are(run):
-    text = in_terminal(run.results)
-    assert "48 pairs of 6 dialogues" in text
-    assert "Place one: how much more often than half of the time" in words_of(text)
-    for part in ("joint: which of two is better?, 48 pairs, ", "joint, attack dsi: which of two is better?, 48 pairs"):
-        assert part in words_of(text)
-    assert "Wasserstein" not in text
-
-
 def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
     judged = run.results
     index = index_of(judged)
@@ -96,32 +84,6 @@ def test_the_pages_of_pairs_hold_both_orders_and_their_scores(run):
         won = (shares[0][0] + shares[1][1]) / 2  # place one where it stood first, place two where second
         assert index.scores[expectation, int(row)] == pytest.approx(won, abs=1e-3)
     assert index_data(index, judged, [0, len(index.examples)])["places_compared"] == ["1", "2"]
-
-
-def test_the_run_folder_keeps_pairs_and_orders_and_only_where_there_are_such(run, tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    folder.write("readings", run.results.readings)
-    folder.write("scores", run.results.scores)
-    readings, scores = folder.read("readings"), folder.read("scores")
-    names = ("text_id", "rival_id", "rival_system_id")
-    assert list(readings.columns) == [*READINGS_SCHEMA.names, *names, "order"]
-    numbers = ("score_first", "score_second", "tie_first", "tie_second")
-    assert list(scores.columns) == [*SCORES_SCHEMA.names, *names, *numbers]
-    assert readings.order.tolist() == run.results.readings.order.tolist()
-    np.testing.assert_array_equal(scores.score_first, run.results.scores.score_first)
-    alone = Reading(
-        Prompt(
-            Example("a", "a", "s", "A.", "T.", {"joint": 1.0}),
-            Condition("joint", PLACES),
-            "",
-            "",
-            np.zeros(1, np.int32),
-        ),
-        "test",
-        (-1.0, -2.0),
-    )
-    folder.write("readings", pd.DataFrame(reading_columns([alone])))
-    assert list(folder.read("readings").columns) == READINGS_SCHEMA.names
 
 
 def test_a_dry_run_tells_the_orders_apart(run):
@@ -181,20 +143,6 @@ def test_the_figure_shows_systems_compared_with_the_humans(records):
     drawn = sorted(float(line.get_xdata()[0]) for line in points)
     shown = [one["elo"] for row in (first, second) for one in row["ranking"]]
     assert drawn == pytest.approx(sorted([*shown, *(one["human_elo"] for one in first["ranking"])]))
-
-
-def test_the_run_folder_keeps_and_clears_them(records, columns, tmp_path):
-    metrics = evaluate(columns, "mini", resamples=0, scale={"joint": None})
-    figures = draw_all(results_of(columns, metrics, read(attacks=("none", "dsi")), pairwise=records))
-    assert "ranking_joint" in figures
-    folder = RunFolder(tmp_path / "run")
-    folder.write("pairwise", records)
-    for name in ("ranking_joint.png", "ranking_joint.svg"):
-        folder.write_file(f"figures/{name}", b"")
-    assert folder.read("pairwise") == records
-    folder.clear()
-    assert folder.read("pairwise") is None
-    assert not list((folder.path / "figures").iterdir())
 
 
 def test_tracking_has_every_systems_elo(records):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,6 @@ import pytest
 
 from judgebench.report.__main__ import main
 from judgebench.report.comparison import (
-    RUNS,
-    Compared,
-    config_tables,
-    matrix_tables,
     named_runs,
     paired_differences,
     render_comparison,
@@ -24,7 +19,6 @@ from judgebench.report.views.correlations import advised_rows, cell_scores
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
 from tests.report.browsed import HOSTILE, write_run
-from tests.report.conftest import texts_of
 from tests.report.test_page import scripts_of
 
 RANGES = (ScoreRange(1, 5),)
@@ -38,18 +32,6 @@ def small(builder):
 @pytest.fixture
 def folder(small, tmp_path):
     return write_run(small, tmp_path / "run").path
-
-
-def test_a_report_is_made_anew_with_its_figures(folder, capsys):
-    assert main([str(folder)]) == 0
-    assert capsys.readouterr().out.strip() == str(folder / "report.html")
-    first = (folder / "report.html").read_text("utf-8")
-    for name in ("scores_coherence", "logprobs_coherence"):
-        assert (folder / "figures" / f"{name}.png").is_file()
-        assert (folder / "figures" / f"{name}.svg").is_file()
-        assert f'id="figure-{name}"' in first
-    assert main([str(folder), "--out", str(folder / "again.html")]) == 0
-    assert (folder / "again.html").read_text("utf-8") == first
 
 
 def cut(name, length=100):
@@ -150,18 +132,6 @@ def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
     assert "have judged no examples in common." in render_comparison([two[0], strangers], resamples=50)
 
 
-def test_runs_are_ranked_and_each_difference_stands_in_one_matrix(two):
-    compared = Compared(named_runs(two), paired_differences(named_runs(two), resamples=50))
-    (ranking,) = RUNS.tables(compared)
-    values = [float(row[1].text) for row in ranking.sections[0].rows if row[1].text != "-"]
-    assert values == sorted(values, reverse=True)
-    (matrix,) = matrix_tables(compared)
-    (rows,) = ([[cell.text for cell in row] for row in section.rows] for section in matrix.sections)
-    assert matrix.heads[1:] == [row[0] for row in rows]
-    assert [rows[0][1], rows[1][2]] == ["-", "-"]
-    assert rows[0][2].strip("+-") == rows[1][1].strip("+-")
-
-
 @pytest.mark.parametrize(
     ("configs", "names"),
     [
@@ -182,28 +152,6 @@ def test_runs_of_one_judge_are_told_apart_by_what_differs(two, configs, names):
     paths = map(Path, ("first", "second", "third"))
     runs = [replace(two[0], config=config, path=path) for config, path in zip(configs, paths, strict=False)]
     assert list(named_runs(runs)) == names
-
-
-def test_configurations_are_told_by_their_differing_keys(two):
-    (table,) = config_tables(Compared(named_runs(two)))
-    assert texts_of(table) == [["judge.path", "one", "two"]]
-    (told,) = config_tables(Compared({"one": two[0], "other": two[0]}))
-    assert told.text == "The configurations say the same."
-
-
-def test_the_comparison_is_written_and_leads_to_the_page_of_each_run(two, tmp_path, capsys):
-    out = tmp_path / "both.html"
-    assert main([*(str(run.folder) for run in two), "--out", str(out)]) == 0
-    names = [f"judge.path {name}: {run.folder}" for name, run in zip(("one", "two"), two, strict=True)]
-    assert capsys.readouterr().out.splitlines() == [*names, str(out)]
-    text = out.read_text("utf-8")
-    assert "<h1>SmolLM2-135M-Instruct with early exit at layer 20: 2 runs compared on summeval</h1>" in text
-    link = re.search(r'<a href="([^"#]+/first/report.html)">first</a>', text)[1]
-    assert (out.parent / link).resolve() == (two[0].folder / "report.html").resolve()
-    for part in ("Which judge is better?", "By how much?", "What was different", "judge.path one"):
-        assert part in text
-    assert "Examples stand on the page of each run" in text
-    assert "data-index" not in text
 
 
 def test_nothing_of_a_run_becomes_markup_in_a_comparison(two, small, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.agreement import agreement_record, alternative_record, closer, clustered_p
+from judgebench.stats.agreement import alternative_record, closer, clustered_p
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.humans import (
     CALIBRATED,
@@ -21,7 +21,6 @@ from judgebench.stats.humans import (
     human_records,
     means_of_others,
     points_record,
-    rater_points_record,
     rounded,
 )
 from judgebench.stats.scores import Cell, JudgeScores, cross_fitted
@@ -111,22 +110,6 @@ def test_without_a_ceiling_there_is_a_reason(ratings, reason):
     (record,) = human_records({("quality", "test"): one_panel(ratings, np.arange(len(ratings)), 4)}, "mine")
     assert record["reason"] == reason
     assert record["ceiling"] is record["ceiling_low"] is record["ceiling_high"] is None
-
-
-def test_a_record_counts_texts_with_two_ratings_and_holds_every_figure_of_agreement():
-    ratings = np.full((14, 4), NAN)
-    ratings[:12, 0], ratings[:12, 1] = np.arange(12) % 5, np.arange(12) % 4
-    ratings[0, 2] = 3  # a third rating of the first text
-    ratings[13, 3] = 1  # a text and a rater alone
-    clusters = Clusters.of(np.arange(14) // 2)
-    (record,) = human_records({("quality", "test"): Panel(ratings, clusters)}, "mine", {"quality": (0, 4)})
-    assert (record["texts"], record["groups"], record["raters"], record["raters_counted"]) == (12, 6, 3, 2)
-    assert (record["ratings_per_text"], record["alpha"]) == (25 / 12, record["alpha_interval"])
-    assert record.items() >= agreement_record(ratings, clusters).items()
-    assert record.items() >= rater_points_record(ratings, clusters, np.arange(5.0)).items()
-    (record,) = human_records({("quality", "dev"): one_panel(ratings, np.zeros(14), 9)}, "mine")
-    assert record["ceiling_low"] is None
-    assert record["reason"] == "No interval: there is one group, and resampling takes at least two."
 
 
 def test_summeval_experts_agree_as_plain_loops_say():

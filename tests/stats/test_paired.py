@@ -13,8 +13,6 @@ from judgebench.stats.clusters import CONFIDENCE, FEWEST, SIGNIFICANCE, group_we
 from judgebench.stats.correlation import LEVELS
 from judgebench.stats.paired import (
     DIFFERENCES,
-    LESS,
-    MORE,
     NOT_SIGNIFICANT,
     Plain,
     attack_differences,
@@ -272,16 +270,6 @@ def test_without_resamples_there_are_differences_alone_and_without_a_test_no_p(g
         assert (record["low"] is None) == (first == "low")
 
 
-def test_several_settings_of_one_decoding_are_each_compared():
-    columns = joined(
-        *(part(*GREEDY, 1.0, low) for low in (0, 1)),
-        *(part(*PAIR, 0.5, low, knobs=(weight, 1.0)) for low in (0, 1) for weight in (0.1, 0.5)),
-    )
-    records = chosen(compare(columns, PAIRS, "mini", ["dataset"], resamples=20), statistic="kendall")
-    settings = [(weight, low) for weight in (0.1, 0.5) for low in (0.0, 1.0, None)]
-    assert [(r["first_lambda"], r["range_min"]) for r in records] == settings
-
-
 def test_what_is_compared_unless_said():
     names = [
         *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
@@ -399,14 +387,6 @@ def test_a_decoding_differs_from_itself_by_nothing(seed, groups, systems):
         assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
-@pytest.mark.parametrize(("pairs", "says"), [(PAIRS, MORE), ([(GREEDY, PAIR)], LESS)])
-def test_a_plain_difference_has_a_word(pairs, says):
-    clean = np.random.default_rng(2).integers(1, 4, 40).astype(float)
-    columns = attacked({GREEDY: {"none": clean, "dsi": clean}, PAIR: {"none": clean, "dsi": clean + 1}}, 10, 4)
-    record = attack_differences(columns, pairs, "mini", resamples=50)[0]
-    assert (record["says"], abs(record["low"]), abs(record["high"])) == (says, 1.0, 1.0)
-
-
 def test_ranges_of_one_width_have_a_mean_and_others_none():
     rng = np.random.default_rng(3)
     values = {GREEDY: drawn(rng, 20, 1), PAIR: drawn(rng, 20, 3)}
@@ -416,17 +396,6 @@ def test_ranges_of_one_width_have_a_mean_and_others_none():
     assert (mean["range_min"], mean["ranges"], mean["n"]) == (None, 2, 20)
     records = chosen(attack_differences(joined(*parts), PAIRS, "mini", resamples=20), statistic="change")
     assert [record["range_max"] for record in records] == [4, 5, 10]
-
-
-def test_only_texts_that_both_have_scored_clean_and_attacked_count():
-    rng = np.random.default_rng(4)
-    values = {GREEDY: drawn(rng, 20, 1), PAIR: drawn(rng, 20, 3)}
-    columns = attacked(values, 5, 4)
-    kept = {name: np.delete(column, [0, 25, 47, 79]) for name, column in columns.items()}  # one of each of the cells
-    record = attack_differences(kept, PAIRS, "mini", resamples=10)[0]
-    rows = np.delete(np.arange(20), [0, 5, 7, 19])
-    gap = [np.mean(values[who]["dsi"][rows] - values[who]["none"][rows]) for who in (PAIR, GREEDY)]
-    assert (record["n"], record["difference"]) == (16, pytest.approx(gap[0] - gap[1]))
 
 
 def test_unknown_numbers_and_missing_sides():

@@ -26,7 +26,7 @@ from judgebench.stats.system_pairs import (
     system_record,
 )
 from judgebench.stats.systems import ERRORS, ORDER, distances_record, system_records
-from tests.stats.recorded import DIMENSIONS, judges, needs_recorded, recorded
+from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import sample_of
 from tests.test_scripts import script
 
@@ -161,18 +161,6 @@ def test_an_accuracy_that_is_unknown_has_a_reason(human, groups, systems, resamp
     assert record["reason"].startswith(reason)
     assert record["pairwise_accuracy_low"] is None
     assert (record["pairwise_accuracy"] is None) == ("accuracy" in reason)
-
-
-@needs_recorded
-def test_recorded_judges_in_numbers():
-    records = {}
-    for name in judges():
-        data = recorded("relevance", name)
-        records[name] = system_record(data.judge, data.human, data.systems, Clusters.of(data.groups))
-    best = max(records, key=lambda name: records[name]["soft_pairwise_accuracy"])
-    assert best == "gpt-4o"
-    assert records[best]["soft_pairwise_accuracy"] == pytest.approx(0.857, abs=0.01)
-    assert records[best]["pairwise_accuracy"] == pytest.approx(103 / 120)  # 101 of 120 pairs, and four ties
 
 
 # --- the study --------------------------------------------------------------------------------------------------------

@@ -164,13 +164,6 @@ def test_scores_that_are_all_the_same_in_a_resample_have_no_shares_there():
     assert not np.isnan(shares[~same]).any()
 
 
-def test_components_that_cannot_be_separated_are_null_with_a_reason():
-    one_range = crossed(np.array([[1.0], [2.0], [4.0]]), ("text", "range"))
-    for record in component_records(one_range):
-        assert record["variance"] is None
-        assert record["note"].startswith("No component")
-
-
 def test_intervals_of_shares_are_the_jackknifes_and_their_rests():
     """Each group left out by hand, Student's t of log(1 - share) of the smaller side (scipy)."""
     values, names = drawn((12, 4), 5) + np.arange(12)[:, None] / 3, ("text", "range")
@@ -240,15 +233,6 @@ def test_components_are_those_of_calibrated_scores_by_sklearn():
     by_name = {part["effect"]: part["variance"] for part in record["components"]}
     assert by_name["text"] == pytest.approx((4 * table.mean(axis=1).var(ddof=1) - error) / 4)
     assert by_name["text x range"] == pytest.approx(error)
-
-
-def test_a_record_by_hand():
-    """Texts .5 and ranges .25 apart, no interaction: .125 and .03125."""
-    (record,) = of(variance_records([sample_of([0.0, 0.5], 0, 4), sample_of([0.25, 0.75], 1, 9)]))
-    assert (record["texts_share"], record["range_own"]) == pytest.approx((0.8, 0.2))
-    assert record["spread"] == pytest.approx(np.sqrt(0.125 + 0.03125))
-    assert (record["ranges"], record["judges"], record["raters"]) == (2, None, None)
-    assert [record[name] for name in ("range_min", "range_max", "range_step")] == [None] * 3
 
 
 def test_texts_that_lack_a_range_stay_out_and_order_does_not_matter():

@@ -33,7 +33,7 @@ from judgebench.tutor.texts import (
 from judgebench.tutor.writing import Text
 from judgebench.types import Condition, ScoreRange
 from tests.judges.test_engine import model_of, prompts
-from tests.tutor.conftest import refuse, tokens, trainer
+from tests.tutor.conftest import refuse, trainer
 
 
 def by_transformers(model, ids):
@@ -127,16 +127,6 @@ def test_a_pair_a_context_in_order(make_tutor, contexts):
         (high.text, low.text) for high, low in zip(texts[9.0], texts[-6.0], strict=True)
     ]
     assert all(pair.high != pair.low for pair in pairs)
-
-
-def test_a_strength_that_was_tried_costs_nothing(make_tutor, contexts):
-    first = steered_texts(make_tutor(), contexts, STANDARD, [0.0, 4.0, -4.0])
-    again = steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [-4.0, 4.0, 0.0, 4.0])
-    assert {alpha: tokens(texts) for alpha, texts in again.items()} == {
-        alpha: tokens(texts) for alpha, texts in first.items()
-    }
-    with pytest.raises(AssertionError, match="nothing was to be computed"):
-        steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [5.0])
 
 
 def test_strength_0_is_the_plain_tutor(make_tutor, contexts):

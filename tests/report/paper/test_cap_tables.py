@@ -6,12 +6,9 @@ import re
 
 import pytest
 
-from judgebench.report.paper import check_tables, paper_tables
 from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cap import build_cap, printed_cells
 from judgebench.report.paper.tables import published
-from judgebench.results.folder import RunFolder
-from judgebench.results.schema import PLACES
 from tests.report.paper.conftest import csv_of, run_folder, run_of
 from tests.report.test_attack_figures import records
 
@@ -125,26 +122,6 @@ def test_a_lowering_attack_and_an_unknown_rate_are_told():
     assert latex in table.files["cap_table_2.tex"]
     row = next(row for row in csv_of(table) if row["delta"])
     assert (row["lowered"], row["mean_of_rates"], row["delta"]) == ("true", "", "0.3")
-
-
-def test_of_two_runs_the_first_counts_and_other_records_do_not():
-    noise = [changed(delta=9.0, **{key: value}) for key, value in {"split": "dev", "level": "document"}.items()]
-    table = tables(run(*noise, changed()), run(changed(delta=3.0), changed("bed", 0.2)))["cap_table_2"]
-    assert dsi(table)["delta"] == 0.6
-    assert rows(table).loc["Llama-3.1-8B", "BED", "none"]["delta"] == 0.2
-
-
-def test_files_are_those_that_a_run_folder_clears(tmp_path):
-    files = paper_tables(["cap"], run(changed(), changed(dataset="my data/1", range_max=7.0), main="J"))
-    assert len(files) == 4
-    assert all(PLACES["tables"].fullmatch(name) for name in files)
-    both = paper_tables(check_tables(["cd", "cap"]), run())
-    assert len(both) == 18 + 4
-    folder = RunFolder(tmp_path)
-    for name, text in (both | files).items():
-        folder.write_file(f"tables/{name}", text)
-    folder.clear()
-    assert list((tmp_path / "tables").iterdir()) == []
 
 
 def finished(path, found, title):
