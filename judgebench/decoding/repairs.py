@@ -230,13 +230,15 @@ class Ordinal(_Repair):
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             """The loss and its gradient at the slope and the thresholds."""
-            edge = x[1:] + x[0] * logits  # [N, K - 1]
+            slope = x[0]
+            thresholds = x[1:]
+            edge = thresholds + slope * logits  # [N, K - 1]
             under = below * scipy.special.log_expit(edge)
             above = (1 - below) * scipy.special.log_expit(-edge)
-            pull = below - scipy.special.expit(edge)
-            slope = (pull * logits).sum()
-            gradient = np.array([slope, *pull.sum(axis=0)])
             likelihood = (under + above).sum()
+            pull = below - scipy.special.expit(edge)
+            along = (pull * logits).sum()
+            gradient = np.array([along, *pull.sum(axis=0)])
             return -likelihood / len(below), -gradient / len(below)
 
         start = np.eye(len(values))[0]
