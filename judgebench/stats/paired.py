@@ -584,8 +584,9 @@ def _tables(
                 by_series.setdefault((key[4], key[5]), []).append(ranges)
         sides = []
         for first, second in pairs:
-            both = product(by_series.get(tuple(first), ()), by_series.get(tuple(second), ()))
-            sides += [_matched(ours, theirs) for ours, theirs in both]
+            ours = by_series.get((first[0], first[1]), ())
+            theirs = by_series.get((second[0], second[1]), ())
+            sides += [_matched(one, other) for one, other in product(ours, theirs)]
         yield table, sides
 
 

@@ -302,12 +302,12 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         places = sorted(values[trial["number"]] for trial in front)
         best = zip(*places, strict=True)
         axis.plot(*best, "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
-        apart = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
+        apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
         for trial in front[:_MOST_LABELLED]:
             number = trial["number"]
             axis.annotate(str(number), values[number], **apart)
-        dotted = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
-        hollow = {"color": _BEST, "markerfacecolor": "none", "markersize": 6}
+        dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
+        hollow: dict[str, Any] = {"color": _BEST, "markerfacecolor": "none", "markersize": 6}
         for number, end in tested.items():
             axis.plot(*end, "o", zorder=3, **hollow)
             line = zip(values[number], end, strict=True)
