@@ -180,27 +180,30 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
         text = re.sub(r"(?<=\d) ?%", "", text)
     # the `1.`, `2.`, ... of a list, which must count up from 1 to at least 2
     numbers = [int(match[1]) for match in _LIST_NUMBER.finditer(text)]
-    if len(numbers) > 1 and numbers == list(range(1, len(numbers) + 1)):
+    counted = list(range(1, len(numbers) + 1))
+    if len(numbers) > 1 and numbers == counted:
         text = _LIST_NUMBER.sub("", text)
     text = _REFERENCE.sub(" ", text)
 
+    def half(match: re.Match[str]) -> float:
+        return 0.5 if match["half"] else 0.0
+
     def digits(match: re.Match[str]) -> str:
-        # A dash after a word is a sign only where scores can be negative: `Coherence -3`.
-        before = text[max(0, match.start() - 2) : match.start()].rstrip(" ")[-1:]
-        negative = match["sign"] and (
-            score_range.minimum < 0 or before in ("", "\n", ":", "=", "(", "[")
-        )
         written = match["digits"]
-        thousands = written.count(",") > 1 or (
-            written[-4:-3] == "," and score_range.maximum >= 1000
-        )
-        value = float(written.replace(",", "" if thousands else ".")) + (
-            0.5 if match["half"] else 0.0
-        )
-        return _token(-value) if negative else (match["sign"] or "") + _token(value)
+        comma = "."
+        if written.count(",") > 1 or (written[-4:-3] == "," and score_range.maximum >= 1000):
+            comma = ""
+        value = float(written.replace(",", comma)) + half(match)
+        if not match["sign"]:
+            return _token(value)
+        # A dash after a word is a sign only where scores can be negative: `Coherence -3`.
+        before = text[max(0, match.start() - 2) : match.start()].rstrip(" ")
+        if score_range.minimum < 0 or before[-1:] in ("", "\n", ":", "=", "(", "["):
+            return _token(-value)
+        return "-" + _token(value)
 
     def word(match: re.Match[str]) -> str:
-        return _token(_WORDS.index(match["word"]) + (0.5 if match["half"] else 0.0))
+        return _token(_WORDS.index(match["word"]) + half(match))
 
     return _WORD.sub(word, _NUMBER.sub(digits, text))
 
@@ -236,39 +239,42 @@ _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to
 
 
 def _without_echoes(text: str, score_range: ScoreRange) -> str:
-    ends = (score_range.minimum, score_range.maximum)
-    scales = {ends, ends[::-1]} if score_range.labels else {ends}
-    scores = [
-        list(score_range.values),
-        list(score_range.values)[:: -1 if score_range.labels else 1],
-    ]
+    low, high = score_range.minimum, score_range.maximum
+    scales = {(low, high)}
+    values = list(score_range.values)
+    lists = [values]
+    if score_range.labels:
+        scales.add((high, low))
+        lists.append(values[::-1])
 
     def span(match: re.Match[str]) -> str:
-        pair = (token_value(match[2]), token_value(match[4]))
-        return " " if pair in scales and (match["by"] != "and" or match["between"]) else match[0]
+        ends = token_value(match[2]), token_value(match[4])
+        joined = match["by"] != "and" or match["between"]
+        return " " if ends in scales and joined else match[0]
 
     def interval(match: re.Match[str]) -> str:
-        return " " if (token_value(match[1]), token_value(match[2])) in scales else match[0]
+        ends = token_value(match[1]), token_value(match[2])
+        return " " if ends in scales else match[0]
 
     def explained_ends(match: re.Match[str]) -> str:
-        return (
-            " "
-            if all(token_value(token) in ends for token in match.groups() if token)
-            else match[0]
-        )
+        numbers = [token_value(token) for token in match.groups() if token]
+        return " " if all(number in (low, high) for number in numbers) else match[0]
 
     def maximum(match: re.Match[str]) -> str:
-        return " " if token_value(match[1]) == score_range.maximum else match[0]
+        return " " if token_value(match[1]) == high else match[0]
 
     def listed(match: re.Match[str]) -> str:
-        values = [token_value(token) for token in re.findall(TOKEN, match[0])]
-        return " " if values in scores and len(values) > 2 else match[0]
+        numbers = [token_value(token) for token in re.findall(TOKEN, match[0])]
+        return " " if numbers in lists and len(numbers) > 2 else match[0]
 
-    text = _BOUNDS.sub(interval, _ALL.sub(listed, text))
-    text = _INTERVAL.sub(interval, _SPAN.sub(span, text))
+    text = _ALL.sub(listed, text)
+    text = _BOUNDS.sub(interval, text)
+    text = _SPAN.sub(span, text)
+    text = _INTERVAL.sub(interval, text)
     for pattern in (*_EXPLAINED, _NAMED_END):
         text = pattern.sub(explained_ends, text)
-    return _OF_MAXIMUM.sub(maximum, _POINT_SCALE.sub(maximum, text))
+    text = _POINT_SCALE.sub(maximum, text)
+    return _OF_MAXIMUM.sub(maximum, text)
 
 
 # 4. Fractions and alternatives
@@ -288,18 +294,21 @@ def _collapsed(text: str, score_range: ScoreRange) -> str:
     def fraction(match: re.Match[str]) -> str:
         if token_value(match[3]) == score_range.maximum:
             return f"⟦{match[1]}/⟧"
-        return match[0] if not match["of"].startswith(("/", "out")) else _token(math.nan)
+        if match["of"].startswith(("/", "out")):
+            return _token(math.nan)
+        return match[0]
 
     def alternatives(match: re.Match[str]) -> str:
         tokens = re.findall(TOKEN, match[0])
-        if len({token_value(token) for token in tokens}) == 1:
+        numbers = {token_value(token) for token in tokens}
+        if len(numbers) == 1:
             return f"⟦{tokens[0]}⟧"
         if " and " in match[0] and not match[0].startswith("between"):
             return match[0]  # two numbers side by side, not one vague one
         return _token(math.nan)
 
-    # `B/A` is no part of A
-    text = text if score_range.worded else _MIXED_FRACTION.sub(fraction, text)
+    if not score_range.worded:  # `B/A` is no part of A
+        text = _MIXED_FRACTION.sub(fraction, text)
     return _ALTERNATIVES.sub(alternatives, text)
 
 
@@ -403,9 +412,13 @@ def parse_place(
         read = Score(TIE, FAILED)
     if read.status != FAILED:
         return read
-    lines = _answer_in(text).split("\n")
-    places = {float(match[1]) for line in lines if (match := _NAMED.fullmatch(line))}
-    places |= {TIE for line in lines if tied and _TIED.fullmatch(line)}
+    places = set()
+    for line in _answer_in(text).split("\n"):
+        named = _NAMED.fullmatch(line)
+        if named:
+            places.add(float(named[1]))
+        elif tied and _TIED.fullmatch(line):
+            places.add(TIE)
     return Score(places.pop(), PARSED) if len(places) == 1 else read
 
 
@@ -563,11 +576,13 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
     patterns = []
     for letter, score in choices.items():
         written = f"{score:z.6f}".rstrip("0").rstrip(".")
-        number = re.escape(written) + ("0*" if "." in written else r"(?:\.0+)?")
+        zeros = "0*" if "." in written else r"(?:\.0+)?"
+        number = re.escape(written) + zeros
         next_to = rf"(?<!\w){letter}\W{{1,4}}{number}(?![\w/]|[.,]\d)[)\]]?"
         ending = rf"^[^\w\n]{{0,8}}{letter}[)\].:][^\n\d]*\W{number}(?: points?)?[^\w\n]*$"
         patterns.append(re.compile(f"{next_to}|{ending}", re.MULTILINE))
-    if sum(pattern.search(text) is not None for pattern in patterns) > 1:
+    listed = [pattern for pattern in patterns if pattern.search(text)]
+    if len(listed) > 1:
         for pattern in patterns:
             text = pattern.sub("\n", text)
     return _with_letters(text, {letter: repr(score) for letter, score in choices.items()})
@@ -578,23 +593,33 @@ def _with_letters(text: str, written: Mapping[str, str]) -> str:
 
     def letter(match: re.Match[str]) -> str:
         instead = written.get(match["letter"].upper())
-        return match[0] if instead is None else f"{match.groupdict().get('before', '')}{instead}"
+        if instead is None:
+            return match[0]
+        return match.groupdict().get("before", "") + instead
 
-    return _SMALL.sub(letter, _LETTER.sub(letter, _CHOICE.sub("answer", text)))
+    text = _CHOICE.sub("answer", text)
+    text = _LETTER.sub(letter, text)
+    return _SMALL.sub(letter, text)
 
 
 def _with_marks(text: str, labels: Sequence[str]) -> str:
     """An answer with one of `MARKS` in the place of each label that may answer, a longer one before
     a shorter."""
     marks = {label.casefold(): chr(mark) for label, mark in zip(labels, MARKS, strict=False)}
-    text = _MARKUP.sub(" ", text.translate(dict.fromkeys(MARKS)))
+    letters = {label.upper(): mark for label, mark in marks.items() if len(label) == 1}
+    words = [label for label in marks if len(label) > 1]
+
+    def mark_of(match: re.Match[str]) -> str:
+        label = " ".join(match[0].casefold().split())
+        return marks.get(label, match[0])
+
+    text = text.translate(dict.fromkeys(MARKS))
+    text = _MARKUP.sub(" ", text)
     text = _SMALL_LAST.sub(lambda match: match[0].upper(), text)
-    if words := sorted((label for label in marks if len(label) > 1), key=len, reverse=True):
-        either = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
+    if words:
+        words.sort(key=len, reverse=True)
+        patterns = [re.escape(word).replace(r"\ ", r"\s+") for word in words]
+        either = "|".join(patterns)
         pattern = re.compile(rf"{_APART}(?:{either}){_ENDING}", re.IGNORECASE)
-        text = pattern.sub(
-            lambda match: marks.get(" ".join(match[0].casefold().split()), match[0]), text
-        )
-    return _with_letters(
-        text, {label.upper(): mark for label, mark in marks.items() if len(label) == 1}
-    )
+        text = pattern.sub(mark_of, text)
+    return _with_letters(text, letters)

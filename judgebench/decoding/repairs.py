@@ -39,7 +39,8 @@ class _Repair(Decoding):
     def __post_init__(self) -> None:
         check_fields(self, f"decoding.{self.kind}")
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if isinstance(value := getattr(self, field.name), list):  # as a card has it
+            value = getattr(self, field.name)
+            if isinstance(value, list):  # as a card has it
                 object.__setattr__(self, field.name, tuple(map(float, value)))
             if isinstance(value, Decoding) and value.learns:
                 why = f"{value.kind} learns from human scores, which it would teach again"
@@ -47,9 +48,11 @@ class _Repair(Decoding):
                     f"decoding.{self.kind}.{field.name}: {why}; give one that learns nothing."
                 )
         numbers = [getattr(self, name) for name in self.learned]
+        unknown = {part is None for part in numbers}
         sizes = {len(part) for part in numbers if isinstance(part, Sequence)}
-        if len({part is None for part in numbers}) > 1 or len(sizes) > 1 or 0 in sizes:
-            names = f"{', '.join(self.learned[:-1])} and {self.learned[-1]}"
+        if len(unknown) > 1 or len(sizes) > 1 or 0 in sizes:
+            *others, last = self.learned
+            names = f"{', '.join(others)} and {last}"
             raise UserError(
                 f"decoding.{self.kind}: {names} are learned together; give all that fit, or none."
             )
@@ -108,23 +111,25 @@ class _Repair(Decoding):
     ) -> tuple[list[Ranged], np.ndarray]:
         """The ranges that it takes, checked, of texts with an answer in any (and with a human
         score); and [N] True for these. `UserError` where they are to teach and fewer than two."""
-        taken = []
+        checked = []
         for main, assistant, values in readings if self.across else readings[:1]:
             values = np.asarray(values, dtype=np.float64)
-            sides = {"main": main} | ({"assistant": assistant} if self.needs_assistant else {})
-            both = np.stack(
-                [checked_logprobs(name, np.asarray(side), values) for name, side in sides.items()]
-            )
-            taken.append(Ranged(both[0], both[1] if len(both) > 1 else None, values))
-        rows = np.any([has_answer(part.main) for part in taken], axis=0) & (
-            human is None or np.isfinite(human)
-        )
+            main = checked_logprobs("main", np.asarray(main), values)
+            if not self.needs_assistant:
+                assistant = None
+            else:
+                assistant = checked_logprobs("assistant", np.asarray(assistant), values)
+                main, assistant = np.stack([main, assistant])  # which are of the same texts
+            checked.append(Ranged(main, assistant, values))
+        rows = np.any([has_answer(part.main) for part in checked], axis=0)
+        if human is not None:
+            rows &= np.isfinite(human)
         if human is not None and rows.sum() < 2:
             few = f"{rows.sum()} rated texts with an answer are too few to learn from"
             raise UserError(
                 f"decoding.{self.kind}: {few}; rate more, or take decoding=[expectation]."
             )
-        return [part.at(rows) for part in taken], rows
+        return [part.at(rows) for part in checked], rows
 
 
 @dataclass(frozen=True)
@@ -224,20 +229,23 @@ class Ordinal(_Repair):
         below = np.clip((values[1:] - human[rows, None]) / steps, 0.0, 1.0)
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-            edge = x[1:] + x[0] * logits
-            likelihood = below * scipy.special.log_expit(edge) + (
-                1 - below
-            ) * scipy.special.log_expit(-edge)
+            """The loss and its gradient at the slope and the thresholds."""
+            slope = x[0]
+            thresholds = x[1:]
+            edge = thresholds + slope * logits  # [N, K - 1]
+            under = below * scipy.special.log_expit(edge)
+            above = (1 - below) * scipy.special.log_expit(-edge)
+            likelihood = (under + above).sum()
             pull = below - scipy.special.expit(edge)
-            return -likelihood.sum() / len(below), -np.array(
-                [(pull * logits).sum(), *pull.sum(axis=0)]
-            ) / len(below)
+            along = (pull * logits).sum()
+            gradient = np.array([along, *pull.sum(axis=0)])
+            return -likelihood / len(below), -gradient / len(below)
 
+        start = np.eye(len(values))[0]
         bounds = [(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)]
-        best = minimize(
-            loss, np.eye(len(values))[0], jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-13
-        ).x
-        return replace(self, slope=float(best[0]), thresholds=tuple(best[1:].tolist()))
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-13)
+        slope, *thresholds = found.x.tolist()
+        return replace(self, slope=slope, thresholds=tuple(thresholds))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         values = readings[0].values
@@ -303,43 +311,49 @@ class Ridge(_Repair):
     taught = True
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
-        taken, rows = self._answered(readings, human)
+        answered, rows = self._answered(readings, human)
         mean = float(np.mean(human[rows]))
         error = human[rows] - mean
         # 1. standardized features, 0 without an answer
-        features = np.ma.masked_invalid(self._features(taken))
+        features = np.ma.masked_invalid(self._features(answered))
         center = features.mean(axis=0).filled(0.0)
         scale = features.std(axis=0).filled(0.0)
         scale = np.where(scale > 1e-9, scale, 1.0)
         # 2. the penalty, and the weights at it, by one decomposition
-        left, singular, right = np.linalg.svd(
-            ((features - center) / scale).filled(0.0), full_matrices=False
-        )
+        standard = ((features - center) / scale).filled(0.0)
+        left, singular, right = np.linalg.svd(standard, full_matrices=False)
         along = left.T @ error
-        press = {}
+        squares: dict[float, float] = {}  # of errors of texts that did not teach
         for penalty in _PENALTIES if self.penalty is None else [self.penalty]:
-            kept = singular**2 / (singular**2 + penalty)
-            press[penalty] = np.square(
-                (error - left @ (kept * along)) / (1 - 1 / len(error) - left**2 @ kept)
-            ).sum()
-        penalty = min(press, key=press.__getitem__)
-        weights = tuple((right.T @ (singular / (singular**2 + penalty) * along) / scale).tolist())
+            shrunk = singular**2 / (singular**2 + penalty)
+            residual = error - left @ (shrunk * along)
+            untaught = 1 - 1 / len(error) - left**2 @ shrunk
+            squares[penalty] = np.square(residual / untaught).sum()
+        penalty = min(squares, key=squares.__getitem__)
+        inverse = singular / (singular**2 + penalty)
+        weights = right.T @ (inverse * along) / scale
         return replace(
-            self, penalty=penalty, intercept=mean, weights=weights, center=tuple(center.tolist())
+            self,
+            penalty=penalty,
+            intercept=mean,
+            weights=tuple(weights.tolist()),
+            center=tuple(center.tolist()),
         )
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         features = self._features(readings)
         self._check_size(features.shape[1])
-        features = features - np.asarray(self.center)
-        return self.intercept + (np.nan_to_num(features) * np.asarray(self.weights)).sum(axis=1)
+        centered = np.nan_to_num(features - np.asarray(self.center))
+        return self.intercept + (centered * np.asarray(self.weights)).sum(axis=1)
 
     def _features(self, readings: Sequence[Ranged]) -> np.ndarray:
         """[N, features]; NaN where a model has no answer."""
         parts = [part for reading in readings for part in reading[:2] if part is not None]
-        return np.hstack(
-            [np.where(has_answer(part)[:, None], _normalized(part), np.nan) for part in parts]
-        )
+        columns = []
+        for part in parts:
+            answered = has_answer(part)[:, None]
+            columns.append(np.where(answered, _normalized(part), np.nan))
+        return np.hstack(columns)
 
 
 @dataclass(frozen=True)
@@ -371,12 +385,14 @@ class Calibrated(_Repair):
         return self.of.across
 
     def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
-        taken, rows = self._answered(readings, human)
+        answered, rows = self._answered(readings, human)
         human = np.asarray(human, dtype=np.float64)[rows]
-        scores = self.of.scores_across(taken)
-        knots = taken[0].values[[0, -1]]
+        scores = self.of.scores_across(answered)
+        knots = answered[0].values[[0, -1]]
         apart = scores - scores.mean()
-        slope = max(0.0, apart @ human / (apart @ apart)) if np.ptp(scores) > 0 else 0.0
+        slope = 0.0
+        if np.ptp(scores) > 0:
+            slope = max(0.0, apart @ human / (apart @ apart))
         levels = human.mean() + slope * (knots - scores.mean())
         if self.shape == "isotonic":
             from sklearn.isotonic import IsotonicRegression
@@ -387,9 +403,8 @@ class Calibrated(_Repair):
         return replace(self, knots=tuple(knots.tolist()), levels=tuple(levels.tolist()))
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
-        return np.interp(
-            self.of.scores_across(readings), np.asarray(self.knots), np.asarray(self.levels)
-        )
+        scores = self.of.scores_across(readings)
+        return np.interp(scores, np.asarray(self.knots), np.asarray(self.levels))
 
 
 @dataclass(frozen=True)
@@ -411,22 +426,22 @@ class RangeMean(_Repair):
 
     def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
         ends = readings[0].values[[0, -1]]
-        scores = [
-            np.interp(self.of.scores(*reading), reading.values[[0, -1]], ends)
-            for reading in readings
-        ]
-        return np.average(
-            scores, axis=0, weights=np.array([has_answer(main) for main, _, _ in readings])
-        )
+        mapped = []
+        for reading in readings:
+            scores = self.of.scores(*reading)
+            mapped.append(np.interp(scores, reading.values[[0, -1]], ends))
+        answered = np.array([has_answer(main) for main, _, _ in readings])
+        return np.average(mapped, axis=0, weights=answered)
 
     def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
         values = readings[0].values
+        units = np.eye(len(values))
         total = np.zeros((len(readings[0].main), len(values)))
         for reading in readings:  # each candidate goes to the two of the first range next to it
-            if (shares := self.of.distribution([reading])) is None:
+            shares = self.of.distribution([reading])
+            if shares is None:
                 return None
             placed = np.interp(reading.values, reading.values[[0, -1]], values[[0, -1]])
-            total += shares @ np.stack(
-                [np.interp(placed, values, unit) for unit in np.eye(len(values))], axis=1
-            )
+            spread = [np.interp(placed, values, unit) for unit in units]
+            total += shares @ np.stack(spread, axis=1)
         return total / total.sum(axis=1, keepdims=True)

@@ -85,7 +85,8 @@ class Comparisons:
         columns = np.tile(group[apart], 3)
         entries_of = ends.reshape(-1), (rows.reshape(-1), columns)
         counts = scipy.sparse.coo_array(entries_of, shape=(3 * count, groups))
-        return cls(systems, *entries, scipy.sparse.csr_array(counts))
+        first, second, place = entries
+        return cls(systems, first, second, place, scipy.sparse.csr_array(counts))
 
     def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
         """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights`

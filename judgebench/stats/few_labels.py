@@ -335,12 +335,14 @@ def _interval(name: str, value: Any, low: Any, high: Any) -> dict[str, Any]:
 
 def _records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A record a row of columns; numbers that are not finite are None."""
-    finite = []
-    for column in columns.values():
-        values = np.asarray(column).tolist()
-        unknown = [isinstance(value, float) and not math.isfinite(value) for value in values]
-        finite.append(np.where(unknown, None, np.asarray(values, dtype=object)).tolist())
-    return [dict(zip(columns, row, strict=True)) for row in zip(*finite, strict=True)]
+    records = []
+    for row in zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True):
+        record = dict(zip(columns, row, strict=True))
+        for name, value in record.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                record[name] = None
+        records.append(record)
+    return records
 
 
 def _too_few(articles: int) -> str | None:

@@ -230,8 +230,11 @@ class SeriesGap:
         ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
         named: dict[str, Any] = {"split": first.split, "dimension": first.dimension}
         named |= ranges
-        named |= {"ranges": len(self.sides), "attack": first.attack, "defense": first.defense}
-        for name, cells in zip(("first", "second"), zip(*self.sides, strict=True), strict=True):
+        named["ranges"] = len(self.sides)
+        named["attack"] = first.attack
+        named["defense"] = first.defense
+        by_side = zip(*self.sides, strict=True)
+        for name, cells in zip(("first", "second"), by_side, strict=True):
             lambdas = {cell.lambda_ for cell in cells}
             temperatures = {cell.temperature for cell in cells}
             named[f"{name}_judge"] = cells[0].judge
@@ -246,15 +249,22 @@ class SeriesGap:
 def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
     """The gaps of one pair and, where they are several over the same groups, hence the same
     resamples, their mean; the mean alone of a first side that has one cell for all of them."""
-    if len(gaps) < 2 or len({tuple(gap.groups) for gap in gaps}) > 1:
+    groups = {tuple(gap.groups) for gap in gaps}
+    if len(gaps) < 2 or len(groups) > 1:
         return gaps
-    values = np.mean([gap.values for gap in gaps], axis=0)
-    left = np.mean([gap.left for gap in gaps], axis=0)
-    n = gaps[0].n if len({gap.n for gap in gaps}) == 1 else None
-    sides = [cells for gap in gaps for cells in gap.sides]
-    mean = SeriesGap(sides, values, left, gaps[0].groups, n)
-    one_first = len({first for first, _ in sides}) == 1
-    return [mean] if one_first else [*gaps, mean]
+    sides: list[tuple[Cell, Cell]] = []
+    for gap in gaps:
+        sides += gap.sides
+    numbers = {gap.n for gap in gaps}
+    mean = SeriesGap(
+        sides=sides,
+        values=np.mean([gap.values for gap in gaps], axis=0),
+        left=np.mean([gap.left for gap in gaps], axis=0),
+        groups=gaps[0].groups,
+        n=gaps[0].n if len(numbers) == 1 else None,
+    )
+    firsts = {first for first, _ in sides}
+    return [mean] if len(firsts) == 1 else [*gaps, mean]
 
 
 def compare(
@@ -574,8 +584,9 @@ def _tables(
                 by_series.setdefault((key[4], key[5]), []).append(ranges)
         sides = []
         for first, second in pairs:
-            both = product(by_series.get(tuple(first), ()), by_series.get(tuple(second), ()))
-            sides += [_matched(ours, theirs) for ours, theirs in both]
+            ours = by_series.get((first[0], first[1]), ())
+            theirs = by_series.get((second[0], second[1]), ())
+            sides += [_matched(one, other) for one, other in product(ours, theirs)]
         yield table, sides
 
 

@@ -134,19 +134,22 @@ def _plan(
 ) -> dict[tuple[str, str, str, str, str], list[Condition]]:
     """What is compared: kind, attack, defense, decoding and reference -> the sides; `pairs`: texts
     were judged in pairs, which have no points."""
-    attacks = dict.fromkeys(attack for attack, _, _ in series if attack != CLEAN)
+    attacks = dict.fromkeys(attack for attack, _, _ in series)
+    attacks.pop(CLEAN, None)
     defenses = dict.fromkeys(defense for _, defense, _ in series)
     base = next(iter(defenses)) if len(defenses) == 1 else CLEAN
+    defenses.pop(CLEAN, None)
     plan: dict[tuple[str, str, str, str, str], list[Condition]] = {}
     for name, reference in COMPARED:
         sides = [(CLEAN, base, name), (CLEAN, base, reference)]
         plan[AGREEMENT, CLEAN, base, name, reference] = sides
-    for name, kind in product(DECODINGS, () if pairs else (POINTS, RANGE_SHARE)):
+    kinds = () if pairs else (POINTS, RANGE_SHARE)
+    for name, kind in product(DECODINGS, kinds):
         plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
-    defenses.pop(CLEAN, None)
     for attack, defense, name in product(attacks, defenses, DECODINGS):
-        sides = [(a, d, name) for d, a in product((defense, CLEAN), (attack, CLEAN))]
-        plan[ATTACK, attack, defense, name, CLEAN] = sides
+        defended = [(attack, defense, name), (CLEAN, defense, name)]
+        plain = [(attack, CLEAN, name), (CLEAN, CLEAN, name)]
+        plan[ATTACK, attack, defense, name, CLEAN] = defended + plain
     return plan
 
 
@@ -175,22 +178,20 @@ def paired_figures(
     parts = shared([table.part(cell) for of_range in cells for cell in of_range])
     human = parts[0]["human"]
     groups = parts[0]["group_id"]
-    scores = np.array([part["score"] for part in parts]).reshape(
-        len(cells), len(cells[0]), len(human)
-    )
-    low, high = (
-        np.array([getattr(of[0], f"range_{end}") for of in cells])[:, None, None]
-        for end in ("min", "max")
-    )
+    shape = len(cells), len(cells[0]), len(human)
+    scores = np.array([part["score"] for part in parts]).reshape(shape)
+    low = np.array([of_range[0].range_min for of_range in cells])[:, None, None]
+    high = np.array([of_range[0].range_max for of_range in cells])[:, None, None]
     shares = (scores - low) / (high - low)
     used = np.isfinite(human) | (kind in (RANGE_SHARE, ATTACK))
     bottom, top = scale if scale and scale[0] < scale[1] else (0.0, 1.0)
-    if kind in (POINTS, RANGE_SHARE):
-        fitted = np.array(
-            [cross_fitted(of_range[0], human, groups, seed=seed) for of_range in scores]
-        )
+    calibrates = kind in (POINTS, RANGE_SHARE)
+    if calibrates:
+        raw = scores[:, 0]
+        fitted = np.array([cross_fitted(of_range, human, groups, seed=seed) for of_range in raw])
         used &= np.isfinite(fitted).all(axis=0)
-        shares = np.stack([(fitted - bottom) / (top - bottom), shares[:, 0]], axis=1)
+        calibrated = (fitted - bottom) / (top - bottom)
+        shares = np.stack([calibrated, shares[:, 0]], axis=1)
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
     record: dict[str, Any] = {
@@ -200,16 +201,16 @@ def paired_figures(
         "after": None,
     }
     record |= unknown(["difference"]) | {"p": None, "reason": None}
-    reasons = {
-        "The humans' scale is unknown.": kind == POINTS and (bottom, top) != scale,
-        "There is one range, and the range's share takes two.": kind == RANGE_SHARE
-        and len(cells) < 2,
-        "Calibration takes rated texts of two groups.": kind in (POINTS, RANGE_SHARE)
-        and not used.any(),
-        "There are fewer than two texts.": used.sum() < 2,
-    }
-    if found := [reason for reason, holds in reasons.items() if holds]:
-        return record | {"reason": found[0]}
+    if kind == POINTS and (bottom, top) != scale:
+        record["reason"] = "The humans' scale is unknown."
+    elif kind == RANGE_SHARE and len(cells) < 2:
+        record["reason"] = "There is one range, and the range's share takes two."
+    elif calibrates and not used.any():
+        record["reason"] = "Calibration takes rated texts of two groups."
+    elif used.sum() < 2:
+        record["reason"] = "There are fewer than two texts."
+    if record["reason"] is not None:
+        return record
     # 3. after and before, [1 + B + J] each: in the data, in each resample, and with each group left
     # out
     drawn = with_jackknife(clusters)
@@ -217,18 +218,21 @@ def paired_figures(
     human = human[used]
 
     def figure(side: int) -> np.ndarray:
-        of_side = shares[:, side]
+        of_side = shares[:, side]  # [ranges, n]
         if kind == AGREEMENT:
-            pairs = [
-                DistinctPairs(of_range, human, drawn.number, drawn.count) for of_range in of_side
-            ]
-            return np.mean([pair.spearman(drawn.weights) for pair in pairs], axis=0)
+            values = []
+            for of_range in of_side:
+                pairs = DistinctPairs(of_range, human, drawn.number, drawn.count)
+                values.append(pairs.spearman(drawn.weights))
+            return np.mean(values, axis=0)
         if kind == POINTS:
-            return drawn.mean(np.abs(bottom + of_side * (top - bottom) - human).mean(axis=0))
+            points = bottom + of_side * (top - bottom)
+            return drawn.mean(np.abs(points - human).mean(axis=0))
         if kind == RANGE_SHARE:
             components = CrossedScores(of_side.T, ("text", "range"), clusters).components
             return share_of(components, [effect for effect in components if "range" in effect])
-        return drawn.mean((shares[:, 2 * side] - shares[:, 2 * side + 1]).mean(axis=0))
+        change = shares[:, 2 * side] - shares[:, 2 * side + 1]
+        return drawn.mean(change.mean(axis=0))
 
     after = figure(0)
     before = figure(1)

@@ -54,7 +54,7 @@ def _record(sample: JudgeScores) -> dict[str, Any]:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    record = sample.head | {"texts": int(rated.sum())}
+    record: dict[str, Any] = sample.head | {"texts": int(rated.sum())}
     record |= system_record(sample.on_scale[rated], sample.human[rated], systems, clusters)
     record |= {"means_held": None, "systems_held": None, "ranking": []}
     # 1. pairs of systems, compared with one rater's

@@ -351,9 +351,10 @@ def _of_articles(sample: JudgeScores, values: np.ndarray, rows: np.ndarray) -> l
     table = np.full((cells, values.shape[1]), np.nan)
     table[cell] = values
     crossed = table.reshape(len(articles), len(systems), -1)
-    clusters = Clusters.of(np.arange(len(articles)), sample.resamples, sample.seed)
-    scores = CrossedScores(crossed, ("article", "system", "range"), clusters)
-    return component_records(scores)
+    facets = "article", "system", "range"
+    number = np.arange(len(articles))
+    clusters = Clusters.of(number, sample.resamples, sample.seed)
+    return component_records(CrossedScores(crossed, facets, clusters))
 
 
 def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:

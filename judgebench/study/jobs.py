@@ -237,18 +237,19 @@ class SweepSummary(Callback):
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Takes secrets out of the multirun.yaml that Hydra has written by now, and says what tells
         the job apart."""
-        if str(config.hydra.mode).endswith("MULTIRUN"):
-            # a job that a launcher runs elsewhere was not started by this command line, but knows
-            # what it set
-            overrides = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-            hide_in_file(Path(str(config.hydra.sweep.dir)) / _HYDRAS, [*sys.argv[1:], *overrides])
-            own = [
-                masked_argument(of)
-                for of in config.hydra.overrides.task
-                if of.partition("=")[0] in self._swept
-            ]
-            if own and not _is_study(config) and config.get("print") != "none":
-                print(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(own)}")
+        if not str(config.hydra.mode).endswith("MULTIRUN"):
+            return
+        # a job that a launcher runs elsewhere was not started by this command line, but knows what
+        # it set
+        task = config.hydra.overrides.task
+        overrides = [*task, *config.hydra.overrides.hydra]
+        hydras = Path(str(config.hydra.sweep.dir)) / _HYDRAS
+        hide_in_file(hydras, [*sys.argv[1:], *overrides])
+        if _is_study(config) or config.get("print") == "none":
+            return
+        settings = [masked_argument(of) for of in task if of.partition("=")[0] in self._swept]
+        if settings:
+            print(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(settings)}")
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if not str(config.hydra.mode).endswith("MULTIRUN"):

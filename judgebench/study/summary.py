@@ -112,24 +112,27 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     points. The best is framed."""
     done = complete(trials)
     keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
-    swept = [trial["params"].get(key) for trial in done for key in keys]
-    are_numbers = all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in swept
-    )
-    if len(keys) != 2 or not are_numbers:
+    if len(keys) != 2:
         return {}
+    for trial in done:
+        for key in keys:
+            value = trial["params"].get(key)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return {}
     # 1. the values of each objective and dimension, by range and place
     points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
     for trial in done:
-        place = (float(trial["params"][keys[0]]), float(trial["params"][keys[1]]))
+        params = trial["params"]
+        place = float(params[keys[0]]), float(params[keys[1]])
         for cell in trial["attributes"]["cells"]:
             split = cell.get("split", DEV)
             if cell[split] is None:
                 continue
-            name = (cell["objective"], cell["metric"], cell["dimension"], split)
-            constant = cell.get("constant") and cell["metric"] in CORRELATIONS
+            metric = cell["metric"]
+            name = cell["objective"], metric, cell["dimension"], split
             by_range = points_of.setdefault(name, {})
             values = by_range.setdefault(str(ScoreRange.of(cell)), {})
+            constant = cell.get("constant") and metric in CORRELATIONS
             values.setdefault(place, math.nan if constant else cell[split])
     # 2. a figure each
     several = len({objective for objective, *_ in points_of}) > 1
@@ -258,51 +261,57 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
     done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
     if not done or len(directions) != 2:
         return None
+    values: dict[int, tuple[float, float]] = {}
+    for trial in done:
+        first, second = trial["values"]
+        values[trial["number"]] = float(first), float(second)
     front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
-    values = {
-        trial["number"]: (float(trial["values"][0]), float(trial["values"][1])) for trial in done
-    }
     # but for trials with a cell that has no value there, or was chosen there
     tested: dict[int, list[float]] = {}
     for trial in front:
         cells = trial["attributes"]["cells"]
-        if all(cell[TEST] is not None and cell["split"] != TEST for cell in cells):
-            on_test = [
-                [float(cell[TEST]) for cell in cells if cell["objective"] == i] for i in (0, 1)
-            ]
-            tested[trial["number"]] = [sum(numbers) / len(numbers) for numbers in on_test]
+        if any(cell[TEST] is None or cell["split"] == TEST for cell in cells):
+            continue
+        means = []
+        for objective in (0, 1):
+            on_test = [float(cell[TEST]) for cell in cells if cell["objective"] == objective]
+            means.append(sum(on_test) / len(on_test))
+        tested[trial["number"]] = means
     # 1. the axes: the first cell of each objective says its metric, split, and what was done to the
     # texts
     names = []
     labels = []
     under = ""
+    cells = done[0]["attributes"]["cells"]
     for objective, direction in enumerate(directions):
-        cell = next(
-            cell for cell in done[0]["attributes"]["cells"] if cell["objective"] == objective
-        )
-        change = cell["metric"] in ("delta", "change")
-        names.append(
-            "Score change" if change else str(cell["metric"]).replace("_", " ").capitalize()
-        )
+        cell = next(cell for cell in cells if cell["objective"] == objective)
+        name = str(cell["metric"]).replace("_", " ").capitalize()
+        if cell["metric"] in ("delta", "change"):
+            name = "Score change"
         better = "less" if direction == "minimize" else "more"
-        labels.append(f"{names[-1]} on {cell['split']} ({better} is better)")
-        under += f"{names[-1]}: {', '.join(treated(cell))}. " if treated(cell) else ""
+        names.append(name)
+        labels.append(f"{name} on {cell['split']} ({better} is better)")
+        if treated(cell):
+            under += f"{name}: {', '.join(treated(cell))}. "
 
     # 2. the points, and lines from those of the front to their values on the test split
     def draw(axis: Axes, _: None) -> None:
         style.label(axis, x=labels[0], y=labels[1], grid="")
-        axis.plot(*zip(*values.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
-        at = sorted(values[trial["number"]] for trial in front)
-        axis.plot(*zip(*at, strict=True), "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
+        every = zip(*values.values(), strict=True)
+        axis.plot(*every, "o", color=_TRIED, markersize=5, alpha=0.8)
+        places = sorted(values[trial["number"]] for trial in front)
+        best = zip(*places, strict=True)
+        axis.plot(*best, "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
+        apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
         for trial in front[:_MOST_LABELLED]:
-            place = values[trial["number"]]
-            axis.annotate(
-                f"{trial['number']}", place, xytext=(4, 4), textcoords="offset points", fontsize=7
-            )
+            number = trial["number"]
+            axis.annotate(str(number), values[number], **apart)
+        dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
+        hollow: dict[str, Any] = {"color": _BEST, "markerfacecolor": "none", "markersize": 6}
         for number, end in tested.items():
-            axis.plot(*end, "o", color=_BEST, markerfacecolor="none", markersize=6, zorder=3)
+            axis.plot(*end, "o", zorder=3, **hollow)
             line = zip(values[number], end, strict=True)
-            axis.plot(*map(list, line), color=style.MUTED, linestyle=(0, (1, 2)), linewidth=0.9)
+            axis.plot(*map(list, line), **dotted)
 
     # 3. the words around them
     legend = [(style.point(_TRIED, "o", 5), "a trial")]
@@ -451,18 +460,20 @@ def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
     count = summary["failed"]
     lines = [f"tried: {summary['trials']} settings of {', '.join(summary['params'])}"]
     for mean in summary["means"]:
-        cells = [
-            cell
-            for cell in summary["cells"]
-            if cell["objective"] == mean["objective"] and cell["best"]
-        ]
-        best = mean.get("one_setting") or (cells[0]["best"] if cells else None)
-        if best is None:
+        objective = mean["objective"]
+        cells = [cell for cell in summary["cells"] if cell["objective"] == objective]
+        cells = [cell for cell in cells if cell["best"]]
+        best = mean.get("one_setting")
+        if not best and cells:
+            best = cells[0]["best"]
+        if not best:
             continue
         where = f"on the articles that chose, {three(best['test'])} on test"
+        settings = params_text(best.get("params", {}))
         lines.append(f"found: {cells[0]['metric']} {three(best['dev'])} {where}")
-        lines.append(f"do: take {params_text(best.get('params', {}))}; expect the latter figure")
-    lines += [f"{count} trials failed; study.json says why."] if count else []
+        lines.append(f"do: take {settings}; expect the latter figure")
+    if count:
+        lines.append(f"{count} trials failed; study.json says why.")
     return [*map(Paragraph, lines), *_SWEEP.tables(summary)]
 
 

@@ -27,6 +27,7 @@ the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,13 +117,11 @@ class Learner:
         """The grid's decodings, of each kappa once, and their scores [N, P]."""
         assert isinstance(self.decoding, Contrastive)
         by_kappa = {setting.same: setting for setting in reversed(self.grid)}
-        decodings = [
-            replace(self.decoding, lambda_=setting.lambda_, temperature=setting.temperature)
-            for _, setting in sorted(by_kappa.items())
-        ]
-        return decodings, np.stack(
-            [decoding.scores_across(self.readings) for decoding in decodings], axis=1
-        )
+        decodings = []
+        for _, (lambda_, temperature) in sorted(by_kappa.items()):
+            decodings.append(replace(self.decoding, lambda_=lambda_, temperature=temperature))
+        columns = [decoding.scores_across(self.readings) for decoding in decodings]
+        return decodings, np.stack(columns, axis=1)
 
     def learn(self, rows: np.ndarray) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
@@ -148,28 +147,37 @@ class Learner:
         ranks = centered_ranks(scores)  # [texts, settings]
         human = centered_ranks(self.human)  # [texts]
         squares = (ranks * ranks).sum(axis=0)
-        values = ratio(human @ ranks, squares, np.full(len(squares), human @ human))
-        constant = (scores[rows] == scores[rows][0]).all(axis=0)
+        humans_squares = np.full(len(squares), human @ human)
+        values = ratio(human @ ranks, squares, humans_squares)
+        known = scores[rows]
+        constant = (known == known[0]).all(axis=0)
         grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
-        return decodings[best_point(grid, values.tolist(), constant.tolist())]
+        best = best_point(grid, values.tolist(), constant.tolist())
+        return decodings[best]
 
     def at(self, texts: Sequence[int]) -> Learner:
         """The same over some of its texts, by their numbers."""
         rows = np.asarray(texts)
-        readings, shown = ([part.at(rows) for part in side] for side in (self.readings, self.shown))
-        human = self.human[rows]
-        groups = self.groups[rows]
-        ratings = self.ratings[rows]
-        return Learner(self.decoding, readings, human, groups, self.grid, shown, ratings)
+        return Learner(
+            self.decoding,
+            [part.at(rows) for part in self.readings],
+            self.human[rows],
+            self.groups[rows],
+            self.grid,
+            [part.at(rows) for part in self.shown],
+            self.ratings[rows],
+        )
 
     def scarce(self, folds: int) -> np.ndarray:
         """[N] True for the texts that teach at worst, when a choice is tested: without the articles
         with most answers, as many as a fold of `folds` and one of twice as many hold together."""
-        count = len(labels := np.unique(self.groups))
-        gone = sum(-(-count // min(parts, count)) for parts in (folds, 2 * folds))
+        labels = np.unique(self.groups)
+        count = len(labels)
+        gone = sum(math.ceil(count / min(parts, count)) for parts in (folds, 2 * folds))
         answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
-        most = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
-        return np.asarray(np.isin(self.groups, most[min(gone, count - 1) :]))
+        by_answers = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
+        teaching = by_answers[min(gone, count - 1) :]
+        return np.asarray(np.isin(self.groups, teaching))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
@@ -185,11 +193,8 @@ class Learner:
         fold = deal(self.groups, folds, seed)
         everything = np.ones(len(self.human), dtype=bool)
         parts = [self.learn(fold != number) for number in range(folds)]
-        return Folded(
-            dict(zip(self.groups.tolist(), fold.tolist(), strict=True)),
-            parts,
-            self.learn(everything),
-        )
+        fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
+        return Folded(fold_of, parts, self.learn(everything))
 
 
 Learners = Mapping[tuple[str, ScoreRange, str], Mapping[str, tuple[Learner, list[str]]]]
@@ -226,9 +231,8 @@ def worth_of(
         if metric == "rps":
             loss = np.asarray(extra)
         else:
-            loss = np.abs(
-                straightened(scores, human, np.ones(len(human), dtype=bool)) - human[:, None]
-            )
+            all_rows = np.ones(len(human), dtype=bool)
+            loss = np.abs(straightened(scores, human, all_rows) - human[:, None])
         values = -loss.mean(axis=0)
         change = (-loss - values) / len(human)
     clusters = Clusters.of(groups, resamples=0)
@@ -238,13 +242,13 @@ def worth_of(
 def straightened(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a
     + b score, b at least 0."""
-    mean, x, y = (
-        scores[rows].mean(axis=0),
-        scores[rows] - scores[rows].mean(axis=0),
-        human[rows] - human[rows].mean(),
-    )
-    slope = np.nan_to_num(np.maximum(divided(x.T @ y, (x * x).sum(axis=0)), 0.0))
-    return np.asarray(human[rows].mean() + slope * (scores - mean))
+    mean = scores[rows].mean(axis=0)
+    humans_mean = human[rows].mean()
+    x = scores[rows] - mean
+    y = human[rows] - humans_mean
+    slope = divided(x.T @ y, (x * x).sum(axis=0))  # [S]
+    slope = np.nan_to_num(np.maximum(slope, 0.0))
+    return np.asarray(humans_mean + slope * (scores - mean))
 
 
 class Choice(NamedTuple):
@@ -301,7 +305,8 @@ def choose(
     gain = apart.mean(axis=0)  # [S]
     if groups < 2:
         return Choice(plain, best, gain, np.full(number, np.nan), np.zeros(number, dtype=bool))
-    error = apart.std(axis=0, ddof=1) / np.sqrt(groups)
+    root = np.sqrt(groups)
+    error = apart.std(axis=0, ddof=1) / root
     # 2. gains that chance does not give: each in units of its shares' root mean square, which no
     # flip of signs changes, compared with the largest of all settings under joint flips
     scale = np.sqrt((apart**2).mean(axis=0))
@@ -309,14 +314,16 @@ def choose(
     flipped, exact = flips(groups, FLIPS)
     largest = flipped_means((apart / units).T, flipped).max(axis=0)  # [flips]
     sampled = int(not exact)  # the data themselves count as one more flip where flips are drawn
-    reached = largest >= gain[:, None] / units[:, None] - EQUAL  # [S, flips]
-    rare = reached.sum(axis=1) + sampled <= SIGNIFICANCE * (len(largest) + sampled)
+    in_units = gain / units
+    reached = largest >= in_units[:, None] - EQUAL  # [S, flips]
+    as_large = reached.sum(axis=1) + sampled
+    rare = as_large <= SIGNIFICANCE * (len(largest) + sampled)
     better = (gain > EQUAL) & np.isfinite(units) & rare
     if not better.any():
         return Choice(plain, best, gain, error, better)
     # 3. of these, the ones within one standard error of the best, and the best of the simplest kind
     behind = shares[:, [first_best(better)]] - shares
-    allowed = behind.std(axis=0, ddof=1) / np.sqrt(groups)
+    allowed = behind.std(axis=0, ddof=1) / root
     near = better & (behind.mean(axis=0) <= allowed + EQUAL)
     return Choice(first_best(simplest(near)), best, gain, error, better)
 
@@ -361,7 +368,9 @@ class Candidates:
                 for part in np.unique(fold[rows]):
                     out = rows & (fold == part)
                     teaching = rows & (fold != part)
-                    values[out, number] = of(learner, teaching if teaching.any() else rows)[out]
+                    if not teaching.any():
+                        teaching = rows
+                    values[out, number] = of(learner, teaching)[out]
             return values
 
         scores = held_out(self.scores, Learner.scores)
@@ -371,9 +380,11 @@ class Candidates:
         self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None
     ) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
-        part = None if extra is None else extra[rows]
-        shares = worth_of(self.metric, scores[rows], self.human[rows], self.groups[rows], part)
-        return choose(shares, self.kind, (scores[rows] != scores[rows][0]).any(axis=0))
+        known = scores[rows]
+        losses = None if extra is None else extra[rows]
+        shares = worth_of(self.metric, known, self.human[rows], self.groups[rows], losses)
+        varied = (known != known[0]).any(axis=0)
+        return choose(shares, self.kind, varied)
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of
@@ -386,16 +397,17 @@ class Candidates:
         humans' scale by the straight line of the other folds. Twice `folds` test the choice: it
         promises too little where it is made on many articles fewer than the card's.
         """
-        number = len(self.human)
+        texts = len(self.human)
         clusters = Clusters.of(self.groups, resamples, seed)
+        parts = min(2 * folds, clusters.count)
         times_taken = np.zeros(self.scores.shape[1])  # [S]
         figures: dict[str, list[np.ndarray]] = defaultdict(list)
         for repeat in range(repeats):
             # 1. each fold's choice by the other folds, and the scores that it gives
-            fold = deal(self.groups, min(2 * folds, clusters.count), seed + repeat)
-            standard = np.empty(number)
-            estimate = np.empty(number)
-            loss = np.full(number, np.nan)
+            fold = deal(self.groups, parts, seed + repeat)
+            standard = np.empty(texts)
+            estimate = np.empty(texts)
+            loss = np.full(texts, np.nan)
             for part in np.unique(fold):
                 teaching = fold != part
                 out = fold == part
@@ -404,15 +416,17 @@ class Candidates:
                 times_taken[setting] += 1
                 column = scores[:, setting]
                 spread = column.std() or 1.0
+                straight = straightened(column[:, None], self.human, teaching)
                 standard[out] = (column[out] - column.mean()) / spread
-                estimate[out] = straightened(column[:, None], self.human, teaching)[out, 0]
+                estimate[out] = straight[out, 0]
                 if extra is not None:
                     loss[out] = extra[out, setting]
             # 2. their worth, [1 + B] each
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
+            error = np.abs(estimate - self.human)
             figures["spearman"].append(pairs.spearman(clusters.weights))
             figures["pearson"].append(pairs.pearson(clusters.weights))
-            figures["error"].append(clusters.mean(np.abs(estimate - self.human)))
+            figures["error"].append(clusters.mean(error))
             if self.losses is not None:
                 figures["rps"].append(clusters.mean(loss))
         # 3. means over the dealings
@@ -474,54 +488,49 @@ def choice_records(
             scores, here, decodings, tuned.learners, crossfit, scale.get(dimension)
         )
         human = among.human
-        groups = among.groups
-        learned = among.learners
+        groups = len(set(among.groups))
         if crossfit is tuner:
-            check_groups(len(set(groups)), dimension, "tune=crossfit")
-        elif len(set(groups)) < 2:
+            check_groups(groups, dimension, "tune=crossfit")
+        elif groups < 2:
             continue
         # 2. the choice by all of them, and what it promises
-        folds = min(crossfit.folds, len(set(groups)))
+        folds = min(crossfit.folds, groups)
         rows = np.ones(len(human), dtype=bool)
         held_out, extra = among.taught(rows, folds, crossfit.seed)
         choice = among.choose(rows, held_out, extra)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
-        worths = worth_of(crossfit.metric, held_out, human, groups, extra).mean(axis=0)
+        shares = worth_of(crossfit.metric, held_out, human, among.groups, extra)
+        worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            learner = learned.get(number)
-            folded = learner.folded(folds, crossfit.seed) if learner and learner.grid else None
-            record = (
-                {"dataset": dataset} | cell.named | {"metric": crossfit.metric, "n": len(human)}
-            )
+            record = {"dataset": dataset} | cell.named
             record |= {
-                "groups": len(set(groups)),
+                "metric": crossfit.metric,
+                "n": len(human),
+                "groups": groups,
                 "worth": float(worths[number]),
                 "gain": float(choice.gain[number]),
-            }
-            record |= {
                 "gain_se": float(choice.error[number]),
                 "better": bool(choice.better[number]),
-            }
-            record |= {"taken": number == choice.taken, "best": number == choice.best}
-            record |= {
+                "taken": number == choice.taken,
+                "best": number == choice.best,
                 "share": float(promise["taken"][number]),
-                "settings": folded and folded.whole.settings,
             }
-            kappas = (
-                [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
-                if folded
-                else []
-            )
-            record["kappas"] = kappas or None
+            # 3. what it learned, and what a score takes
+            record |= {"settings": None, "kappas": None}
+            learner = among.learners.get(number)
+            if learner and learner.grid:
+                folded = learner.folded(folds, crossfit.seed)
+                kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
+                record |= {"settings": folded.whole.settings, "kappas": kappas or None}
             decoding = decodings.get(cell.decoding)
             ranges = len({of.range for of in here}) if decoding and decoding.across else 1
-            record |= {
-                "ranges": ranges,
-                "readings": ranges * (1 + (reads and cell.judge == "pair")),
-            }
-            for name in [name for name in promise if name != "taken"]:
-                record[f"promised_{name}"] = promise[name] if number == choice.taken else None
-            record |= {"left_out": left_out} if left_out and number == choice.taken else {}
+            passes = 2 if reads and cell.judge == "pair" else 1
+            record |= {"ranges": ranges, "readings": ranges * passes}
+            for name in promise:
+                if name != "taken":
+                    record[f"promised_{name}"] = promise[name] if record["taken"] else None
+            if left_out and record["taken"]:
+                record["left_out"] = left_out
             records.append(record)
     return records
 
@@ -550,7 +559,8 @@ def _candidates(
         )
 
     # 1. the settings, and the texts that all of them scored
-    settings = sorted((cell for cell in cells if cell.judge in ("main", "pair")), key=simplicity)
+    settings = [cell for cell in cells if cell.judge in ("main", "pair")]
+    settings.sort(key=simplicity)
     kinds = [simplicity(cell) for cell in settings]
     # the texts that all settings answered; all texts where those are of too few groups to choose by
     for table in (scores.answered, scores):

@@ -211,59 +211,52 @@ def cross_fit(
     learners: dict[tuple[str, ScoreRange, str], dict[str, tuple[Learner, list[str]]]] = {}
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
-        ranges = [
-            other for name, other, condition in cells if (name, condition) == (dimension, defense)
-        ]
+        ranges = [other for name, other, shown in cells if (name, shown) == (dimension, defense)]
         for name, decoding in (decodings if tuner.metric == "rps" else names).items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
-            sides = [
-                [cells.get((dimension, part, shown), {}) for part in asked]
-                for shown in (CLEAN, defense)
-            ]
-            kept = [key for key in texts if all(key in part for side in sides for part in side)]
-            if not kept:
+            undefended = [cells.get((dimension, part, CLEAN), {}) for part in asked]
+            defended = [cells.get((dimension, part, defense), {}) for part in asked]
+            keys = [key for key in texts if all(key in side for side in undefended + defended)]
+            if not keys:
                 continue
-            plain, shown = (
-                [ranged([part[key] for key in kept]) for part in side] for side in sides
-            )
-            examples = [texts[key].prompt.example for key in kept]
+            plain = [ranged([side[key] for key in keys]) for side in undefended]
+            shown_texts = [ranged([side[key] for key in keys]) for side in defended]
+            examples = [texts[key].prompt.example for key in keys]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
-            single = (ratings or {}).get(dimension, {})
-            rated_by = np.array(
-                [single.get(example.example_id, [np.nan]) for example in examples], dtype=np.float64
-            )
-            rated_by[:, 0] = np.where(np.isnan(rated_by).all(axis=1), human, rated_by[:, 0])
-            on_range, singles = (
-                score_range.minimum
-                + (side - low) / ((high - low) or 1.0) * (score_range.maximum - score_range.minimum)
-                for side in (human, rated_by)
-            )
+            of_raters = (ratings or {}).get(dimension, {})
+            rows = [of_raters.get(example.example_id, [np.nan]) for example in examples]
+            singles = np.array(rows, dtype=np.float64)  # [texts, raters]
+            unrated = np.isnan(singles).all(axis=1)
+            singles[:, 0] = np.where(unrated, human, singles[:, 0])
+            bottom = score_range.minimum
+            width = score_range.maximum - bottom
+            human = bottom + (human - low) / ((high - low) or 1.0) * width
+            singles = bottom + (singles - low) / ((high - low) or 1.0) * width
             groups = np.array([example.group_id for example in examples])
             check_groups(len(set(groups)), dimension, "tune=crossfit")
             grid = tuner.grid if name in names else ()
-            learner = Learner(decoding, plain, on_range, groups, grid, shown, singles)
+            learner = Learner(decoding, plain, human, groups, grid, shown_texts, singles)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
-                folded = (
-                    learner.folded(min(tuner.folds, len(set(groups))), tuner.seed) if grid else None
-                )
+                folds = min(tuner.folds, len(set(groups)))
+                folded = learner.folded(folds, tuner.seed) if grid else None
             except UserError as error:
                 if len(decodings) == 1:
                     raise
-                of_range |= {name: None} if defense == CLEAN else {}
+                if defense == CLEAN:
+                    of_range[name] = None
                 left_out.setdefault(dimension, []).append(f"in range {score_range} {error}")
                 continue
             of_cell = learners.setdefault((dimension, score_range, defense), {})
             of_cell[name] = learner, [example.example_id for example in examples]
             if defense == CLEAN and folded:
                 of_range[name] = folded
-    return Tuned(
-        tuned, (), learners, {name: list(dict.fromkeys(texts)) for name, texts in left_out.items()}
-    )
+    reasons = {dimension: list(dict.fromkeys(texts)) for dimension, texts in left_out.items()}
+    return Tuned(tuned, (), learners, reasons)
 
 
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
