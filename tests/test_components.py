@@ -49,7 +49,7 @@ class Blind(Attack):
     name: str = "blind"
 
     def attacked(self, text, condition):
-        return self.capabilities
+        return self.gives
 
 
 @dataclass(frozen=True)
