@@ -1,12 +1,14 @@
 """Attacks and defenses of the user's own, in a file outside the package."""
 
 import json
+import pydoc
 import sys
 
 import pytest
 
 from judgebench.attacks import Attack, attacked_text, select_attacks
 from judgebench.components import MOVED_TARGETS, build_component
+from judgebench.data.benchmarks import Mini
 from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -49,7 +51,7 @@ class Blind(Attack):
     name: str = "blind"
 
     def attacked(self, text, condition):
-        return self.capabilities
+        return self.gives
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,10 @@ def test_an_attack_gives_text(gives, sentence):
 
 @pytest.mark.parametrize("old", MOVED_TARGETS)
 def test_a_path_of_an_earlier_version_still_names_its_class(old):
-    fields = {name: name for name in ("source", "first", "second", "preference")}
-    more = {"Unrated": {"rows": []}, "JsonPairs": {"fields": fields}, "JudgeSpec": {"path": "DIR"}}.get(
-        old.rpartition(".")[2], {}
-    )
-    (data,) = build_component({"nested": [{"_target_": old, **more}]})["nested"]
-    assert f"{type(data).__module__}.{type(data).__name__}" == MOVED_TARGETS[old]
+    found = pydoc.locate(MOVED_TARGETS[old])
+    assert f"{found.__module__}.{found.__qualname__}" == MOVED_TARGETS[old]
+
+
+def test_a_nested_entry_of_an_earlier_version_makes_its_class():
+    (data,) = build_component({"nested": [{"_target_": "judgebench.data.mini.Mini"}]})["nested"]
+    assert type(data) is Mini

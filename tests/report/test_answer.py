@@ -14,6 +14,7 @@ from judgebench.results.results import Results
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.repairs import repair_records
 from judgebench.stats.verdict import CARE, FEW, NO, YES
+from judgebench.types import ScoreRange
 from tests.report import test_pairs as pairs
 from tests.report.attacked import attacks_on
 from tests.report.conftest import build_run, columns, results_of
@@ -73,8 +74,9 @@ def test_a_gain_that_may_be_chance_though_its_interval_says_otherwise_has_its_re
 def test_one_verdict_has_one_word_whether_raw_or_calibrated_and_with_one_dimension_or_more(run, judge):
     known = judged("coherence", judge=judge)
     word = known["verdict"][2]["verdict"]
-    words = " ".join(" ".join(answered(results_of(run, **known))).split())
-    assert f" report scores {word} {known['verdict'][2]['clause']} " in words
+    said = " ".join(" ".join(answered(results_of(run, **known))).split())  # a long clause takes two lines
+    assert said.count("report scores ") == 1
+    assert f"report scores {word} {known['verdict'][2]['clause']} " in said
     assert (judge == "lenient") == (word == YES and known["verdict"][2]["scores"] == "calibrated")
 
 
@@ -141,16 +143,22 @@ def test_too_few_texts_are_one_reason_for_all_uses(run):
     assert line.endswith(few["verdict"][0]["clause"])
 
 
+@pytest.fixture(scope="module")
+def attacked():
+    """Six attacks in one range, the later the larger, and a defense that holds them all down."""
+    run = build_run(ranges=[ScoreRange(1, 5)], grid=[(0.5, 1.0)])
+    attacks = {f"attack {i}": 0.1 * i for i in range(1, 7)}
+    return attacks_on(run, {"none": attacks, "sandwich": dict.fromkeys(attacks, 0.05)})
+
+
 @pytest.mark.parametrize(
     ("verdict", "advice"),
     [(YES, "do nothing"), (CARE, "do take the defense"), (NO, "do do not"), (FEW, "do attack more texts")],
 )
-def test_attacks_lead_and_end_in_what_to_do(run, verdict, advice):
-    attacks = {f"attack {i}": 0.1 * i for i in range(1, 7)}
-    results = attacks_on(run, {"none": attacks, "sandwich": dict.fromkeys(attacks, 0.05)})
+def test_attacks_lead_and_end_in_what_to_do(attacked, verdict, advice):
     known = judged("coherence")
     known["verdict"][-1] |= {"verdict": verdict, "clause": "attack 6 moves scores by +0.60 points of 4"}
-    lines = answered(replace(results, **known))
+    lines = answered(replace(attacked, **known))
     tried = [line for line in lines if line.startswith("  attack ")]
     assert [line.split()[1] for line in tried] == list("6543")  # the largest first
     assert lines.index(tried[0]) == 2
