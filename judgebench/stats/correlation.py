@@ -71,8 +71,10 @@ def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarr
     ordered = np.take_along_axis(rows, order, -1)
     number = np.arange(1, rows.shape[-1] + 1)
     # 1. where a run of equals begins and ends
+    later = ordered[..., 1:]
+    earlier = ordered[..., :-1]
     begins = np.ones(rows.shape, dtype=bool)
-    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    begins[..., 1:] = later != earlier
     ends = np.roll(begins, -1, axis=-1)
     # 2. the ranks of its ends
     low = np.where(begins, number, 0)
